@@ -1,0 +1,89 @@
+//! Why an operation of the file system failed.
+
+use strongroom_metadata::InodeId;
+
+/// Why an operation failed. The side at fault is said with each variant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Caller: no such name or node.
+    #[error("no such file or directory")]
+    NotFound,
+    /// Caller: the name is taken.
+    #[error("the name exists already")]
+    Exists,
+    /// Caller: a directory is needed.
+    #[error("not a directory")]
+    NotADirectory,
+    /// Caller: a directory is not allowed here.
+    #[error("is a directory")]
+    IsADirectory,
+    /// Caller: the directory has entries.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// Caller: a name of more than 255 bytes.
+    #[error("the name is longer than 255 bytes")]
+    NameTooLong,
+    /// Caller: empty, `.`, `..`, or with `/` or NUL in it.
+    #[error("the name is not allowed")]
+    InvalidName,
+    /// Caller: an argument out of its range.
+    #[error("invalid argument: {0}")]
+    InvalidArgument(&'static str),
+    /// Caller: the mode bits forbid it (EACCES).
+    #[error("permission denied")]
+    PermissionDenied,
+    /// Caller: only the owner or the superuser may (EPERM).
+    #[error("operation not permitted")]
+    NotPermitted,
+    /// Caller: more names than an inode can count.
+    #[error("too many links")]
+    TooManyLinks,
+    /// Caller: beyond the largest file.
+    #[error("the file would become too large")]
+    FileTooLarge,
+    /// Caller: no such extended attribute (ENODATA).
+    #[error("no such attribute")]
+    NoAttribute,
+    /// Caller: the buffer for a name list or value is too small (ERANGE).
+    #[error("the value does not fit")]
+    ValueTooLarge,
+    /// Caller: this node or file system cannot do it.
+    #[error("operation not supported")]
+    NotSupported,
+    /// Caller: `SEEK_DATA` or `SEEK_HOLE` beyond the end (ENXIO).
+    #[error("no such offset")]
+    NoSuchOffset,
+    /// Caller: somebody else holds the lock (EAGAIN).
+    #[error("locked by another")]
+    WouldBlock,
+    /// Caller: the node was removed and purged, or belongs to an owner that died.
+    #[error("the file is gone")]
+    Stale,
+    /// Environment: the disk is full.
+    #[error("no space left on the disk that holds the vault")]
+    NoSpace,
+    /// Environment: the quota is used up.
+    #[error("the vault's quota is used up")]
+    QuotaExceeded,
+    /// Environment: opened for reading only.
+    #[error("the vault is open for reading only")]
+    ReadOnly,
+    /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
+    #[error("an earlier write to the disk failed; open the vault again")]
+    Failed,
+    /// Environment: the metadata store.
+    #[error("metadata: {0}")]
+    Metadata(#[from] strongroom_metadata::Error),
+    /// Environment: the segment store.
+    #[error("segments: {0}")]
+    Segments(#[from] strongroom_segments::Error),
+    /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
+    #[error("damaged content in inode {} at offset {offset}", inode.0)]
+    Damaged {
+        /// Whose content.
+        inode: InodeId,
+        /// First byte that cannot be read.
+        offset: u64,
+    },
+}

@@ -1,0 +1,168 @@
+//! One struct per table row, in the words of the glossary. Plaintext: these never leave the clear zone.
+
+use strongroom_format::{BlockId, Epoch, SegmentId};
+
+/// A file, directory or other node. 64 bits: 15 bits of device prefix (top bit clear), 48 bits of counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InodeId(pub u64);
+
+impl InodeId {
+    /// The root directory of every vault.
+    pub const ROOT: Self = Self(1);
+}
+
+/// Nanoseconds since 1970-01-01T00:00:00Z, negative before; covers the years 1677 to 2262.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Timestamp(pub i64);
+
+/// What a node is. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum NodeKind {
+    /// Regular file.
+    File = 1,
+    /// Directory.
+    Directory = 2,
+    /// Symbolic link.
+    Symlink = 3,
+    /// Named pipe.
+    Fifo = 4,
+    /// Unix domain socket.
+    Socket = 5,
+    /// Character device.
+    CharDevice = 6,
+    /// Block device.
+    BlockDevice = 7,
+}
+
+/// One inode: what `stat` tells, and what only the engine needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inode {
+    /// Number, never reused.
+    pub id: InodeId,
+    /// Random; tells two nodes of one number apart when devices merge.
+    pub birth_id: u64,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Permission, suid, sgid and sticky bits: the low 12 bits of `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device node, as `makedev` gives it; else 0.
+    pub rdev: u64,
+    /// Count of names (directories: 2 plus subdirectories).
+    pub nlink: u32,
+    /// Content length in bytes; of a symlink, of its target.
+    pub size: u64,
+    /// Bytes that extents hold: `st_blocks` is this in units of 512, rounded up.
+    pub allocated: u64,
+    /// Last access.
+    pub atime: Timestamp,
+    /// Last change of content.
+    pub mtime: Timestamp,
+    /// Last change of the inode.
+    pub ctime: Timestamp,
+    /// Creation.
+    pub btime: Timestamp,
+    /// Counts user writes, never background work.
+    pub content_version: u64,
+    /// The directory that holds this directory; of the root, itself; 0 for everything that is no directory.
+    pub parent: InodeId,
+    /// Symlink target, else empty.
+    pub target: Vec<u8>,
+    /// A reservation made by `fallocate` beyond the extents, in bytes.
+    pub reserved: u64,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// 1 to 255 bytes, neither `/` nor NUL in it.
+    pub name: Vec<u8>,
+    /// What it names.
+    pub inode: InodeId,
+    /// The kind of that node, so that a listing needs no second look-up.
+    pub kind: NodeKind,
+    /// Position in listings: rises with every new entry of the vault, never reused, starts at 3.
+    pub cookie: u64,
+}
+
+/// The local number of a block. Never reused within a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockNumber(pub u64);
+
+/// The local number of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SegmentNumber(pub u32);
+
+/// A byte range of a file and the part of a block that holds it. Lies inside one 64 KiB cell of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte in the file.
+    pub start: u64,
+    /// Count of bytes, 1 to `BLOCK_BYTES_MAX`.
+    pub len: u32,
+    /// The block.
+    pub block: BlockNumber,
+    /// First byte inside the clear block.
+    pub block_offset: u32,
+}
+
+/// Where a block's sealed bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a segment, at this offset.
+    Segment(SegmentNumber, u32),
+    /// In the `waiting` table, until a segment takes it.
+    Waiting,
+}
+
+/// A stored block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Local number.
+    pub number: BlockNumber,
+    /// Keyed hash.
+    pub id: BlockId,
+    /// Bytes of clear content.
+    pub clear_len: u32,
+    /// The keys that sealed it.
+    pub epoch: Epoch,
+    /// How many extents name it.
+    pub references: u32,
+    /// Where its sealed bytes are.
+    pub place: Place,
+}
+
+/// What becomes of a segment file. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SegmentState {
+    /// Being appended to.
+    Open = 1,
+    /// Never changes again.
+    Finished = 2,
+    /// To be unlinked once a later durable commit finds it still empty.
+    Leaving = 3,
+}
+
+/// A segment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Local number.
+    pub number: SegmentNumber,
+    /// Random name of the file.
+    pub id: SegmentId,
+    /// The keys it was sealed under.
+    pub epoch: Epoch,
+    /// What becomes of it.
+    pub state: SegmentState,
+    /// Sealed bytes of blocks that something still references.
+    pub live_bytes: u64,
+    /// Sealed bytes of all blocks ever appended.
+    pub total_bytes: u64,
+    /// End of the last committed batch, in bytes from the start of the file.
+    pub committed_len: u64,
+}
