@@ -1,0 +1,193 @@
+//! What all parts of an open file system share, and the way from an inode number to its node.
+//!
+//! Lock order, outermost first:
+//!   barrier gate (shared by every mutation) → `Node::flush` → the writer (`store.lock()`) → `Node::lock`
+//! Two nodes are locked in the order of their numbers.
+//!
+//! Invariants
+//!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
+//!      always the state after some prefix of the namespace operations.
+//!  (2) `changes` rises after a mutation took effect and before it is acknowledged: a commit that read
+//!      `changes` under the writer covers every mutation counted until then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use strongroom_crypto::{BlockSealer, Pool};
+use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
+use strongroom_segments::SegmentStore;
+
+use crate::commit::CommitState;
+use crate::lock::LockTable;
+use crate::node::{Node, NodeState, NodeTable};
+use crate::{Error, Result, limits};
+
+/// Tells the time. A value, so that tests and the simulator bring their own.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// Tells how full the disk below is. A value, for the same reason.
+pub trait Disk: Send + Sync {
+    /// Total and free bytes of the disk that holds the vault; `None` if it does not say.
+    fn space(&self) -> Option<(u64, u64)>;
+}
+
+/// Draws random numbers that name things (birth ids); secrets are drawn in the crypto crate only.
+pub trait Draw: Send + Sync {
+    /// A random number.
+    fn draw(&self) -> u64;
+}
+
+/// Who runs drains, commits, purges and compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// A thread of the file system, by the timers of `Options`.
+    Thread,
+    /// Nobody: the owner calls `Filesystem::tick`. For exact replay.
+    Manual,
+}
+
+/// How a file system runs. The defaults suit a laptop.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bound of content in memory that is not yet stored, in bytes.
+    pub dirty_bytes_max: u64,
+    /// Bound of idle nodes in memory.
+    pub nodes_max: usize,
+    /// Time between commits.
+    pub commit_interval: std::time::Duration,
+    /// Who works in the background.
+    pub background: Background,
+    /// Refuse every mutation.
+    pub read_only: bool,
+    /// Bytes of content that the vault may hold, if bounded.
+    pub quota_bytes: Option<u64>,
+    /// Threads that seal and open.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            dirty_bytes_max: limits::DIRTY_BYTES_MAX,
+            nodes_max: limits::NODES_MAX,
+            commit_interval: limits::COMMIT_INTERVAL,
+            background: Background::Thread,
+            read_only: false,
+            quota_bytes: None,
+            threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+        }
+    }
+}
+
+/// What a file system is made of. Joined by the vault's `open.rs` only.
+pub struct Parts {
+    /// Rows.
+    pub store: Store,
+    /// Sealed bytes.
+    pub segments: SegmentStore,
+    /// The gate.
+    pub sealer: BlockSealer,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The disk's fill.
+    pub disk: Arc<dyn Disk>,
+    /// Birth ids.
+    pub draw: Arc<dyn Draw>,
+    /// How it runs.
+    pub options: Options,
+}
+
+/// The shared state of one open file system.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) segments: SegmentStore,
+    pub(crate) sealer: BlockSealer,
+    pub(crate) pool: Pool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) draw: Arc<dyn Draw>,
+    pub(crate) options: Options,
+    pub(crate) nodes: NodeTable,
+    /// Nodes whose state the store lacks.
+    pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
+    /// Bytes of pending content over all nodes.
+    pub(crate) dirty_bytes: AtomicU64,
+    /// Writers wait here at the bound; told after each drain.
+    pub(crate) room: (Mutex<()>, Condvar),
+    /// A barrier takes it exclusively for a moment.
+    pub(crate) gate: RwLock<()>,
+    /// Counts mutations, see (2).
+    pub(crate) changes: AtomicU64,
+    /// A sync or commit failed: nothing more is accepted.
+    pub(crate) failed: AtomicBool,
+    pub(crate) commits: CommitState,
+    pub(crate) locks: LockTable,
+    /// Wakes the background thread: inodes to drain, orphans to purge.
+    pub(crate) work: crate::background::WorkQueue,
+    pub(crate) space: crate::space::SpaceState,
+}
+
+impl Core {
+    /// Lets a mutation begin: refused on a read-only or failed vault, held while a barrier passes.
+    /// Keep the guard until the mutation is done and counted.
+    pub(crate) fn mutate(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if self.failed.load(Ordering::Acquire) {
+            return Err(Error::Failed);
+        }
+        Ok(self.gate.read())
+    }
+
+    /// Counts a mutation that has taken effect.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The node of `id`. Must not be called with the writer held: use `node_in` then.
+    ///
+    /// # Errors
+    /// `Error::Stale` if no such inode exists.
+    pub(crate) fn node(&self, id: InodeId) -> Result<Arc<Node>> {
+        if let Some(node) = self.nodes.find(id) {
+            return Ok(node);
+        }
+        let mut writer = self.store.lock();
+        self.node_in(&mut writer, id)
+    }
+
+    /// The node of `id`, with the writer held by the caller.
+    pub(crate) fn node_in(&self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Arc<Node>> {
+        if let Some(node) = self.nodes.find(id) {
+            return Ok(node);
+        }
+        let row = writer.inode(id)?.ok_or(Error::Stale)?;
+        Ok(self.nodes.insert(row))
+    }
+
+    /// Notes that `node` has changes the store lacks. Call with its state locked.
+    pub(crate) fn list_dirty(&self, node: &Arc<Node>, state: &mut NodeState) {
+        if !state.listed_dirty {
+            state.listed_dirty = true;
+            self.dirty.lock().insert(node.id, Arc::clone(node));
+        }
+    }
+
+    /// Changes attributes of a node in memory; the next commit stores them.
+    pub(crate) fn touch(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
+        let mut state = node.lock();
+        change(&mut state.inode);
+        state.attributes_dirty = true;
+        self.list_dirty(node, &mut state);
+    }
+}

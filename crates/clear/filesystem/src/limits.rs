@@ -1,0 +1,61 @@
+//! Every bound of the file system, in one place.
+
+use std::time::Duration;
+
+/// The longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// The longest symlink target, in bytes: Linux's `PATH_MAX` without its NUL.
+pub const TARGET_BYTES_MAX: usize = 4095;
+
+/// The longest xattr name, in bytes, as Linux has it.
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+
+/// The longest xattr value, in bytes, as Linux has it.
+pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
+
+/// All xattrs of one inode together, in bytes of names and values.
+pub const XATTR_TOTAL_BYTES_MAX: usize = 1024 * 1024;
+
+/// The most names an inode can have, as ext4 has it.
+pub const LINKS_MAX: u32 = 65000;
+
+/// The largest file, in bytes: 8 EiB less one cell, so that no sum of offset and length overflows an `i64`.
+pub const FILE_BYTES_MAX: u64 = (1 << 63) - (1 << 16);
+
+/// A node's content is drained as soon as this many bytes of it are dirty. 4 MiB: a segment batch of
+/// this size keeps the disk and all cores busy, and a larger one only holds memory.
+pub const DRAIN_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A drain of at most this many bytes that an `fsync` waits for is carried in the commit: one disk flush.
+pub const CARRIED_BYTES_MAX: usize = 64 * 1024;
+
+/// Carried blocks move to a segment when they exceed this.
+pub const WAITING_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// A cell (64 KiB) with more fragments than this is rewritten whole by the next drain that touches it.
+pub const CELL_FRAGMENTS_MAX: usize = 8;
+
+/// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
+pub const PURGE_REGIONS_PER_STEP: usize = 64;
+
+/// Default bound of dirty content, in bytes.
+pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Default bound of nodes in memory that nobody uses.
+pub const NODES_MAX: usize = 65_536;
+
+/// Default time between commits.
+pub const COMMIT_INTERVAL: Duration = Duration::from_secs(3);
+
+/// A commit follows when the transaction has changed this many pages; below the page cache, so nothing spills.
+pub const DIRTY_PAGES_MAX: u64 = 6_000;
+
+/// Regions of extents kept per node.
+pub const NODE_REGIONS_MAX: usize = 64;
+
+/// Free bytes of the disk that content may not use: room for the log, the database and deletions.
+pub const DISK_RESERVE_BYTES: u64 = 48 * 1024 * 1024;
+
+/// Shards of the node table.
+pub(crate) const NODE_SHARDS: usize = 16;

@@ -1,0 +1,190 @@
+//! The nodes that are in use: their current state in memory, and how many references each holds.
+//!
+//! Takes   an inode's row
+//! Gives   one shared `Node` per inode, for as long as anything uses it
+//! Never   reads or writes the store
+//!
+//! Invariants
+//!  (1) At most one `Node` per inode exists at a time, so its state has one home.
+//!  (2) A node with changes that the store lacks is in the dirty set and is not evicted.
+//!  (3) References outlive the node: an evicted node that the kernel knows keeps its count.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use strongroom_metadata::{Extent, Inode, InodeId};
+
+use crate::limits::NODE_SHARDS;
+use crate::overlay::Overlay;
+
+/// One inode in use.
+pub(crate) struct Node {
+    pub(crate) id: InodeId,
+    state: Mutex<NodeState>,
+    /// Held while this node's content is drained; taken before the writer and before `state`.
+    pub(crate) flush: Mutex<()>,
+}
+
+/// What is known of an inode now. `inode` is the truth for callers, the store follows at commits.
+pub(crate) struct NodeState {
+    /// Current attributes.
+    pub(crate) inode: Inode,
+    /// `inode` differs from the row in the transaction.
+    pub(crate) attributes_dirty: bool,
+    /// The size that fits the extents in the transaction: what a commit may write while content is pending.
+    pub(crate) stored_size: u64,
+    /// Content written and not yet being drained.
+    pub(crate) active: Overlay,
+    /// Content that a drain is sealing now; older than `active`, newer than the extents.
+    pub(crate) draining: Option<Arc<Overlay>>,
+    /// Extents per region as the transaction has them, for regions read lately.
+    pub(crate) regions: HashMap<u64, Arc<Vec<Extent>>>,
+    /// Rows are gone; whoever still holds the node gets `Stale`.
+    pub(crate) purged: bool,
+    /// In the dirty set.
+    pub(crate) listed_dirty: bool,
+    /// An error of a drain nobody has been told of yet.
+    pub(crate) late_error: Option<crate::Error>,
+}
+
+impl NodeState {
+    /// Whether content waits in memory.
+    pub(crate) fn has_pending_content(&self) -> bool {
+        !self.active.is_empty() || self.draining.is_some()
+    }
+
+    /// The row a commit may write now: attributes of now, size of the stored content.
+    pub(crate) fn row(&mut self) -> Inode {
+        if !self.has_pending_content() {
+            self.stored_size = self.inode.size;
+        }
+        let mut row = self.inode.clone();
+        if row.kind == strongroom_metadata::NodeKind::File {
+            row.size = self.stored_size;
+        }
+        row
+    }
+}
+
+impl Node {
+    pub(crate) fn new(inode: Inode) -> Self {
+        Self {
+            id: inode.id,
+            flush: Mutex::new(()),
+            state: Mutex::new(NodeState {
+                stored_size: inode.size,
+                inode,
+                attributes_dirty: false,
+                active: Overlay::default(),
+                draining: None,
+                regions: HashMap::new(),
+                purged: false,
+                listed_dirty: false,
+                late_error: None,
+            }),
+        }
+    }
+
+    /// Locks the state. Taken after the writer, never before it; held for memory work only.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock()
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    nodes: HashMap<InodeId, Arc<Node>>,
+    references: HashMap<InodeId, u64>,
+}
+
+/// All nodes in use.
+pub(crate) struct NodeTable {
+    shards: Vec<Mutex<Shard>>,
+    per_shard_max: usize,
+}
+
+impl NodeTable {
+    pub(crate) fn new(nodes_max: usize) -> Self {
+        Self {
+            shards: (0..NODE_SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            per_shard_max: (nodes_max / NODE_SHARDS).max(8),
+        }
+    }
+
+    fn shard(&self, id: InodeId) -> MutexGuard<'_, Shard> {
+        let index = usize::try_from(id.0 % NODE_SHARDS as u64).unwrap_or(0);
+        self.shards[index].lock()
+    }
+
+    /// The node, if it is in use.
+    pub(crate) fn find(&self, id: InodeId) -> Option<Arc<Node>> {
+        self.shard(id).nodes.get(&id).cloned()
+    }
+
+    /// The node for this row; an existing one wins, because its state is newer.
+    pub(crate) fn insert(&self, inode: Inode) -> Arc<Node> {
+        let mut shard = self.shard(inode.id);
+        if let Some(node) = shard.nodes.get(&inode.id) {
+            return Arc::clone(node);
+        }
+        if shard.nodes.len() >= self.per_shard_max {
+            evict(&mut shard, self.per_shard_max / 4 + 1);
+        }
+        let node = Arc::new(Node::new(inode));
+        shard.nodes.insert(node.id, Arc::clone(&node));
+        node
+    }
+
+    /// Forgets a purged node.
+    pub(crate) fn remove(&self, id: InodeId) {
+        self.shard(id).nodes.remove(&id);
+    }
+
+    /// Takes `count` references.
+    pub(crate) fn retain(&self, id: InodeId, count: u64) {
+        *self.shard(id).references.entry(id).or_insert(0) += count;
+    }
+
+    /// Gives back `count` references; gives how many remain.
+    pub(crate) fn release(&self, id: InodeId, count: u64) -> u64 {
+        let mut shard = self.shard(id);
+        let Some(held) = shard.references.get_mut(&id) else { return 0 };
+        *held = held.saturating_sub(count);
+        let left = *held;
+        if left == 0 {
+            shard.references.remove(&id);
+        }
+        left
+    }
+
+    /// How many references are held.
+    pub(crate) fn references(&self, id: InodeId) -> u64 {
+        self.shard(id).references.get(&id).copied().unwrap_or(0)
+    }
+
+    /// How many nodes are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().nodes.len()).sum()
+    }
+}
+
+/// Drops up to `count` nodes that nobody uses and that the store fully has.
+fn evict(shard: &mut Shard, count: usize) {
+    let idle: Vec<InodeId> = shard
+        .nodes
+        .iter()
+        // Only the table holds it: nobody can get it while the shard is locked.
+        .filter(|(_, node)| Arc::strong_count(node) == 1)
+        .filter(|(_, node)| {
+            let state = node.lock();
+            // (2) holds: a dirty node is also held by the dirty set; this guards the moment between.
+            !state.listed_dirty && !state.attributes_dirty && !state.has_pending_content()
+        })
+        .map(|(id, _)| *id)
+        .take(count)
+        .collect();
+    for id in idle {
+        shard.nodes.remove(&id);
+    }
+}
