@@ -8,5 +8,6 @@
 
 pub mod block;
 pub mod limits;
+pub mod segment;
 
 pub use block::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId};

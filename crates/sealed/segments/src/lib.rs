@@ -1,4 +1,17 @@
-//! Placeholder.
-#![allow(missing_docs)]
-#[derive(Debug, thiserror::Error)]
-pub enum Error { #[error("io {0}")] Io(#[from] std::io::Error) }
+//! Keeps sealed blocks in append-only files, so that what was acknowledged is never written over or lost.
+//!
+//! Takes   sealed blocks in batches, with a sealed index that only a key holder can read
+//! Gives   where each block lies, its bytes again, and the promise that all up to a sequence is durable
+//! Never   sees a key, a name or plaintext; rewrites a durable byte; leaves ciphertext in the page cache
+//!         where the file system lets it choose
+//! Spec    spec/3-segment.md
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod limits;
+mod options;
+mod store;
+
+pub use error::{Error, Result};
+pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};
+pub use store::{Appended, Part, Recovery, Scanned, ScannedBatch, SealedBytes, SegmentStore, Tail};

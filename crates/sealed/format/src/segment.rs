@@ -1,0 +1,447 @@
+//! The bytes of a segment file: header, batches, table of contents, footer.
+//!
+//! Takes   the values below, or the bytes of a file
+//! Gives   the other of the two; of a file that ends badly, everything up to where it does
+//! Never   opens anything: blocks, indexes and contents are opaque bytes here
+//! Spec    spec/3-segment.md
+//!
+//! Invariants
+//!  (1) Header, batches and footer begin and end on a sector boundary.                    [3.1]
+//!  (2) A batch names its file and the batch before it, so that bytes left over from an
+//!      earlier attempt never join a later chain.                                         [3.3]
+//!  (3) Every byte of a whole file is determined by its blocks, indexes and contents:
+//!      unused bytes are zero, and a reader refuses others.                               [3.2]
+
+use crate::block::{Epoch, SegmentId, SuiteId};
+use crate::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
+
+/// Bytes of an encoded segment header. It is padded with zeros to one sector in the file.
+pub const SEGMENT_HEADER_BYTES: usize = 64;
+/// Bytes of an encoded batch header.
+pub const BATCH_HEADER_BYTES: usize = 64;
+/// Bytes of an encoded footer: the last ones of a finished file.
+pub const FOOTER_BYTES: usize = 64;
+/// First byte of the first batch.
+pub const FIRST_BATCH_OFFSET: u64 = SECTOR_BYTES as u64;
+
+const VERSION: u16 = 0;
+const SEGMENT_MAGIC: &[u8; 8] = b"SRsegmnt";
+const BATCH_MAGIC: &[u8; 8] = b"SRbatch\0";
+const FOOTER_MAGIC: &[u8; 8] = b"SRfooter";
+/// Each of the three records ends with the CRC-32 of what is before it.
+const CHECKSUM_OFFSET: usize = 60;
+
+/// Why bytes are no segment, batch or footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentFormatError {
+    /// Fewer bytes than the record has.
+    #[error("it ends too early")]
+    TooShort,
+    /// It begins with something else.
+    #[error("it does not begin like one")]
+    Magic,
+    /// Its checksum does not match: torn or altered.
+    #[error("its checksum does not match")]
+    Checksum,
+    /// Written by a newer version.
+    #[error("it has version {0}, which this build does not know")]
+    Version(u16),
+    /// Sealed by algorithms that this build does not know.
+    #[error("it has suite {0}, which this build does not know")]
+    Suite(u16),
+    /// A byte that must be zero is not.
+    #[error("a byte that must be zero is not")]
+    NotZero,
+    /// It belongs to another file, or to another place in this one.
+    #[error("it does not belong here")]
+    OutOfPlace,
+    /// A length that reaches beyond the file or the limits.
+    #[error("its length reaches beyond the file")]
+    Length,
+}
+
+/// The first record of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The algorithms that sealed its blocks.
+    pub suite: SuiteId,
+    /// The keys that sealed its blocks.
+    pub epoch: Epoch,
+    /// Its random name, the same as that of the file.
+    pub id: SegmentId,
+}
+
+/// The first record of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// The file it belongs to.
+    pub segment: SegmentId,
+    /// Counts up from 0 within the file.
+    pub number: u32,
+    /// How many blocks.
+    pub count: u32,
+    /// Bytes of the blocks, back to back.
+    pub blocks_len: u32,
+    /// Bytes of the sealed index behind them.
+    pub index_len: u32,
+    /// CRC-32 of blocks and index.
+    pub payload_checksum: u32,
+    /// `chain` of the record before it: of the segment header or of the batch before.
+    pub previous: u32,
+}
+
+/// The last record of a finished file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Says again what the header says, so that one ranged read of the end suffices.
+    pub header: SegmentHeader,
+    /// First byte of the sealed table of contents; also the end of the last batch.
+    pub contents_offset: u32,
+    /// Its bytes.
+    pub contents_len: u32,
+    /// Its CRC-32.
+    pub contents_checksum: u32,
+    /// How many batches are before it.
+    pub batches: u32,
+    /// `chain` of the last batch, or of the segment header if there is none.
+    pub previous: u32,
+}
+
+impl SegmentHeader {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut record = Record::new(SEGMENT_MAGIC);
+        record.put(8, &self.id.0);
+        record.put(24, &VERSION.to_le_bytes());
+        record.put(26, &(self.suite as u16).to_le_bytes());
+        record.put(28, &self.epoch.0.to_le_bytes());
+        record.finish()
+    }
+
+    /// The header that `bytes`, the first sector of a file, hold.
+    ///
+    /// # Errors
+    /// Says what is wrong with them; a version or suite of a newer build is told apart from damage.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SegmentFormatError> {
+        let sector = bytes.get(..SECTOR_BYTES).ok_or(SegmentFormatError::TooShort)?;
+        let record = Record::open(sector, SEGMENT_MAGIC)?;
+        let header = record.segment_header()?;
+        if !all_zero(&record.0[32..CHECKSUM_OFFSET]) || !all_zero(&sector[SEGMENT_HEADER_BYTES..]) {
+            return Err(SegmentFormatError::NotZero);
+        }
+        Ok(header)
+    }
+
+    /// What the first batch says as `previous`.
+    #[must_use]
+    pub fn chain(&self) -> u32 {
+        chain(&self.encode())
+    }
+}
+
+impl BatchHeader {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; BATCH_HEADER_BYTES] {
+        let mut record = Record::new(BATCH_MAGIC);
+        record.put(8, &self.segment.0);
+        record.put(24, &self.number.to_le_bytes());
+        record.put(28, &self.count.to_le_bytes());
+        record.put(32, &self.blocks_len.to_le_bytes());
+        record.put(36, &self.index_len.to_le_bytes());
+        record.put(40, &self.payload_checksum.to_le_bytes());
+        record.put(44, &self.previous.to_le_bytes());
+        record.finish()
+    }
+
+    /// The header that `bytes` begin with. Its lengths are not compared with anything yet.
+    ///
+    /// # Errors
+    /// Says what is wrong with them.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SegmentFormatError> {
+        let record = Record::open(bytes, BATCH_MAGIC)?;
+        if !all_zero(&record.0[48..CHECKSUM_OFFSET]) {
+            return Err(SegmentFormatError::NotZero);
+        }
+        Ok(Self {
+            segment: record.segment_id(),
+            number: record.u32_at(24),
+            count: record.u32_at(28),
+            blocks_len: record.u32_at(32),
+            index_len: record.u32_at(36),
+            payload_checksum: record.u32_at(40),
+            previous: record.u32_at(44),
+        })
+    }
+
+    /// What the record after this one says as `previous`.
+    #[must_use]
+    pub fn chain(&self) -> u32 {
+        chain(&self.encode())
+    }
+
+    /// Bytes of the whole batch, padding included.
+    #[must_use]
+    pub fn batch_len(&self) -> u64 {
+        batch_len(u64::from(self.blocks_len), u64::from(self.index_len))
+    }
+}
+
+impl Footer {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; FOOTER_BYTES] {
+        let mut record = Record::new(FOOTER_MAGIC);
+        record.put(8, &self.header.id.0);
+        record.put(24, &VERSION.to_le_bytes());
+        record.put(26, &(self.header.suite as u16).to_le_bytes());
+        record.put(28, &self.header.epoch.0.to_le_bytes());
+        record.put(32, &self.contents_offset.to_le_bytes());
+        record.put(36, &self.contents_len.to_le_bytes());
+        record.put(40, &self.contents_checksum.to_le_bytes());
+        record.put(44, &self.batches.to_le_bytes());
+        record.put(48, &self.previous.to_le_bytes());
+        record.finish()
+    }
+
+    /// The footer that `bytes`, the last ones of a file of `file_len` bytes, end with.
+    ///
+    /// # Errors
+    /// Says what is wrong with them; `Length` when the contents it tells of do not fill the file to its end.
+    pub fn decode(bytes: &[u8], file_len: u64) -> Result<Self, SegmentFormatError> {
+        let start = bytes.len().checked_sub(FOOTER_BYTES).ok_or(SegmentFormatError::TooShort)?;
+        let record = Record::open(&bytes[start..], FOOTER_MAGIC)?;
+        let header = record.segment_header()?;
+        if !all_zero(&record.0[52..CHECKSUM_OFFSET]) {
+            return Err(SegmentFormatError::NotZero);
+        }
+        let footer = Self {
+            header,
+            contents_offset: record.u32_at(32),
+            contents_len: record.u32_at(36),
+            contents_checksum: record.u32_at(40),
+            batches: record.u32_at(44),
+            previous: record.u32_at(48),
+        };
+        let offset = u64::from(footer.contents_offset);
+        let fits = offset >= FIRST_BATCH_OFFSET
+            && offset.is_multiple_of(SECTOR_BYTES as u64)
+            && offset + ending_len(u64::from(footer.contents_len)) == file_len
+            && file_len <= SEGMENT_BYTES_MAX;
+        if fits { Ok(footer) } else { Err(SegmentFormatError::Length) }
+    }
+}
+
+/// Bytes that a batch of `blocks_len` and `index_len` bytes takes in a file.
+#[must_use]
+pub const fn batch_len(blocks_len: u64, index_len: u64) -> u64 {
+    to_sector(BATCH_HEADER_BYTES as u64 + blocks_len + index_len)
+}
+
+/// Bytes that a table of contents of `contents_len` bytes and the footer take in a file.
+#[must_use]
+pub const fn ending_len(contents_len: u64) -> u64 {
+    to_sector(contents_len + FOOTER_BYTES as u64)
+}
+
+/// The checksum of payloads and contents: CRC-32 (IEEE 802.3). `parts` count as one run of bytes.
+///
+/// It tells torn from whole without a key. Who alters bytes on purpose is caught by the seal, not by this.
+#[must_use]
+pub fn checksum(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize()
+}
+
+/// What a file holds, up to where it ends or stops being whole.
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    /// Its first record.
+    pub header: SegmentHeader,
+    /// The whole batches, in order.
+    pub batches: Vec<Batch<'a>>,
+    /// End of the last whole batch in bytes.
+    pub end: u64,
+    /// What the next batch says as `previous`.
+    pub chain: u32,
+    /// What follows.
+    pub tail: ScanTail<'a>,
+}
+
+/// A whole batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Its first byte in the file.
+    pub offset: u32,
+    /// Its first record.
+    pub header: BatchHeader,
+    /// The sealed blocks, back to back.
+    pub blocks: &'a [u8],
+    /// The sealed index.
+    pub sealed_index: &'a [u8],
+}
+
+/// What follows the last whole batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanTail<'a> {
+    /// The sealed table of contents and a footer that belong to exactly these batches.
+    Finished(&'a [u8]),
+    /// Nothing, or zeros.
+    Open,
+    /// Something that is not whole, for this reason.
+    Torn(SegmentFormatError),
+}
+
+/// Reads a whole file, `bytes`, as far as it is whole. O(n) time; allocates one entry per batch found.
+///
+/// # Errors
+/// If the header is no good: then nothing in the file can be told.
+pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, SegmentFormatError> {
+    let header = SegmentHeader::decode(bytes)?;
+    let mut found =
+        Scan { header, batches: Vec::new(), end: FIRST_BATCH_OFFSET, chain: header.chain(), tail: ScanTail::Open };
+    let stopped_by = loop {
+        let rest = usize::try_from(found.end).ok().and_then(|end| bytes.get(end..)).unwrap_or(&[]);
+        match next_batch(&found, rest) {
+            Ok(batch) => {
+                found.end += batch.header.batch_len();
+                found.chain = batch.header.chain();
+                found.batches.push(batch);
+            }
+            Err(error) => break (error, rest),
+        }
+    };
+    let (error, rest) = stopped_by;
+    found.tail = match finished_contents(&found, bytes, rest) {
+        Some(contents) => ScanTail::Finished(contents),
+        None if all_zero(rest) => ScanTail::Open,
+        None => ScanTail::Torn(error),
+    };
+    Ok(found)
+}
+
+/// The batch that `rest` begins with, if it is whole and the next one after those of `found`.
+fn next_batch<'a>(found: &Scan<'_>, rest: &'a [u8]) -> Result<Batch<'a>, SegmentFormatError> {
+    let header = BatchHeader::decode(rest)?;
+    let number = u32::try_from(found.batches.len()).map_err(|_| SegmentFormatError::OutOfPlace)?;
+    if header.segment != found.header.id || header.number != number || header.previous != found.chain {
+        return Err(SegmentFormatError::OutOfPlace);
+    }
+    let offset = u32::try_from(found.end).map_err(|_| SegmentFormatError::Length)?;
+    if found.end + header.batch_len() > SEGMENT_BYTES_MAX {
+        return Err(SegmentFormatError::Length);
+    }
+    // Both lengths are below SEGMENT_BYTES_MAX here, so that nothing below overflows.
+    let index_start = BATCH_HEADER_BYTES + header.blocks_len as usize;
+    let index_end = index_start + header.index_len as usize;
+    let whole = usize::try_from(header.batch_len()).map_err(|_| SegmentFormatError::Length)?;
+    let batch = rest.get(..whole).ok_or(SegmentFormatError::TooShort)?;
+    if checksum(&[&batch[BATCH_HEADER_BYTES..index_end]]) != header.payload_checksum {
+        return Err(SegmentFormatError::Checksum);
+    }
+    if !all_zero(&batch[index_end..]) {
+        return Err(SegmentFormatError::NotZero);
+    }
+    Ok(Batch {
+        offset,
+        header,
+        blocks: &batch[BATCH_HEADER_BYTES..index_start],
+        sealed_index: &batch[index_start..index_end],
+    })
+}
+
+/// The table of contents, if `bytes` end with a footer for exactly the batches of `found`.
+fn finished_contents<'a>(found: &Scan<'_>, bytes: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
+    let footer = Footer::decode(bytes, bytes.len() as u64).ok()?;
+    let belongs = footer.header == found.header
+        && u64::from(footer.contents_offset) == found.end
+        && footer.batches as usize == found.batches.len()
+        && footer.previous == found.chain;
+    if !belongs {
+        return None;
+    }
+    let padding_end = rest.len().checked_sub(FOOTER_BYTES)?;
+    let (contents, padding) = rest.get(..padding_end)?.split_at_checked(footer.contents_len as usize)?;
+    let whole = checksum(&[contents]) == footer.contents_checksum && all_zero(padding);
+    whole.then_some(contents)
+}
+
+const fn to_sector(len: u64) -> u64 {
+    len.div_ceil(SECTOR_BYTES as u64) * SECTOR_BYTES as u64
+}
+
+fn all_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn chain(record: &[u8; 64]) -> u32 {
+    u32::from_le_bytes([record[60], record[61], record[62], record[63]])
+}
+
+fn suite(number: u16) -> Result<SuiteId, SegmentFormatError> {
+    match number {
+        1 => Ok(SuiteId::Aes256GcmBlake3),
+        2 => Ok(SuiteId::ChaCha20Poly1305Blake3),
+        other => Err(SegmentFormatError::Suite(other)),
+    }
+}
+
+/// 64 bytes: eight of magic, fields, zeros, and the CRC-32 of it all.
+struct Record([u8; 64]);
+
+impl Record {
+    fn new(magic: &[u8; 8]) -> Self {
+        let mut record = Self([0; 64]);
+        record.put(0, magic);
+        record
+    }
+
+    fn put(&mut self, at: usize, field: &[u8]) {
+        self.0[at..at + field.len()].copy_from_slice(field);
+    }
+
+    fn finish(mut self) -> [u8; 64] {
+        let sum = checksum(&[&self.0[..CHECKSUM_OFFSET]]);
+        self.put(CHECKSUM_OFFSET, &sum.to_le_bytes());
+        self.0
+    }
+
+    fn open(bytes: &[u8], magic: &[u8; 8]) -> Result<Self, SegmentFormatError> {
+        let record = Self(*bytes.first_chunk::<64>().ok_or(SegmentFormatError::TooShort)?);
+        if record.0[..8] != *magic {
+            return Err(SegmentFormatError::Magic);
+        }
+        if checksum(&[&record.0[..CHECKSUM_OFFSET]]) != chain(&record.0) {
+            return Err(SegmentFormatError::Checksum);
+        }
+        Ok(record)
+    }
+
+    fn u32_at(&self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    fn u16_at(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    fn segment_id(&self) -> SegmentId {
+        let mut id = [0; 16];
+        id.copy_from_slice(&self.0[8..24]);
+        SegmentId(id)
+    }
+
+    /// What header and footer share.
+    fn segment_header(&self) -> Result<SegmentHeader, SegmentFormatError> {
+        let version = self.u16_at(24);
+        if version != VERSION {
+            return Err(SegmentFormatError::Version(version));
+        }
+        Ok(SegmentHeader { suite: suite(self.u16_at(26))?, epoch: Epoch(self.u32_at(28)), id: self.segment_id() })
+    }
+}

@@ -1,0 +1,76 @@
+//! Why the segment store could not do what was asked, and whose fault that is.
+
+use std::io;
+
+use strongroom_format::SegmentId;
+
+/// What the segment store gives.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the segment store could not do what was asked. The side at fault is said with each variant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Caller: a batch holds at least one block.
+    #[error("a batch without blocks")]
+    EmptyBatch,
+    /// Caller: blocks and index together are longer than `BATCH_BYTES_MAX`, or the index than `INDEX_BYTES_MAX`.
+    #[error("a batch of {len} bytes, more than {max}")]
+    BatchTooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// Caller: a block whose bytes are not `sealed_len(clear_len)` long.
+    #[error("a sealed block of {len} bytes, where {expected} belong")]
+    BlockLength {
+        /// Bytes given.
+        len: usize,
+        /// Bytes that its clear length asks for.
+        expected: usize,
+    },
+    /// Caller: a table of contents longer than the room kept for it.
+    #[error("a table of contents of {len} bytes, more than {max}")]
+    ContentsTooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// Caller: only a segment begun or recovered by this store, and not finished yet, can be finished.
+    #[error("the segment is not being written")]
+    NotUnfinished(SegmentId),
+    /// Caller, or damaged metadata: a place that no segment can have.
+    #[error("no block can lie at offset {offset}, {len} bytes long")]
+    InvalidLocation {
+        /// First byte.
+        offset: u32,
+        /// Count of bytes.
+        len: u32,
+    },
+    /// Caller: the store was opened for reading only.
+    #[error("the segments are open for reading only")]
+    ReadOnly,
+    /// Caller or environment: no such file. It may have been compacted: look the block up again.
+    #[error("a segment file is missing")]
+    Missing(SegmentId),
+    /// Environment: the disk is full. Nothing of the batch counts; older data are intact.
+    #[error("no space left on the disk that holds the segments")]
+    NoSpace,
+    /// Environment: an earlier sync failed, so that what is durable is unknown. Reading goes on.
+    #[error("an earlier sync of the segments failed; open the vault again")]
+    Failed,
+    /// Environment or tampering: the file ends before the bytes asked for.
+    #[error("a segment file is shorter than its contents")]
+    Truncated(SegmentId),
+    /// Tampering or damage: the bytes are no segment.
+    #[error("a segment file is damaged: {1}")]
+    Damaged(SegmentId, #[source] strongroom_format::segment::SegmentFormatError),
+    /// Environment: the system's random generator.
+    #[error("no random name for a segment: {0}")]
+    Random(#[source] io::Error),
+    /// Environment: the disk.
+    #[error("segments: {0}")]
+    Io(#[source] io::Error),
+}
