@@ -44,7 +44,7 @@ pub type NameSource = Box<dyn Fn() -> io::Result<SegmentId> + Send + Sync>;
 /// If the generator is dead.
 pub fn random_name() -> io::Result<SegmentId> {
     let mut name = [0; 16];
-    getrandom::fill(&mut name).map_err(io::Error::from)?;
+    getrandom::fill(&mut name).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(SegmentId(name))
 }
 
