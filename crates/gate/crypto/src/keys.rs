@@ -1,0 +1,164 @@
+//! The key table: every secret key of a vault, and what may be derived from it.
+//!
+//! Takes   random bytes, or the bytes a grant or slot gave
+//! Gives   keys as types of their own, each for one purpose
+//! Never   shows a key: `Debug` prints the type's name only, and memory is wiped when a key is dropped
+//! Spec    spec/1-keys.md, spec/2-block.md
+//!
+//! Invariants
+//!  (1) Each purpose has one context string, no two the same; only `Purpose` makes them.   [2.10]
+
+use crate::random::{Random, RandomError};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Bytes of every secret key.
+pub const KEY_BYTES: usize = 32;
+
+/// Makes `Purpose`, its context strings and the list of all of them from one table, so that none can be left out.
+macro_rules! purposes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $context:literal,)+) => {
+        /// What a derived key is for: the one table of contexts for BLAKE3 `derive_key`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Purpose {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Purpose {
+            /// The context string of this purpose, part of the format.
+            pub(crate) const fn context(self) -> &'static str {
+                match self {
+                    $(Self::$name => $context,)+
+                }
+            }
+
+            /// Every purpose there is.
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+purposes! {
+    /// From an epoch key: the key that gives each block its own key and base nonce.
+    BlockSealing = "strongroom format 0 2026-11-21 block sealing",
+}
+
+/// Derives the key for `purpose` from `secret`, which must not be guessable.
+pub(crate) fn derive(purpose: Purpose, secret: &[u8]) -> [u8; KEY_BYTES] {
+    blake3::derive_key(purpose.context(), secret)
+}
+
+/// Makes a newtype of a secret key that is wiped on drop and never shown.
+macro_rules! secret_key {
+    ($(#[doc = $doc:literal])+ $name:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Zeroize, ZeroizeOnDrop)]
+        pub struct $name([u8; KEY_BYTES]);
+
+        impl $name {
+            /// Takes over bytes that a grant, a slot or a test gave.
+            #[must_use]
+            pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
+                let key = Self(bytes);
+                bytes.zeroize();
+                key
+            }
+
+            /// A new key from `random`.
+            ///
+            /// # Errors
+            /// `RandomError` if the source fails.
+            pub fn random(random: &dyn Random) -> Result<Self, RandomError> {
+                let mut key = Self([0; KEY_BYTES]);
+                random.fill(&mut key.0)?;
+                Ok(key)
+            }
+
+            /// The key itself. Only this crate sees it.
+            pub(crate) const fn bytes(&self) -> &[u8; KEY_BYTES] {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "(..)"))
+            }
+        }
+    };
+}
+
+secret_key! {
+    /// The random key of one epoch. Nothing is sealed with it directly: see `Purpose` for what is derived.
+    EpochKey
+}
+
+secret_key! {
+    /// The key that names blocks. The same for the life of a vault and granted with every epoch,
+    /// so that re-sealing changes no name.
+    IdKey
+}
+
+secret_key! {
+    /// Derived from an epoch key: gives each block its own key and base nonce, and nothing else.
+    BlockKey
+}
+
+impl BlockKey {
+    /// The block key of the epoch that `epoch_key` belongs to.
+    #[must_use]
+    pub fn of(epoch_key: &EpochKey) -> Self {
+        Self::from_bytes(derive(Purpose::BlockSealing, epoch_key.bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SystemRandom;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_purposes_share_a_context() {
+        let contexts: HashSet<_> = Purpose::ALL
+            .iter()
+            .map(|purpose| purpose.context())
+            .collect();
+        assert_eq!(contexts.len(), Purpose::ALL.len());
+        assert!(
+            contexts
+                .iter()
+                .all(|context| context.starts_with("strongroom format 0 "))
+        );
+    }
+
+    #[test]
+    fn debug_shows_no_byte_of_a_key() {
+        assert_eq!(
+            format!("{:?}", EpochKey::from_bytes([0xab; 32])),
+            "EpochKey(..)"
+        );
+        assert_eq!(format!("{:?}", IdKey::from_bytes([0xab; 32])), "IdKey(..)");
+        let block_key = BlockKey::of(&EpochKey::from_bytes([0xab; 32]));
+        assert_eq!(format!("{block_key:?}"), "BlockKey(..)");
+    }
+
+    #[test]
+    fn a_random_key_holds_what_the_source_gave() {
+        let first = EpochKey::random(&SystemRandom).unwrap();
+        let second = EpochKey::random(&SystemRandom).unwrap();
+        assert_ne!(first.bytes(), second.bytes());
+        assert_ne!(first.bytes(), &[0; 32]);
+    }
+
+    #[test]
+    fn a_failing_source_makes_no_key() {
+        struct Dead;
+        impl Random for Dead {
+            fn fill(&self, _: &mut [u8]) -> Result<(), RandomError> {
+                Err(RandomError)
+            }
+        }
+        assert!(EpochKey::random(&Dead).is_err());
+    }
+}
