@@ -7,7 +7,23 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod index;
+pub mod cbor;
+pub mod error;
+pub mod header;
+pub mod hex;
+pub mod membership;
+pub mod replica;
+mod json_file;
 pub mod limits;
 pub mod segment;
+pub mod span;
 
 pub use block::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId};
+pub use error::FormatError;
+pub use header::{Argon2Parameters, Grant, Header, Lock, Slot, SlotId, SlotKind, StoredHeader};
+pub use membership::{
+    Change, Commitment, PrincipalId, PublicKeys, Record, RecordBody, RecordId, Role,
+};
+pub use replica::{InstanceId, ReplicaFile};
+pub use span::chunk_span;

@@ -1,5 +1,7 @@
 //! Every bound of the format, in one place.
 
+pub use crate::span::sealed_len;
+
 /// The most plaintext one sealed block holds, in bytes. Also the grid that file content is cut on.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
@@ -18,11 +20,64 @@ pub const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Batches begin and end on this boundary, in bytes, so that a torn write touches no older batch.
 pub const SECTOR_BYTES: usize = 4096;
 
-/// Length in bytes of a block sealed from `clear_len` bytes.
+/// The most plaintext one sealed record holds, in bytes: the table of a full segment of 160-byte blocks.
+pub const SEALED_RECORD_CLEAR_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The longest `vault.json`, in bytes; a longer one is refused before it is parsed.
+pub const HEADER_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest `replica.json`, in bytes.
+pub const REPLICA_BYTES_MAX: usize = 16 * 1024;
+
+/// The most membership records in one header.
+pub const RECORDS_MAX: usize = 4096;
+
+/// The longest membership record, in bytes: a genesis with a device and every slot it may have.
+pub const RECORD_BYTES_MAX: usize = 128 * 1024;
+
+/// The most changes in one membership record: a device, the slots of a full header, and an epoch.
+pub const CHANGES_MAX: usize = SLOTS_MAX + 2;
+
+/// The most key slots in one header.
+pub const SLOTS_MAX: usize = 64;
+
+/// The most devices that are members at one time.
+pub const DEVICES_MAX: usize = 256;
+
+/// The longest label of a key slot, in bytes of UTF-8.
+pub const LABEL_BYTES_MAX: usize = 128;
+
+/// The longest sealed payload of a key slot, in bytes; an age file to one recipient is below 2 KiB.
+pub const SLOT_SEALED_BYTES_MAX: usize = 8 * 1024;
+
+/// The most grants in one header.
+pub const GRANTS_MAX: usize = 1024;
+
+/// Bytes of the HPKE encapsulation in a grant (X-Wing ciphertext).
+pub const GRANT_ENCAPSULATED_BYTES: usize = 1120;
+
+/// Bytes of one grant: the encapsulation, epoch key and block-id key, tag.
+pub const GRANT_BYTES: usize = GRANT_ENCAPSULATED_BYTES + 32 + 32 + TAG_BYTES;
+
+/// Bytes of an X-Wing public key.
+pub const KEM_PUBLIC_BYTES: usize = 1216;
+
+/// Least Argon2id memory of a passphrase slot, in KiB.
+pub const ARGON2_MEMORY_KIB_MIN: u32 = 64 * 1024;
+
+/// Most Argon2id memory of a passphrase slot, in KiB; a hostile header cannot ask for more.
+pub const ARGON2_MEMORY_KIB_MAX: u32 = 4 * 1024 * 1024;
+
+/// Least Argon2id passes of a passphrase slot.
+pub const ARGON2_PASSES_MIN: u32 = 3;
+
+/// Most Argon2id passes of a passphrase slot.
+pub const ARGON2_PASSES_MAX: u32 = 64;
+
+/// Most Argon2id lanes of a passphrase slot.
+pub const ARGON2_LANES_MAX: u32 = 16;
+
+/// Most Argon2id work, memory in KiB times passes, of all passphrase slots of a header together.
 ///
-/// A block of no bytes still has one chunk, so that its tag exists.
-#[must_use]
-pub const fn sealed_len(clear_len: usize) -> usize {
-    let chunks = if clear_len == 0 { 1 } else { clear_len.div_ceil(CHUNK_BYTES) };
-    clear_len + chunks * TAG_BYTES
-}
+/// About a minute of a slow processor: a hostile header cannot hold an opener longer.
+pub const ARGON2_WORK_KIB_MAX: u64 = 64 * 1024 * 1024;

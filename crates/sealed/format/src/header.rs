@@ -1,0 +1,593 @@
+//! Turns `vault.json` into typed values within bounds, and back into the exact bytes that its MAC covers.
+//!
+//! Takes   the bytes of a header from anywhere, or a `Header` and a function that makes the MAC
+//! Gives   the other of the two, or a `FormatError` that names what is wrong
+//! Never   judges signatures, grants or the MAC: that takes keys, and is the gate's work
+//! Spec    spec/1-keys.md, sections 1.5 to 1.7
+//!
+//! Invariants
+//!  (1) What is decoded is within every bound of limits.rs.                          [1.7.1]
+//!  (2) The MAC covers every byte before its own line, as stored, not as re-encoded. [1.7.3]
+
+use crate::error::printable;
+use crate::json_file::{self, FORMAT};
+use crate::limits::{
+    ARGON2_LANES_MAX, ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, ARGON2_WORK_KIB_MAX, GRANT_BYTES,
+    GRANTS_MAX, HEADER_BYTES_MAX, LABEL_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_MAX,
+    SLOT_SEALED_BYTES_MAX, SLOTS_MAX,
+};
+use crate::{Epoch, FormatError, PrincipalId, Record, SuiteId, VaultId, hex};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize};
+
+/// What errors call the header.
+const WHAT: &str = "vault header";
+
+/// The public header of a vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The hash of the first membership record.
+    pub vault: VaultId,
+    /// Counts up with each new header of this vault.
+    pub generation: u64,
+    /// What new blocks are sealed with.
+    pub suite: SuiteId,
+    /// The membership chain, oldest first.
+    pub records: Vec<Record>,
+    /// The ways to unlock this vault.
+    pub slots: Vec<Slot>,
+    /// The epoch keys, sealed to each member.
+    pub grants: Vec<Grant>,
+}
+
+/// A header as it was stored: its values, its MAC, and how many of its bytes the MAC covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredHeader {
+    /// The values.
+    pub header: Header,
+    /// The MAC found at the end. Not checked here.
+    pub mac: [u8; 32],
+    /// The MAC covers the first so many bytes of the file.
+    pub covered_bytes: usize,
+}
+
+/// The random name of a key slot, for people and commands to point at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SlotId(pub [u8; 8]);
+
+/// One way to unlock: a principal's seed, wrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name.
+    pub id: SlotId,
+    /// What the person calls it. Public.
+    pub label: String,
+    /// When it was made, in seconds since 1970. Advisory.
+    pub created_s: u64,
+    /// The principal whose seed it wraps.
+    pub principal: PrincipalId,
+    /// What opens it.
+    pub lock: Lock,
+    /// Seed and vault id, sealed.
+    pub sealed: Vec<u8>,
+}
+
+/// What opens a key slot, with the public parameters that takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// A passphrase, through Argon2id.
+    Passphrase(Argon2Parameters),
+    /// The code printed when the slot was made.
+    RecoveryCode,
+    /// A file of random bytes.
+    KeyFile,
+    /// An age identity (X25519). Not post-quantum.
+    Age,
+    /// An SSH key, through age. Not post-quantum.
+    Ssh,
+}
+
+/// The kind of a key slot, without parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlotKind {
+    /// A passphrase.
+    Passphrase,
+    /// A recovery code.
+    RecoveryCode,
+    /// A key file.
+    KeyFile,
+    /// An age identity.
+    Age,
+    /// An SSH key.
+    Ssh,
+}
+
+/// Cost and salt of Argon2id for one slot. The floor is checked by the gate, the ceiling here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argon2Parameters {
+    /// Memory in KiB.
+    pub memory_kib: u32,
+    /// Passes over the memory.
+    pub passes: u32,
+    /// Lanes.
+    pub lanes: u32,
+    /// Random salt.
+    pub salt: [u8; 16],
+}
+
+/// One epoch's keys, sealed to one principal.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Whose keys.
+    pub epoch: Epoch,
+    /// To whom.
+    pub principal: PrincipalId,
+    /// HPKE encapsulation and ciphertext.
+    pub bytes: Box<[u8; GRANT_BYTES]>,
+}
+
+impl std::fmt::Debug for Grant {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Grant({:?} to {})",
+            self.epoch,
+            hex::encode(&self.principal.0)
+        )
+    }
+}
+
+impl std::fmt::Display for SlotId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&hex::encode(&self.0))
+    }
+}
+
+impl std::str::FromStr for SlotId {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let why = "is not 16 lower-case hexadecimal digits; see the list of key slots";
+        hex::decode(text).map(Self).ok_or(FormatError::Invalid {
+            what: "key slot id",
+            why,
+        })
+    }
+}
+
+impl std::fmt::Display for SlotKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Passphrase => "passphrase",
+            Self::RecoveryCode => "recovery code",
+            Self::KeyFile => "key file",
+            Self::Age => "age identity",
+            Self::Ssh => "SSH key",
+        })
+    }
+}
+
+impl SlotKind {
+    /// Whether a later quantum computer leaves slots of this kind as strong as they were.
+    #[must_use]
+    pub const fn is_post_quantum(self) -> bool {
+        !matches!(self, Self::Age | Self::Ssh)
+    }
+}
+
+impl Lock {
+    /// The kind, without parameters.
+    #[must_use]
+    pub const fn kind(&self) -> SlotKind {
+        match self {
+            Self::Passphrase(_) => SlotKind::Passphrase,
+            Self::RecoveryCode => SlotKind::RecoveryCode,
+            Self::KeyFile => SlotKind::KeyFile,
+            Self::Age => SlotKind::Age,
+            Self::Ssh => SlotKind::Ssh,
+        }
+    }
+}
+
+impl Argon2Parameters {
+    /// Checks the ceilings, so that a hostile header can ask for no more.
+    ///
+    /// # Errors
+    /// `FormatError::Argon2OutOfRange`.
+    pub fn check_ceiling(&self) -> Result<(), FormatError> {
+        let within = |parameter, found: u64, min: u64, max: u64| {
+            let out_of_range = FormatError::Argon2OutOfRange {
+                parameter,
+                found,
+                min,
+                max,
+            };
+            if (min..=max).contains(&found) {
+                Ok(())
+            } else {
+                Err(out_of_range)
+            }
+        };
+        within("lanes", self.lanes.into(), 1, ARGON2_LANES_MAX.into())?;
+        // Argon2 itself needs eight blocks of 1 KiB a lane.
+        within(
+            "memory_kib",
+            self.memory_kib.into(),
+            u64::from(self.lanes) * 8,
+            ARGON2_MEMORY_KIB_MAX.into(),
+        )?;
+        within("passes", self.passes.into(), 1, ARGON2_PASSES_MAX.into())
+    }
+
+    /// Memory in KiB times passes.
+    #[must_use]
+    pub fn work_kib(&self) -> u64 {
+        u64::from(self.memory_kib) * u64::from(self.passes)
+    }
+}
+
+impl Header {
+    /// The file, with the MAC that `mac` gives for the bytes it covers.
+    ///
+    /// # Errors
+    /// `FormatError` if this header is beyond a bound, so that nobody could read it back.
+    pub fn encode(&self, mac: impl FnOnce(&[u8]) -> [u8; 32]) -> Result<Vec<u8>, FormatError> {
+        self.check_bounds()?;
+        let mut bytes = json_file::open_object(&JsonBody::from(self));
+        let mac = mac(&bytes);
+        json_file::push_member(&mut bytes, MAC_NAME, &mac);
+        let bytes = json_file::close_object(bytes);
+        bounded(WHAT, bytes.len(), HEADER_BYTES_MAX)?;
+        Ok(bytes)
+    }
+
+    /// The values in `bytes`, the content of `vault.json`.
+    ///
+    /// # Errors
+    /// Any `FormatError`: too long, damaged, of another format, with an unknown flag, suite or field, or beyond a bound.
+    pub fn decode(bytes: &[u8]) -> Result<StoredHeader, FormatError> {
+        let covered = json_file::checked(WHAT, bytes, HEADER_BYTES_MAX)?;
+        let json: JsonFile = json_file::parse(WHAT, bytes)?;
+        // The MAC line has a fixed length; with another one before the checksum the file was not written by us.
+        let mut line = Vec::new();
+        let mac = fixed(&json.mac, "has a MAC that is not 64 hexadecimal digits")?;
+        json_file::push_member(&mut line, MAC_NAME, &mac);
+        let covered = covered
+            .strip_suffix(line.as_slice())
+            .ok_or_else(|| invalid("has its MAC in another place"))?;
+        let header = json.into_header()?;
+        header.check_bounds()?;
+        Ok(StoredHeader {
+            header,
+            mac,
+            covered_bytes: covered.len(),
+        })
+    }
+
+    fn check_bounds(&self) -> Result<(), FormatError> {
+        bounded("membership chain", self.records.len(), RECORDS_MAX)?;
+        bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
+        bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
+        let mut work_kib = 0;
+        for slot in &self.slots {
+            check_label(&slot.label)?;
+            bounded(
+                "sealed payload of a key slot",
+                slot.sealed.len(),
+                SLOT_SEALED_BYTES_MAX,
+            )?;
+            if let Lock::Passphrase(parameters) = &slot.lock {
+                parameters.check_ceiling()?;
+                work_kib += parameters.work_kib();
+            }
+        }
+        if work_kib > ARGON2_WORK_KIB_MAX {
+            let parameter = "memory_kib times passes of all slots";
+            return Err(FormatError::Argon2OutOfRange {
+                parameter,
+                found: work_kib,
+                min: 0,
+                max: ARGON2_WORK_KIB_MAX,
+            });
+        }
+        let mut ids: Vec<_> = self.slots.iter().map(|slot| slot.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(invalid("names two key slots the same"));
+        }
+        let mut grants: Vec<_> = self
+            .grants
+            .iter()
+            .map(|grant| (grant.epoch, grant.principal))
+            .collect();
+        grants.sort_unstable();
+        if grants.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(invalid("grants an epoch to a principal twice"));
+        }
+        Ok(())
+    }
+}
+
+/// Checks that `label` may name a key slot: short, and without characters that could deceive a terminal.
+///
+/// # Errors
+/// `FormatError::TooLong` or `FormatError::Invalid`.
+pub fn check_label(label: &str) -> Result<(), FormatError> {
+    bounded("label of a key slot", label.len(), LABEL_BYTES_MAX)?;
+    // Bidirectional controls reorder what a terminal shows; they are not of the class `char::is_control`.
+    let deceives = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
+    };
+    if label.chars().any(deceives) {
+        let why = "has a control character; use letters, digits and spaces";
+        return Err(FormatError::Invalid {
+            what: "label of a key slot",
+            why,
+        });
+    }
+    Ok(())
+}
+
+const MAC_NAME: &str = "mac";
+
+fn bounded(what: &'static str, len: usize, max: usize) -> Result<(), FormatError> {
+    if len <= max {
+        Ok(())
+    } else {
+        Err(FormatError::TooLong {
+            what,
+            len: len as u64,
+            max: max as u64,
+        })
+    }
+}
+
+fn invalid(why: &'static str) -> FormatError {
+    FormatError::Invalid { what: WHAT, why }
+}
+
+fn fixed<const N: usize>(text: &str, why: &'static str) -> Result<[u8; N], FormatError> {
+    hex::decode(text).ok_or_else(|| invalid(why))
+}
+
+fn base64(text: &str, what: &'static str, max: usize) -> Result<Vec<u8>, FormatError> {
+    bounded(what, text.len() / 4 * 3, max + 3)?;
+    BASE64.decode(text).map_err(|_| FormatError::Invalid {
+        what,
+        why: "is not base64",
+    })
+}
+
+/// `vault.json` without its last two members.
+#[derive(Serialize)]
+struct JsonBody {
+    format: u64,
+    flags: Vec<String>,
+    vault: String,
+    generation: u64,
+    suite: u64,
+    membership: Vec<String>,
+    slots: Vec<JsonSlot>,
+    grants: Vec<JsonGrant>,
+}
+
+/// All of `vault.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonFile {
+    #[serde(rename = "format")]
+    _format: u64,
+    flags: Vec<String>,
+    vault: String,
+    generation: u64,
+    suite: u64,
+    membership: Vec<String>,
+    slots: Vec<JsonSlot>,
+    grants: Vec<JsonGrant>,
+    mac: String,
+    #[serde(rename = "checksum")]
+    _checksum: String,
+}
+
+/// A key slot in `vault.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonSlot {
+    id: String,
+    kind: SlotKind,
+    label: String,
+    created: u64,
+    principal: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    argon2: Option<JsonArgon2>,
+    sealed: String,
+}
+
+/// The parameters of a passphrase slot in `vault.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonArgon2 {
+    memory_kib: u32,
+    passes: u32,
+    lanes: u32,
+    salt: String,
+}
+
+/// A grant in `vault.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonGrant {
+    epoch: u32,
+    principal: String,
+    sealed: String,
+}
+
+impl From<&Header> for JsonBody {
+    fn from(header: &Header) -> Self {
+        Self {
+            format: FORMAT,
+            flags: Vec::new(),
+            vault: hex::encode(&header.vault.0),
+            generation: header.generation,
+            suite: header.suite.number().into(),
+            membership: header
+                .records
+                .iter()
+                .map(|record| BASE64.encode(record.encode()))
+                .collect(),
+            slots: header.slots.iter().map(JsonSlot::from).collect(),
+            grants: header.grants.iter().map(JsonGrant::from).collect(),
+        }
+    }
+}
+
+impl From<&Slot> for JsonSlot {
+    fn from(slot: &Slot) -> Self {
+        let argon2 = match &slot.lock {
+            Lock::Passphrase(parameters) => Some(JsonArgon2 {
+                memory_kib: parameters.memory_kib,
+                passes: parameters.passes,
+                lanes: parameters.lanes,
+                salt: hex::encode(&parameters.salt),
+            }),
+            _ => None,
+        };
+        Self {
+            id: slot.id.to_string(),
+            kind: slot.lock.kind(),
+            label: slot.label.clone(),
+            created: slot.created_s,
+            principal: hex::encode(&slot.principal.0),
+            argon2,
+            sealed: BASE64.encode(&slot.sealed),
+        }
+    }
+}
+
+impl From<&Grant> for JsonGrant {
+    fn from(grant: &Grant) -> Self {
+        Self {
+            epoch: grant.epoch.0,
+            principal: hex::encode(&grant.principal.0),
+            sealed: BASE64.encode(grant.bytes.as_slice()),
+        }
+    }
+}
+
+impl JsonFile {
+    fn into_header(self) -> Result<Header, FormatError> {
+        if let Some(flag) = self.flags.first() {
+            return Err(FormatError::UnknownFlag {
+                what: WHAT,
+                flag: printable(flag),
+            });
+        }
+        // Counted before the contents are decoded.
+        bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
+        bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
+        bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
+        let suite = u16::try_from(self.suite).ok().and_then(SuiteId::from_number);
+        let suite = suite.ok_or(FormatError::UnknownSuite { what: WHAT, suite: self.suite })?;
+        let record =
+            |text: &String| Record::decode(&base64(text, "membership record", RECORD_BYTES_MAX)?);
+        Ok(Header {
+            vault: VaultId(fixed(
+                &self.vault,
+                "has a vault id that is not 64 hexadecimal digits",
+            )?),
+            generation: self.generation,
+            suite,
+            records: self
+                .membership
+                .iter()
+                .map(record)
+                .collect::<Result<_, _>>()?,
+            slots: self
+                .slots
+                .into_iter()
+                .map(JsonSlot::into_slot)
+                .collect::<Result<_, _>>()?,
+            grants: self
+                .grants
+                .into_iter()
+                .map(JsonGrant::into_grant)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl JsonSlot {
+    fn into_slot(self) -> Result<Slot, FormatError> {
+        let lock = match (self.kind, self.argon2) {
+            (SlotKind::Passphrase, Some(argon2)) => Lock::Passphrase(argon2.into_parameters()?),
+            (SlotKind::RecoveryCode, None) => Lock::RecoveryCode,
+            (SlotKind::KeyFile, None) => Lock::KeyFile,
+            (SlotKind::Age, None) => Lock::Age,
+            (SlotKind::Ssh, None) => Lock::Ssh,
+            (SlotKind::Passphrase, None) => {
+                return Err(invalid("has a passphrase slot without argon2"));
+            }
+            (_, Some(_)) => {
+                return Err(invalid("has argon2 in a slot that is not of a passphrase"));
+            }
+        };
+        Ok(Slot {
+            id: SlotId(fixed(
+                &self.id,
+                "has a slot id that is not 16 hexadecimal digits",
+            )?),
+            label: self.label,
+            created_s: self.created,
+            principal: PrincipalId(fixed(
+                &self.principal,
+                "has a principal that is not 64 hexadecimal digits",
+            )?),
+            lock,
+            sealed: base64(
+                &self.sealed,
+                "sealed payload of a key slot",
+                SLOT_SEALED_BYTES_MAX,
+            )?,
+        })
+    }
+}
+
+impl JsonArgon2 {
+    fn into_parameters(self) -> Result<Argon2Parameters, FormatError> {
+        let Self {
+            memory_kib,
+            passes,
+            lanes,
+            salt,
+        } = self;
+        Ok(Argon2Parameters {
+            memory_kib,
+            passes,
+            lanes,
+            salt: fixed(&salt, "has a salt that is not 32 hexadecimal digits")?,
+        })
+    }
+}
+
+impl JsonGrant {
+    fn into_grant(self) -> Result<Grant, FormatError> {
+        let bytes = base64(&self.sealed, "grant", GRANT_BYTES)?;
+        let bytes = <[u8; GRANT_BYTES]>::try_from(bytes);
+        Ok(Grant {
+            epoch: Epoch(self.epoch),
+            principal: PrincipalId(fixed(
+                &self.principal,
+                "has a principal that is not 64 hexadecimal digits",
+            )?),
+            bytes: Box::new(bytes.map_err(|_| FormatError::Invalid {
+                what: "grant",
+                why: "has the wrong length",
+            })?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

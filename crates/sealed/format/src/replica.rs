@@ -1,0 +1,131 @@
+//! Turns `replica.json`, what one copy of a vault keeps for itself, into typed values and back.
+//!
+//! Takes   the bytes of the file from anywhere, or a `ReplicaFile`
+//! Gives   the other of the two, or a `FormatError` that names what is wrong
+//! Never   opens what is sealed inside
+//! Spec    spec/1-keys.md, section 1.8
+
+use crate::json_file::{self, FORMAT};
+use crate::limits::REPLICA_BYTES_MAX;
+use crate::{Epoch, FormatError, VaultId, hex};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize};
+
+/// What errors call the file.
+const WHAT: &str = "replica file";
+
+/// The random name of one copy of a vault on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstanceId(pub [u8; 16]);
+
+/// The public values of `replica.json` and its one sealed record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaFile {
+    /// The vault this is a copy of.
+    pub vault: VaultId,
+    /// The name of this copy.
+    pub instance: InstanceId,
+    /// The epoch that the record is sealed under.
+    pub epoch: Epoch,
+    /// Instance id, device seed and metadata key, sealed.
+    pub sealed: Vec<u8>,
+}
+
+/// All of `replica.json` but the checksum.
+#[derive(Serialize)]
+struct JsonBody {
+    format: u64,
+    vault: String,
+    instance: String,
+    epoch: u32,
+    sealed: String,
+}
+
+/// All of `replica.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonFile {
+    #[serde(rename = "format")]
+    _format: u64,
+    vault: String,
+    instance: String,
+    epoch: u32,
+    sealed: String,
+    #[serde(rename = "checksum")]
+    _checksum: String,
+}
+
+impl ReplicaFile {
+    /// The bytes of the file.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        json_file::close_object(json_file::open_object(&JsonBody {
+            format: FORMAT,
+            vault: hex::encode(&self.vault.0),
+            instance: hex::encode(&self.instance.0),
+            epoch: self.epoch.0,
+            sealed: BASE64.encode(&self.sealed),
+        }))
+    }
+
+    /// The values in `bytes`.
+    ///
+    /// # Errors
+    /// Any `FormatError`: too long, damaged, of another format, or with an unknown or wrong field.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        json_file::checked(WHAT, bytes, REPLICA_BYTES_MAX)?;
+        let json: JsonFile = json_file::parse(WHAT, bytes)?;
+        let invalid = |why| FormatError::Invalid { what: WHAT, why };
+        Ok(Self {
+            vault: VaultId(hex::decode(&json.vault).ok_or(invalid("has a wrong vault id"))?),
+            instance: InstanceId(
+                hex::decode(&json.instance).ok_or(invalid("has a wrong instance id"))?,
+            ),
+            epoch: Epoch(json.epoch),
+            sealed: BASE64
+                .decode(&json.sealed)
+                .map_err(|_| invalid("has a sealed part that is not base64"))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> ReplicaFile {
+        ReplicaFile {
+            vault: VaultId([1; 32]),
+            instance: InstanceId([2; 16]),
+            epoch: Epoch(3),
+            sealed: vec![4; 200],
+        }
+    }
+
+    #[test]
+    fn a_replica_file_comes_back() {
+        assert_eq!(ReplicaFile::decode(&file().encode()), Ok(file()));
+    }
+
+    #[test]
+    fn an_unknown_field_is_named() {
+        let text = String::from_utf8(file().encode()).unwrap();
+        let body = text.split("  \"checksum\"").next().unwrap().to_owned() + "  \"colour\": 1,\n";
+        let error = ReplicaFile::decode(&json_file::close_object(body.into_bytes())).unwrap_err();
+        assert!(
+            error.to_string().contains("unknown field `colour`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_replica_file_cut_anywhere_is_damaged() {
+        let bytes = file().encode();
+        for len in 0..bytes.len() {
+            assert_eq!(
+                ReplicaFile::decode(&bytes[..len]),
+                Err(FormatError::Damaged { what: WHAT })
+            );
+        }
+    }
+}
