@@ -1,0 +1,341 @@
+//! Moves a name: to a free place, over another name, or in exchange with one.
+//!
+//! Takes   two directories and two names
+//! Gives   the namespace with the name moved, in one step
+//! Never   touches what lies below a moved directory
+//!
+//! Invariants
+//!  (1) A name never points to content that is not stored: what takes the place of a file is drained first.
+//!  (2) No directory comes to lie below itself.
+
+use std::sync::Arc;
+
+use strongroom_metadata::{Entry, InodeId, NodeKind, Timestamp, Transaction};
+
+use crate::attributes::living;
+use crate::core::Core;
+use crate::flush::{self, Reason};
+use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
+use crate::name::Name;
+use crate::namespace::{Held, held, name_lost, names_changed, require_growing, searchable};
+use crate::node::Node;
+use crate::permission::{self, WRITE};
+use crate::{Caller, Error, Filesystem, RenameMode, Result};
+
+/// Where a name is or is to be.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    directory: InodeId,
+    name: Name<'a>,
+}
+
+/// A rename that nothing refuses any more, while the writer is held.
+struct Plan {
+    from: Held,
+    to: Held,
+    source: Held,
+    target: Option<Held>,
+    mode: RenameMode,
+}
+
+impl Filesystem {
+    /// Moves the name `name` in `parent` to `new_name` in `new_parent`, as `renameat2` does. Two names of one
+    /// node stay both. What takes the place of a file is stored first, and so is either side of an exchange.
+    ///
+    /// # Errors
+    /// Those of a look-up; `NotFound` without a source, or for an exchange without a target; `Exists` as `mode`
+    /// asks; `InvalidArgument` for a move of a directory below itself; `PermissionDenied`, `NotPermitted`;
+    /// `NotADirectory`, `IsADirectory` and `NotEmpty` for a target that the source cannot replace.
+    pub fn rename(
+        &self,
+        caller: &Caller,
+        parent: InodeId,
+        name: &[u8],
+        new_parent: InodeId,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let core = &self.core;
+        let _gate = core.mutate()?;
+        let mut drained: Vec<InodeId> = Vec::new();
+        for _ in 0..RENAME_ROUNDS_MAX {
+            let mut writer = core.store.lock();
+            let from = searchable(core, &mut writer, caller, parent)?;
+            let to = searchable(core, &mut writer, caller, new_parent)?;
+            let old_place = Place {
+                directory: parent,
+                name: Name::new(name)?,
+            };
+            let new_place = Place {
+                directory: new_parent,
+                name: Name::new(new_name)?,
+            };
+            let Some(plan) = plan(
+                core,
+                &mut writer,
+                caller,
+                (from, old_place),
+                (to, new_place),
+                mode,
+            )?
+            else {
+                return Ok(());
+            };
+            // (1): drained without the writer; then everything is looked up again, for it may have changed.
+            if let Some(node) = plan.to_drain(&drained) {
+                drop(writer);
+                flush::drain_node(core, &node, Reason::Namespace)?;
+                drained.push(node.id);
+                continue;
+            }
+            plan.write_rows(&mut writer, old_place, new_place)?;
+            let unused = plan.change_nodes(core);
+            core.changed();
+            drop(writer);
+            if let Some(unused) = unused {
+                crate::purge::schedule(core, unused);
+            }
+            return Ok(());
+        }
+        Err(Error::WouldBlock)
+    }
+}
+
+/// Asks everything that can refuse, in the order in which Linux asks. `None`: there is nothing to do.
+fn plan(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    (from, old_place): (Held, Place<'_>),
+    (to, new_place): (Held, Place<'_>),
+    mode: RenameMode,
+) -> Result<Option<Plan>> {
+    let source = entry_node(core, writer, old_place)?.ok_or(Error::NotFound)?;
+    let target = entry_node(core, writer, new_place)?;
+    match (mode, &target) {
+        (RenameMode::NoReplace, Some(_)) => return Err(Error::Exists),
+        (RenameMode::Exchange, None) => return Err(Error::NotFound),
+        _ => {}
+    }
+    let plan = Plan {
+        from,
+        to,
+        source,
+        target,
+        mode,
+    };
+    plan.require_no_cycle(core, writer)?;
+    if plan
+        .target
+        .as_ref()
+        .is_some_and(|target| target.node.id == plan.source.node.id)
+    {
+        return Ok(None);
+    }
+    plan.require_permitted(caller)?;
+    plan.require_replaceable(writer)?;
+    Ok(Some(plan))
+}
+
+fn entry_node(core: &Core, writer: &mut Transaction<'_>, place: Place<'_>) -> Result<Option<Held>> {
+    match writer.entry(place.directory, place.name.bytes())? {
+        Some(entry) => held(core, writer, entry.inode).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether `directory` is `ancestor` or lies below it.
+fn lies_within(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    directory: InodeId,
+    ancestor: InodeId,
+) -> Result<bool> {
+    let mut at = directory;
+    for _ in 0..DIRECTORY_DEPTH_MAX {
+        if at == ancestor {
+            return Ok(true);
+        }
+        if at == InodeId::ROOT {
+            return Ok(false);
+        }
+        let node = core.node_in(writer, at)?;
+        at = living(&node)?.inode.parent;
+    }
+    Err(Error::InvalidArgument("directories nested too deep"))
+}
+
+impl Plan {
+    fn within_one_directory(&self) -> bool {
+        self.from.node.id == self.to.node.id
+    }
+
+    fn is_exchange(&self) -> bool {
+        self.mode == RenameMode::Exchange
+    }
+
+    fn target_is_directory(&self) -> bool {
+        self.target.as_ref().is_some_and(Held::is_directory)
+    }
+
+    /// (2), and its mirror: a target above the source is not empty.
+    fn require_no_cycle(&self, core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
+        // Nothing moves into a removed directory, and what was above it may be gone.
+        if self.within_one_directory() || self.to.inode.nlink == 0 {
+            return Ok(());
+        }
+        let (from, to) = (self.from.node.id, self.to.node.id);
+        if self.source.is_directory() && lies_within(core, writer, to, self.source.node.id)? {
+            return Err(Error::InvalidArgument(
+                "a directory cannot move below itself",
+            ));
+        }
+        if let Some(target) = self.target.as_ref().filter(|target| target.is_directory())
+            && lies_within(core, writer, from, target.node.id)?
+        {
+            return Err(match self.mode {
+                RenameMode::Exchange => {
+                    Error::InvalidArgument("a directory cannot move below itself")
+                }
+                _ => Error::NotEmpty,
+            });
+        }
+        Ok(())
+    }
+
+    fn require_permitted(&self, caller: &Caller) -> Result<()> {
+        permission::require_removable(&self.from.inode, &self.source.inode, caller)?;
+        let Some(target) = &self.target else {
+            require_growing(&self.to.inode, caller)?;
+            return self.require_parent_changeable(caller, &self.source);
+        };
+        permission::require_removable(&self.to.inode, &target.inode, caller)?;
+        if !self.is_exchange() {
+            match (self.source.is_directory(), target.is_directory()) {
+                (true, false) => return Err(Error::NotADirectory),
+                (false, true) => return Err(Error::IsADirectory),
+                _ => {}
+            }
+        }
+        self.require_parent_changeable(caller, &self.source)?;
+        if self.is_exchange() {
+            self.require_parent_changeable(caller, target)?;
+        }
+        Ok(())
+    }
+
+    /// A directory that moves to another one gets another `..`, which is a write to it.
+    fn require_parent_changeable(&self, caller: &Caller, moved: &Held) -> Result<()> {
+        if moved.is_directory() && !self.within_one_directory() {
+            permission::require(&moved.inode, caller, WRITE)?;
+        }
+        Ok(())
+    }
+
+    fn require_replaceable(&self, writer: &Transaction<'_>) -> Result<()> {
+        match &self.target {
+            Some(target) if !self.is_exchange() && target.is_directory() => {
+                if writer.is_empty(target.node.id)? {
+                    Ok(())
+                } else {
+                    Err(Error::NotEmpty)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// (1): a file that takes a file's place while some of its content is in memory only.
+    fn to_drain(&self, drained: &[InodeId]) -> Option<Arc<Node>> {
+        let target = self.target.as_ref()?;
+        let moving = if self.is_exchange() {
+            vec![&self.source, target]
+        } else {
+            vec![&self.source]
+        };
+        let pending = moving.into_iter().find(|held| {
+            let is_file = held.inode.kind == NodeKind::File;
+            is_file && !drained.contains(&held.node.id) && held.node.lock().has_pending_content()
+        })?;
+        Some(Arc::clone(&pending.node))
+    }
+
+    fn write_rows(
+        &self,
+        writer: &mut Transaction<'_>,
+        old_place: Place<'_>,
+        new_place: Place<'_>,
+    ) -> Result<()> {
+        let (source, kind) = (self.source.node.id, self.source.inode.kind);
+        let Some(target) = &self.target else {
+            writer.remove_entry(old_place.directory, old_place.name.bytes())?;
+            let name = new_place.name.bytes().to_vec();
+            let cookie = writer.next_cookie();
+            writer.insert_entry(
+                new_place.directory,
+                &Entry {
+                    name,
+                    inode: source,
+                    kind,
+                    cookie,
+                },
+            )?;
+            return Ok(());
+        };
+        writer.replace_entry(new_place.directory, new_place.name.bytes(), source, kind)?;
+        if self.is_exchange() {
+            let (name, kind) = (old_place.name.bytes(), target.inode.kind);
+            writer.replace_entry(old_place.directory, name, target.node.id, kind)?;
+        } else {
+            writer.remove_entry(old_place.directory, old_place.name.bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The same in memory; gives the replaced node if nothing holds it any more.
+    fn change_nodes(&self, core: &Core) -> Option<InodeId> {
+        let now = core.now();
+        let source_directories = i32::from(self.source.is_directory());
+        let target_directories = i32::from(self.target_is_directory());
+        moved(core, &self.source, &self.to, now);
+        let mut unused = None;
+        // What the old place gains and the new place loses, seen from each directory.
+        let (entries_out, entries_in, directories_out, directories_in) =
+            match (&self.target, self.mode) {
+                (None, _) => (-1, 1, -source_directories, source_directories),
+                (Some(target), RenameMode::Exchange) => {
+                    moved(core, target, &self.from, now);
+                    let change = target_directories - source_directories;
+                    (0, 0, change, -change)
+                }
+                (Some(target), _) => {
+                    unused = name_lost(core, target, now).then_some(target.node.id);
+                    (
+                        -1,
+                        0,
+                        -source_directories,
+                        source_directories - target_directories,
+                    )
+                }
+            };
+        if self.within_one_directory() {
+            let (entries, directories) =
+                (entries_out + entries_in, directories_out + directories_in);
+            names_changed(core, &self.from.node, now, entries, directories);
+        } else {
+            names_changed(core, &self.from.node, now, entries_out, directories_out);
+            names_changed(core, &self.to.node, now, entries_in, directories_in);
+        }
+        unused
+    }
+}
+
+/// A node that has another name now.
+fn moved(core: &Core, held: &Held, directory: &Held, now: Timestamp) {
+    core.touch(&held.node, |inode| {
+        inode.ctime = now;
+        if inode.kind == NodeKind::Directory {
+            inode.parent = directory.node.id;
+        }
+    });
+}
