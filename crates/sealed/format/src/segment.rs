@@ -125,7 +125,9 @@ impl SegmentHeader {
     /// # Errors
     /// Says what is wrong with them; a version or suite of a newer build is told apart from damage.
     pub fn decode(bytes: &[u8]) -> Result<Self, SegmentFormatError> {
-        let sector = bytes.get(..SECTOR_BYTES).ok_or(SegmentFormatError::TooShort)?;
+        let sector = bytes
+            .get(..SECTOR_BYTES)
+            .ok_or(SegmentFormatError::TooShort)?;
         let record = Record::open(sector, SEGMENT_MAGIC)?;
         let header = record.segment_header()?;
         if !all_zero(&record.0[32..CHECKSUM_OFFSET]) || !all_zero(&sector[SEGMENT_HEADER_BYTES..]) {
@@ -211,7 +213,10 @@ impl Footer {
     /// # Errors
     /// Says what is wrong with them; `Length` when the contents it tells of do not fill the file to its end.
     pub fn decode(bytes: &[u8], file_len: u64) -> Result<Self, SegmentFormatError> {
-        let start = bytes.len().checked_sub(FOOTER_BYTES).ok_or(SegmentFormatError::TooShort)?;
+        let start = bytes
+            .len()
+            .checked_sub(FOOTER_BYTES)
+            .ok_or(SegmentFormatError::TooShort)?;
         let record = Record::open(&bytes[start..], FOOTER_MAGIC)?;
         let header = record.segment_header()?;
         if !all_zero(&record.0[52..CHECKSUM_OFFSET]) {
@@ -230,7 +235,11 @@ impl Footer {
             && offset.is_multiple_of(SECTOR_BYTES as u64)
             && offset + ending_len(u64::from(footer.contents_len)) == file_len
             && file_len <= SEGMENT_BYTES_MAX;
-        if fits { Ok(footer) } else { Err(SegmentFormatError::Length) }
+        if fits {
+            Ok(footer)
+        } else {
+            Err(SegmentFormatError::Length)
+        }
     }
 }
 
@@ -303,10 +312,18 @@ pub enum ScanTail<'a> {
 /// If the header is no good: then nothing in the file can be told.
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, SegmentFormatError> {
     let header = SegmentHeader::decode(bytes)?;
-    let mut found =
-        Scan { header, batches: Vec::new(), end: FIRST_BATCH_OFFSET, chain: header.chain(), tail: ScanTail::Open };
+    let mut found = Scan {
+        header,
+        batches: Vec::new(),
+        end: FIRST_BATCH_OFFSET,
+        chain: header.chain(),
+        tail: ScanTail::Open,
+    };
     let stopped_by = loop {
-        let rest = usize::try_from(found.end).ok().and_then(|end| bytes.get(end..)).unwrap_or(&[]);
+        let rest = usize::try_from(found.end)
+            .ok()
+            .and_then(|end| bytes.get(end..))
+            .unwrap_or(&[]);
         match next_batch(&found, rest) {
             Ok(batch) => {
                 found.end += batch.header.batch_len();
@@ -329,7 +346,10 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, SegmentFormatError> {
 fn next_batch<'a>(found: &Scan<'_>, rest: &'a [u8]) -> Result<Batch<'a>, SegmentFormatError> {
     let header = BatchHeader::decode(rest)?;
     let number = u32::try_from(found.batches.len()).map_err(|_| SegmentFormatError::OutOfPlace)?;
-    if header.segment != found.header.id || header.number != number || header.previous != found.chain {
+    if header.segment != found.header.id
+        || header.number != number
+        || header.previous != found.chain
+    {
         return Err(SegmentFormatError::OutOfPlace);
     }
     let offset = u32::try_from(found.end).map_err(|_| SegmentFormatError::Length)?;
@@ -366,7 +386,9 @@ fn finished_contents<'a>(found: &Scan<'_>, bytes: &[u8], rest: &'a [u8]) -> Opti
         return None;
     }
     let padding_end = rest.len().checked_sub(FOOTER_BYTES)?;
-    let (contents, padding) = rest.get(..padding_end)?.split_at_checked(footer.contents_len as usize)?;
+    let (contents, padding) = rest
+        .get(..padding_end)?
+        .split_at_checked(footer.contents_len as usize)?;
     let whole = checksum(&[contents]) == footer.contents_checksum && all_zero(padding);
     whole.then_some(contents)
 }
@@ -412,7 +434,11 @@ impl Record {
     }
 
     fn open(bytes: &[u8], magic: &[u8; 8]) -> Result<Self, SegmentFormatError> {
-        let record = Self(*bytes.first_chunk::<64>().ok_or(SegmentFormatError::TooShort)?);
+        let record = Self(
+            *bytes
+                .first_chunk::<64>()
+                .ok_or(SegmentFormatError::TooShort)?,
+        );
         if record.0[..8] != *magic {
             return Err(SegmentFormatError::Magic);
         }
@@ -442,6 +468,10 @@ impl Record {
         if version != VERSION {
             return Err(SegmentFormatError::Version(version));
         }
-        Ok(SegmentHeader { suite: suite(self.u16_at(26))?, epoch: Epoch(self.u32_at(28)), id: self.segment_id() })
+        Ok(SegmentHeader {
+            suite: suite(self.u16_at(26))?,
+            epoch: Epoch(self.u32_at(28)),
+            id: self.segment_id(),
+        })
     }
 }

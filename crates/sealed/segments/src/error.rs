@@ -66,7 +66,10 @@ pub enum Error {
     Truncated(SegmentId),
     /// Tampering or damage: the bytes are no segment.
     #[error("a segment file is damaged: {1}")]
-    Damaged(SegmentId, #[source] strongroom_format::segment::SegmentFormatError),
+    Damaged(
+        SegmentId,
+        #[source] strongroom_format::segment::SegmentFormatError,
+    ),
     /// Environment: the system's random generator.
     #[error("no random name for a segment: {0}")]
     Random(#[source] io::Error),

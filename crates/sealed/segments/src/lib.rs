@@ -7,11 +7,27 @@
 //! Spec    spec/3-segment.md
 #![forbid(unsafe_code)]
 
+mod append;
+mod buffer;
+mod counters;
+mod disk;
 mod error;
+mod files;
 pub mod limits;
+mod name;
 mod options;
+mod read;
+mod recover;
+mod scan;
 mod store;
+mod sync;
+#[cfg(test)]
+mod testing;
 
+pub use append::Appended;
 pub use error::{Error, Result};
 pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};
-pub use store::{Appended, Part, Recovery, Scanned, ScannedBatch, SealedBytes, SegmentStore, Tail};
+pub use read::{Part, SealedBytes};
+pub use recover::Recovery;
+pub use scan::{Scanned, ScannedBatch, Tail};
+pub use store::SegmentStore;

@@ -1,7 +1,39 @@
 //! Every bound of the segment store, in one place.
 
+use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
+use strongroom_format::segment::{FIRST_BATCH_OFFSET, batch_len, ending_len};
+
 /// The most bytes one batch holds: its blocks and its index together.
 pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// The longest sealed index of one batch, in bytes.
 pub const INDEX_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// The most open segment files kept for reading. Each costs a descriptor, and a process has 1024 by default.
+pub const OPEN_FILES_MAX: usize = 128;
+
+/// The most memory that idle buffers keep, in bytes; beyond it they go back to the system.
+/// Buffers in use are bounded by the callers: at most one batch or one run each.
+pub const IDLE_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The longest run that `read_many` reads by one call, in bytes.
+pub const RUN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Two blocks with at most this many bytes between them are read by one call: moving so few costs less
+/// than another request. It covers the index and the header between two batches of large blocks.
+pub const RUN_GAP_BYTES_MAX: u64 = 16 * 1024;
+
+/// The room kept at the end of a file for its table of contents, in bytes, when its batches' indexes sum
+/// up to `index_bytes`: as many, an eighth for wider offsets and further tags, and one sector.
+#[must_use]
+pub const fn contents_bytes_max(index_bytes: u64) -> u64 {
+    index_bytes + index_bytes / 8 + SECTOR_BYTES as u64
+}
+
+// The longest batch fits into an empty file.
+const _: () = assert!(
+    FIRST_BATCH_OFFSET
+        + batch_len(BATCH_BYTES_MAX as u64, 0)
+        + ending_len(contents_bytes_max(INDEX_BYTES_MAX as u64))
+        <= SEGMENT_BYTES_MAX
+);

@@ -83,6 +83,11 @@ impl StoreOptions {
     /// For reading and writing, direct if the file system takes it, with random names.
     #[must_use]
     pub fn new(suite: SuiteId) -> Self {
-        Self { suite, access: Access::ReadWrite, direct: DirectIo::Auto, names: Box::new(random_name) }
+        Self {
+            suite,
+            access: Access::ReadWrite,
+            direct: DirectIo::Auto,
+            names: Box::new(random_name),
+        }
     }
 }

@@ -1,102 +1,135 @@
-//! The store. SIGNATURES for parallel work; bodies follow within the hour.
-#![allow(clippy::todo, unused_variables, dead_code, missing_docs, clippy::allow_attributes_without_reason)]
-use std::{ops::Range, path::Path, sync::Arc};
-use strongroom_format::{Epoch, Location, SealedBlock, SegmentId, segment::SegmentHeader};
-use crate::{Counters, Result, StoreOptions, Transfer};
+//! The store: how it is opened, and what it does with whole files.
 
-/// The segment files of one vault. Used from many threads behind an `Arc`.
-pub struct SegmentStore {}
+use std::path::Path;
+use std::sync::Arc;
 
-/// Where a batch went.
-#[derive(Clone, Debug)]
-pub struct Appended {
-    /// The file it went to.
-    pub segment: SegmentId,
-    /// One place per block, in the order given.
-    pub locations: Vec<Location>,
-    /// Whether this batch began the file: its row is to be inserted.
-    pub started: bool,
-    /// The file that this batch found no room in: call `finish` on it, now or later, even after a restart.
-    pub full: Option<SegmentId>,
-    /// End of the batch in the file: its `committed_len` once the caller has committed it.
-    pub end: u64,
-    /// Give this to `sync`.
-    pub sequence: u64,
-}
+use parking_lot::Mutex;
+use strongroom_format::{SegmentId, SuiteId};
 
-/// What `recover_open` found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
-    /// Cut behind the last committed batch; the next append of `epoch` goes on there if it fits.
-    Resumed { epoch: Epoch, cut_bytes: u64 },
-    /// It was finished before the crash, with exactly the committed batches. Nothing to do but to say so.
-    Finished,
-    /// The committed part is not whole. Left untouched and not appended to: `valid_len` bytes of it are whole.
-    Damaged { valid_len: u64 },
-}
+use crate::append::{Writer, write_error};
+use crate::buffer::Pool;
+use crate::counters::Counting;
+use crate::disk::Disk;
+use crate::files::Files;
+use crate::options::{Access, Counters, NameSource, StoreOptions, Transfer};
+use crate::sync::Syncing;
+use crate::{Error, Result};
 
-/// A part of a sealed block to read: `range` counts bytes within the sealed block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part { pub location: Location, pub range: Range<u32> }
-
-/// Sealed bytes as they lie on the disk, in a buffer that returns to its pool when dropped.
-#[derive(Clone)]
-pub struct SealedBytes { bytes: Arc<Vec<u8>> }
-impl std::ops::Deref for SealedBytes { type Target = [u8]; fn deref(&self) -> &[u8] { &self.bytes } }
-
-/// What a file tells without any database.
-#[derive(Clone, Debug)]
-pub struct Scanned { pub header: SegmentHeader, pub batches: Vec<ScannedBatch>, pub end: u64, pub tail: Tail }
-
-/// A whole batch.
-#[derive(Clone, Debug)]
-pub struct ScannedBatch {
-    /// First byte of the batch in the file.
-    pub offset: u64,
-    /// First byte of its first block in the file: what the offsets in the index count from.
-    pub blocks_offset: u32,
-    pub blocks_len: u32,
-    pub count: u32,
-    /// The sealed index.
-    pub sealed_index: Vec<u8>,
-}
-
-/// What follows the last whole batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tail {
-    /// A table of contents and a footer.
-    Finished { sealed_contents: Vec<u8> },
-    /// Nothing, or zeros.
-    Open,
-    /// A batch or footer that is not whole.
-    Torn,
+/// The segment files of one vault. Share it between threads by an `Arc`.
+///
+/// The caller sees to it that nobody else writes to the folder meanwhile. Dropping it gives back the room
+/// set aside in the open file, and syncs nothing.
+pub struct SegmentStore {
+    pub(crate) disk: Disk,
+    pub(crate) access: Access,
+    pub(crate) suite: SuiteId,
+    pub(crate) names: NameSource,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) files: Files,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) syncing: Syncing,
+    pub(crate) counting: Counting,
 }
 
 impl SegmentStore {
-    /// Opens the folder `segments` (made if missing and allowed).
-    pub fn open(folder: &Path, options: StoreOptions) -> Result<Self> { todo!() }
-    pub fn transfer(&self) -> Transfer { todo!() }
-    /// Writes one batch; NOT durable before `sync`. All or nothing; never touches acknowledged bytes.
-    pub fn append(&self, epoch: Epoch, blocks: &[&SealedBlock], sealed_index: &[u8]) -> Result<Appended> { todo!() }
-    /// Everything acknowledged up to `sequence` (batches, finished files, new names) is durable on return.
-    pub fn sync(&self, sequence: u64) -> Result<()> { todo!() }
-    /// Writes the sealed table of contents and the footer; gives the sequence to `sync` before saying so in the database.
-    pub fn finish(&self, id: SegmentId, sealed_contents: &[u8]) -> Result<u64> { todo!() }
-    /// The segment that the next append goes on with, if it fits and has its epoch.
-    pub fn open_segment(&self) -> Option<SegmentId> { todo!() }
-    /// At open, for each segment whose row says Open, in the order they were begun; the last one is appended to.
-    pub fn recover_open(&self, id: SegmentId, committed_len: u64) -> Result<Recovery> { todo!() }
-    /// `range` counts bytes within the sealed block. `Error::Missing`: look the block up again.
-    pub fn read(&self, location: Location, range: Range<u32>) -> Result<SealedBytes> { todo!() }
-    /// Contiguous runs become one read each; same order as `parts`; each part fails alone.
-    pub fn read_many(&self, parts: &[Part]) -> Vec<Result<SealedBytes>> { todo!() }
-    /// Unlinks; reads under way go on. Not an error when it is gone already.
-    pub fn remove(&self, id: SegmentId) -> Result<()> { todo!() }
-    /// Makes removals durable (only needed where a key is destroyed after).
-    pub fn sync_removals(&self) -> Result<()> { todo!() }
-    pub fn list(&self) -> Result<Vec<SegmentId>> { todo!() }
-    pub fn scan(&self, id: SegmentId) -> Result<Scanned> { todo!() }
-    /// Length of the file in bytes.
-    pub fn len(&self, id: SegmentId) -> Result<u64> { todo!() }
-    pub fn counters(&self) -> Counters { todo!() }
+    /// Opens the folder of segments at `path`; makes it, durably, if it is missing and may be made.
+    ///
+    /// Tries out how bytes can move, with a file that is removed again. No segment is open then: batches
+    /// begin a new one, unless `recover_open` takes one up.
+    ///
+    /// # Errors
+    /// If there is no such folder, or it takes none of the ways that `options` allow.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Self> {
+        let pool = Arc::default();
+        let disk = Disk::open(path, options.access, options.direct, &pool).map_err(write_error)?;
+        Ok(Self {
+            disk,
+            access: options.access,
+            suite: options.suite,
+            names: options.names,
+            pool,
+            files: Files::new(),
+            writer: Mutex::default(),
+            syncing: Syncing::default(),
+            counting: Counting::default(),
+        })
+    }
+
+    /// How bytes move between memory and this disk.
+    #[must_use]
+    pub fn transfer(&self) -> Transfer {
+        self.disk.transfer()
+    }
+
+    /// Makes everything acknowledged up to `sequence` durable: batches, endings of finished files, names of
+    /// new ones. Later sequences count as the last one. Callers at one time share one sync.
+    ///
+    /// # Errors
+    /// What the disk said, to one caller; `Failed` to the others, and from then on to everyone who writes
+    /// or waits for something that is not durable yet.
+    pub fn sync(&self, sequence: u64) -> Result<()> {
+        self.syncing.sync(sequence, &self.disk, &self.counting)
+    }
+
+    /// Removes the file of `id`, whatever its state; nothing happens if there is none. Reads that have
+    /// begun go on. After a power cut it may be there again, unless `sync_removals` returned before.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn remove(&self, id: SegmentId) -> Result<()> {
+        self.check_writable()?;
+        let mut writer = self.writer.lock();
+        let removed = self.disk.unlink(id).map_err(Error::Io)?;
+        writer.unfinished.remove(&id);
+        if writer.open == Some(id) {
+            writer.open = None;
+        }
+        self.files.forget(id);
+        if removed {
+            self.syncing.record_removal(id);
+        }
+        Ok(())
+    }
+
+    /// Makes removals durable: for where a key is destroyed next. Space comes back without it.
+    ///
+    /// # Errors
+    /// What the disk said; then it can be tried again.
+    pub fn sync_removals(&self) -> Result<()> {
+        self.syncing.sync_removals(&self.disk, &self.counting)
+    }
+
+    /// All segments there are, in the order of their names. Files with other names are left out.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn list(&self) -> Result<Vec<SegmentId>> {
+        let mut found = Vec::new();
+        for byte in self.disk.folders().map_err(Error::Io)? {
+            found.extend(self.disk.segments_in(byte).map_err(Error::Io)?);
+        }
+        Ok(found)
+    }
+
+    /// Length of the file of `id` in bytes.
+    ///
+    /// # Errors
+    /// `Missing` if there is none.
+    pub fn len(&self, id: SegmentId) -> Result<u64> {
+        self.files.get(&self.disk, id)?.len().map_err(Error::Io)
+    }
+
+    /// What was done since the store was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counting.now()
+    }
+}
+
+impl Drop for SegmentStore {
+    fn drop(&mut self) {
+        if self.access == Access::ReadWrite {
+            self.give_back_room();
+        }
+    }
 }

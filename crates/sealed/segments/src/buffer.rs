@@ -1,0 +1,168 @@
+//! Memory that begins on a sector boundary, as direct I/O asks for, and is used again.
+//!
+//! Takes   a length
+//! Gives   a buffer of at least that length, with whatever bytes its last user left in it
+//! Never   keeps more than `IDLE_BUFFER_BYTES_MAX` idle
+//!
+//! Fresh memory is slow at its first touch; a buffer that was touched before is not. What is left in a
+//! buffer is ciphertext, so nothing is wiped.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use strongroom_format::limits::SECTOR_BYTES;
+
+use crate::limits::IDLE_BUFFER_BYTES_MAX;
+
+/// Buffers come in powers of two from this one on, in bytes.
+const SMALLEST_BYTES: usize = 2 * SECTOR_BYTES;
+/// As many powers of two: the largest is 16 MiB, a whole segment.
+const CLASSES: usize = 12;
+
+/// Idle buffers, by size.
+#[derive(Default)]
+pub(crate) struct Pool {
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    bytes: usize,
+    by_class: [Vec<Aligned>; CLASSES],
+}
+
+/// A `Vec` with a sector boundary at `start`. Its length never changes, so that it never moves.
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+/// A buffer of exactly the length asked for. Goes back to its pool when dropped.
+pub(crate) struct Buffer {
+    memory: Aligned,
+    len: usize,
+    pool: Arc<Pool>,
+}
+
+impl Pool {
+    /// A buffer of `len` bytes, beginning on a sector boundary.
+    ///
+    /// `len`: at most one segment; lengths beyond get memory of their own that is not kept.
+    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
+        let idle = class_of(len).and_then(|class| self.pop(class));
+        let memory = idle.unwrap_or_else(|| {
+            Aligned::new(class_of(len).map_or(len, |class| SMALLEST_BYTES << class))
+        });
+        Buffer {
+            memory,
+            len,
+            pool: Arc::clone(self),
+        }
+    }
+
+    fn pop(&self, class: usize) -> Option<Aligned> {
+        let mut idle = self.idle.lock();
+        let memory = idle.by_class[class].pop()?;
+        idle.bytes -= memory.usable();
+        Some(memory)
+    }
+
+    fn give_back(&self, memory: Aligned) {
+        let usable = memory.usable();
+        let Some(class) = class_of(usable) else {
+            return;
+        };
+        let mut idle = self.idle.lock();
+        if idle.bytes + usable <= IDLE_BUFFER_BYTES_MAX {
+            idle.bytes += usable;
+            idle.by_class[class].push(memory);
+        }
+    }
+}
+
+impl Buffer {
+    /// Keeps the first `len` bytes only.
+    pub(crate) fn shorten(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+/// The smallest class that holds `len` bytes, if any does.
+fn class_of(len: usize) -> Option<usize> {
+    (0..CLASSES).find(|class| len <= SMALLEST_BYTES << class)
+}
+
+impl Aligned {
+    fn new(usable: usize) -> Self {
+        let bytes = vec![0; usable + SECTOR_BYTES];
+        // May answer `usize::MAX` by its contract; then direct I/O fails with an error, nothing worse.
+        let start = bytes.as_ptr().align_offset(SECTOR_BYTES).min(SECTOR_BYTES);
+        Self { bytes, start }
+    }
+
+    fn usable(&self) -> usize {
+        self.bytes.len() - SECTOR_BYTES
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory.bytes[self.memory.start..self.memory.start + self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes[self.memory.start..self.memory.start + self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let memory = std::mem::replace(
+            &mut self.memory,
+            Aligned {
+                bytes: Vec::new(),
+                start: 0,
+            },
+        );
+        self.pool.give_back(memory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_buffer_begins_on_a_sector_boundary_and_has_the_length_asked_for() {
+        let pool = Arc::new(Pool::default());
+        for len in [0, 1, 4096, 8192, 8193, 100_000, 1 << 24, (1 << 24) + 1] {
+            let buffer = pool.take(len);
+            assert_eq!(buffer.len(), len);
+            assert_eq!(buffer.as_ptr().align_offset(SECTOR_BYTES), 0, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_returned_buffer_is_used_again() {
+        let pool = Arc::new(Pool::default());
+        let first = pool.take(10_000);
+        let place = first.as_ptr();
+        drop(first);
+        assert_eq!(pool.take(9_000).as_ptr(), place);
+    }
+
+    #[test]
+    fn idle_buffers_stay_below_their_limit() {
+        let pool = Arc::new(Pool::default());
+        let held: Vec<Buffer> = (0..10).map(|_| pool.take(8 << 20)).collect();
+        drop(held);
+        let idle = pool.idle.lock();
+        assert_eq!(idle.bytes, IDLE_BUFFER_BYTES_MAX);
+        assert_eq!(idle.by_class.iter().map(Vec::len).sum::<usize>(), 4);
+    }
+}

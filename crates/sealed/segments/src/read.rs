@@ -1,0 +1,367 @@
+//! Brings sealed bytes back, with as few reads as their places allow.
+//!
+//! Takes   places, and which bytes of the sealed block at each
+//! Gives   exactly these bytes, in the order asked for, unverified: opening them is the gate's work
+//! Never   copies them, believes a place, or takes more memory for a run than `RUN_BYTES_MAX`
+//!
+//! Invariants
+//!  (1) A place inside the limits of a segment costs at most one block of memory, whatever it says.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use strongroom_format::limits::{SEALED_BYTES_MAX, SECTOR_BYTES, SEGMENT_BYTES_MAX};
+use strongroom_format::{Location, SegmentId};
+
+use crate::buffer::Buffer;
+use crate::counters::add;
+use crate::limits::{RUN_BYTES_MAX, RUN_GAP_BYTES_MAX};
+use crate::{Error, Result, SegmentStore};
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+
+/// A part of a sealed block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where the whole sealed block lies.
+    pub location: Location,
+    /// Which of its sealed bytes.
+    pub range: Range<u32>,
+}
+
+/// Sealed bytes in the buffer they were read to. Parts of one run share a buffer, which is used again
+/// when the last of them is dropped.
+#[derive(Clone)]
+pub struct SealedBytes {
+    buffer: Arc<Buffer>,
+    range: Range<usize>,
+}
+
+impl Deref for SealedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for SealedBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for SealedBytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "SealedBytes({})", self.len())
+    }
+}
+
+/// Bytes of one file, from `start` to `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    segment: SegmentId,
+    start: u64,
+    end: u64,
+}
+
+impl SegmentStore {
+    /// Reads `range` of the sealed bytes of the block at `location`, by one call to the system.
+    ///
+    /// # Errors
+    /// `Missing` when the file is gone: the block was moved or removed, look it up again.
+    pub fn read(&self, location: Location, range: Range<u32>) -> Result<SealedBytes> {
+        let span = Span::of(&Part { location, range })?;
+        let buffer = self.read_span(span)?;
+        Ok(SealedBytes::cut_from(&buffer, span, span))
+    }
+
+    /// Reads `parts`, neighbours by one call to the system. Gives one result per part, in their order; one
+    /// that cannot be read fails alone. At most `RUN_BYTES_MAX` bytes per call.
+    #[must_use]
+    pub fn read_many(&self, parts: &[Part]) -> Vec<Result<SealedBytes>> {
+        let spans: Vec<Result<Span>> = parts.iter().map(Span::of).collect();
+        let mut order: Vec<(usize, Span)> = spans
+            .iter()
+            .enumerate()
+            .filter_map(|(index, span)| Some((index, *span.as_ref().ok()?)))
+            .collect();
+        order.sort_unstable_by_key(|(_, span)| (span.segment, span.start, span.end));
+
+        let mut results: Vec<Option<Result<SealedBytes>>> = Vec::new();
+        results.resize_with(parts.len(), || None);
+        let mut rest = order.as_slice();
+        while let Some((_, first)) = rest.first() {
+            let (run, count) = first.joined_with(&rest[1..]);
+            let (members, behind) = rest.split_at(count);
+            rest = behind;
+            self.read_run(run, members, &mut results);
+        }
+        let alone =
+            |(result, span): (Option<Result<SealedBytes>>, Result<Span>)| match (result, span) {
+                (Some(result), _) => result,
+                (None, Err(error)) => Err(error),
+                (None, Ok(span)) => {
+                    let buffer = self.read_span(span)?;
+                    Ok(SealedBytes::cut_from(&buffer, span, span))
+                }
+            };
+        results.into_iter().zip(spans).map(alone).collect()
+    }
+
+    /// Reads `run` and cuts `members` from it. If that fails nothing is said about any of them: each is then
+    /// read alone, so that a bad sector costs only those it belongs to.
+    fn read_run(
+        &self,
+        run: Span,
+        members: &[(usize, Span)],
+        results: &mut [Option<Result<SealedBytes>>],
+    ) {
+        let Ok(buffer) = self.read_span(run) else {
+            return;
+        };
+        for (index, span) in members {
+            results[*index] = Some(Ok(SealedBytes::cut_from(&buffer, run, *span)));
+        }
+    }
+
+    /// Reads the sectors that `span` touches. Gives them from the first of these sectors on.
+    fn read_span(&self, span: Span) -> Result<Arc<Buffer>> {
+        let file = self.files.get(&self.disk, span.segment)?;
+        let (start, end) = (span.first_sector(), span.end.next_multiple_of(SECTOR));
+        // One run and two sectors at most.
+        let mut buffer = self.pool.take((end - start) as usize);
+        let count = file.read_at(&mut buffer, start).map_err(Error::Io)? as u64;
+        add(&self.counting.reads, 1);
+        add(&self.counting.bytes_read, count);
+        if start + count < span.end {
+            return Err(Error::Truncated(span.segment));
+        }
+        Ok(Arc::new(buffer))
+    }
+}
+
+impl SealedBytes {
+    /// The bytes of `span` in `buffer`, which holds the sectors of `run`.
+    fn cut_from(buffer: &Arc<Buffer>, run: Span, span: Span) -> Self {
+        // Both differences are within one run, which is in memory.
+        let start = (span.start - run.first_sector()) as usize;
+        let end = (span.end - run.first_sector()) as usize;
+        Self {
+            buffer: Arc::clone(buffer),
+            range: start..end,
+        }
+    }
+}
+
+impl Span {
+    fn of(part: &Part) -> Result<Self> {
+        let Location {
+            segment,
+            offset,
+            len,
+        } = part.location;
+        let start = u64::from(offset) + u64::from(part.range.start);
+        let end = u64::from(offset) + u64::from(part.range.end);
+        let span = Self {
+            segment,
+            start,
+            end,
+        };
+        let possible = len as usize <= SEALED_BYTES_MAX
+            && u64::from(offset) + u64::from(len) <= SEGMENT_BYTES_MAX
+            && part.range.start <= part.range.end
+            && part.range.end <= len;
+        if possible {
+            Ok(span)
+        } else {
+            Err(Error::InvalidLocation { offset, len })
+        }
+    }
+
+    fn first_sector(self) -> u64 {
+        self.start / SECTOR * SECTOR
+    }
+
+    /// This span and as many of `others`, sorted, as one read may cover; and how many spans that are.
+    fn joined_with(self, others: &[(usize, Self)]) -> (Self, usize) {
+        let mut run = self;
+        let mut count = 1;
+        for (_, next) in others {
+            let end = run.end.max(next.end);
+            let near = next.segment == run.segment && next.start <= run.end + RUN_GAP_BYTES_MAX;
+            if !near || end - run.start > RUN_BYTES_MAX {
+                break;
+            }
+            run.end = end;
+            count += 1;
+        }
+        (run, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_format::Epoch;
+
+    use super::*;
+    use crate::testing::{Folder, block, refs};
+
+    #[test]
+    fn neighbours_are_read_by_one_call_and_given_in_the_order_asked_for() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let blocks: Vec<_> = [20_000, 65_536, 5, 30_000].into_iter().map(block).collect();
+        let places = store
+            .append(Epoch(0), &refs(&blocks), &[1; 3000])
+            .expect("appended")
+            .locations;
+        let further = store
+            .append(Epoch(0), &refs(&blocks), &[1; 3000])
+            .expect("appended")
+            .locations;
+        let mut parts: Vec<Part> = places
+            .iter()
+            .chain(&further)
+            .map(|&location| Part {
+                location,
+                range: 3..location.len,
+            })
+            .collect();
+        parts.reverse();
+        let before = store.counters().reads;
+        let read = store.read_many(&parts);
+        assert_eq!(
+            store.counters().reads - before,
+            1,
+            "both batches in one call"
+        );
+        for ((part, result), index) in parts.iter().zip(read).zip((0..4).rev().cycle()) {
+            let bytes = result.expect("read");
+            assert_eq!(*bytes, blocks[index].bytes[3..], "{part:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_ends_at_a_wide_gap_and_at_its_longest() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let blocks: Vec<_> = (0..40).map(|_| block(65_536)).collect();
+        let places = store
+            .append(Epoch(0), &refs(&blocks), b"")
+            .expect("appended")
+            .locations;
+        let part = |&location: &Location| Part {
+            location,
+            range: 0..location.len,
+        };
+        let reads_for = |parts: &[Part]| {
+            let before = store.counters().reads;
+            assert!(store.read_many(parts).iter().all(Result::is_ok));
+            store.counters().reads - before
+        };
+        assert_eq!(reads_for(&[part(&places[0]), part(&places[2])]), 2);
+        let all: Vec<Part> = places.iter().map(part).collect();
+        assert_eq!(
+            reads_for(&all),
+            3,
+            "40 blocks of 64 KiB in runs of at most 1 MiB"
+        );
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_read_fails_alone() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let (good, bad) = (block(100), block(200));
+        let first = store
+            .append(Epoch(0), &[&good], b"")
+            .expect("appended")
+            .locations[0];
+        let gone = store
+            .append(Epoch(1), &[&bad], b"")
+            .expect("appended")
+            .locations[0];
+        store.remove(gone.segment).expect("removed");
+        let beyond = Location {
+            offset: first.offset + 12_000,
+            ..first
+        };
+        let nowhere = Location {
+            offset: u32::MAX,
+            ..first
+        };
+        let parts = [gone, first, beyond, nowhere].map(|location| Part {
+            location,
+            range: 0..location.len,
+        });
+        let read = store.read_many(&parts);
+        assert!(matches!(read[0], Err(Error::Missing(id)) if id == gone.segment));
+        assert_eq!(**read[1].as_ref().expect("read"), *good.bytes);
+        assert!(matches!(read[2], Err(Error::Truncated(id)) if id == first.segment));
+        assert!(matches!(read[3], Err(Error::InvalidLocation { .. })));
+    }
+
+    #[test]
+    fn places_that_no_block_can_have_are_refused_before_memory_is_taken() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let good = store
+            .append(Epoch(0), &[&block(100)], b"")
+            .expect("appended")
+            .locations[0];
+        let too_long = Location {
+            len: SEALED_BYTES_MAX as u32 + 1,
+            ..good
+        };
+        let beyond = Location {
+            offset: SEGMENT_BYTES_MAX as u32,
+            ..good
+        };
+        for (location, range) in [
+            (too_long, 0..1),
+            (beyond, 0..1),
+            (good, 0..good.len + 1),
+            (good, u32::MAX..u32::MAX),
+        ] {
+            assert!(
+                matches!(
+                    store.read(location, range),
+                    Err(Error::InvalidLocation { .. })
+                ),
+                "{location:?}"
+            );
+        }
+        assert!(
+            store
+                .read(good, 5..5)
+                .expect("nothing is always there")
+                .is_empty()
+        );
+        assert_eq!(
+            store.counters().bytes_read,
+            4096,
+            "only the sector of the last one"
+        );
+    }
+
+    #[test]
+    fn bytes_already_read_outlive_their_file() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let one = block(5000);
+        let place = store
+            .append(Epoch(0), &[&one], b"")
+            .expect("appended")
+            .locations[0];
+        let held = store.read(place, 0..place.len).expect("read");
+        store.remove(place.segment).expect("removed");
+        assert_eq!(*held, *one.bytes);
+        assert!(matches!(
+            store.read(place, 0..place.len),
+            Err(Error::Missing(_))
+        ));
+        assert!(store.list().expect("listed").is_empty());
+    }
+}

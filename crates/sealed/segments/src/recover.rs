@@ -1,0 +1,304 @@
+//! Takes up a file that was open when the vault was last closed or died.
+//!
+//! Takes   the file and the end of its last committed batch, as the database knows it
+//! Gives   a file that the next batch can go to, or a word on why not
+//! Never   cuts a committed byte, or appends behind bytes it could not verify
+//! Spec    spec/3-segment.md
+
+use strongroom_format::SegmentId;
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
+use strongroom_format::segment::{FIRST_BATCH_OFFSET, Scan, ScanTail, scan};
+
+use crate::append::Unfinished;
+use crate::scan::read_whole;
+use crate::{Error, Result, SegmentStore};
+
+/// What `recover_open` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Cut behind the last committed batch. The next batch goes on there if it fits; else, and at any time,
+    /// it can be finished.
+    Resumed {
+        /// Bytes that were written but never committed.
+        cut_bytes: u64,
+    },
+    /// It was finished with exactly the committed batches: only the database does not know yet.
+    Finished,
+    /// No batch of it was committed: to be removed.
+    Empty,
+    /// The committed part is not whole. It is left as it is and not appended to; what can be read of it can.
+    Damaged {
+        /// Bytes that are whole, counted from the start of the file.
+        valid_len: u64,
+    },
+}
+
+impl SegmentStore {
+    /// Takes up `id`, whose last committed batch ends at `committed_len` bytes. Reads the file once.
+    ///
+    /// Call it for every segment that the database says is open, in the order they were begun: batches go
+    /// on in the last one that was resumed.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such file.
+    pub fn recover_open(&self, id: SegmentId, committed_len: u64) -> Result<Recovery> {
+        self.check_writable()?;
+        if committed_len <= FIRST_BATCH_OFFSET {
+            return Ok(Recovery::Empty);
+        }
+        let mut writer = self.writer.lock();
+        let file = self.files.get(&self.disk, id)?;
+        let whole = read_whole(self, &file)?;
+        let found = match scan(&whole) {
+            Ok(found) if found.header.id == id => found,
+            _ => return Ok(Recovery::Damaged { valid_len: 0 }),
+        };
+        if matches!(found.tail, ScanTail::Finished(_)) && found.end == committed_len {
+            return Ok(Recovery::Finished);
+        }
+        let unfinished = until(&found, committed_len);
+        if unfinished.end != committed_len {
+            return Ok(Recovery::Damaged {
+                valid_len: unfinished.end,
+            });
+        }
+        let cut_bytes = file.len().map_err(Error::Io)?.saturating_sub(committed_len);
+        file.cut(committed_len).map_err(Error::Io)?;
+        writer.unfinished.insert(id, unfinished);
+        writer.open = Some(id);
+        Ok(Recovery::Resumed { cut_bytes })
+    }
+
+    /// Gives back the room that the open file has set aside. Nothing depends on it.
+    pub(crate) fn give_back_room(&self) {
+        let writer = self.writer.lock();
+        let Some(open) = writer.open.and_then(|id| writer.unfinished.get(&id)) else {
+            return;
+        };
+        if self.syncing.check().is_ok()
+            && let Ok(file) = self.files.get(&self.disk, open.header.id)
+        {
+            let _ = file.cut(open.end);
+        }
+    }
+}
+
+/// How far the file was written when the last of its batches that ends at or before `committed_len` was.
+fn until(found: &Scan<'_>, committed_len: u64) -> Unfinished {
+    let mut unfinished = Unfinished::new(found.header);
+    for batch in &found.batches {
+        let end = u64::from(batch.offset) + batch.header.batch_len();
+        if end > committed_len.min(SEGMENT_BYTES_MAX) {
+            break;
+        }
+        unfinished.end = end;
+        unfinished.batches += 1;
+        unfinished.chain = batch.header.chain();
+        unfinished.index_bytes += u64::from(batch.header.index_len);
+    }
+    unfinished
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use strongroom_format::Epoch;
+    use strongroom_format::limits::sealed_len;
+
+    use super::*;
+    use crate::testing::{Folder, block};
+    use crate::{Tail, Transfer};
+
+    /// Goal: whatever a power cut leaves of the last batch, exactly the earlier ones are found again.
+    /// Method: the file cut at every byte of the last batch that means something, and at some of its padding;
+    /// cut and filled with zeros up to its old length, as where room was set aside; and whole but for that
+    /// one byte. (Every byte, without a disk: the tests of the format.)
+    #[test]
+    fn a_last_batch_torn_at_any_byte_is_cut_and_the_earlier_ones_are_kept() {
+        let folder = Folder::new();
+        let store = folder
+            .open_by(Transfer::Buffered)
+            .expect("every file system takes buffered transfers");
+        let first = store
+            .append(Epoch(0), &[&block(50)], b"first")
+            .expect("appended");
+        let second = store
+            .append(Epoch(0), &[&block(60)], b"second")
+            .expect("appended");
+        let last = store
+            .append(Epoch(0), &[&block(70)], b"last")
+            .expect("appended");
+        let id = first.segment;
+        let path = folder.path_of(id);
+        let whole = fs::read(&path).expect("read");
+        assert_eq!(whole.len() as u64, last.end);
+        let earlier = store.scan(id).expect("scanned").batches[..2].to_vec();
+        let kept = second.end as usize;
+        let meaning_end = kept + 64 + sealed_len(70) + b"last".len();
+        for torn in (kept..meaning_end + 2).chain((meaning_end + 2..whole.len()).step_by(211)) {
+            let cut = whole[..torn].to_vec();
+            let mut zeros = cut.clone();
+            zeros.resize(whole.len(), 0);
+            let mut altered = whole.clone();
+            altered[torn] ^= 0x40;
+            for (bytes, open_end) in [(cut, torn == kept), (zeros, torn == kept), (altered, false)]
+            {
+                if bytes == whole {
+                    // The last byte is padding: a zero cut off and filled in again is no change.
+                    continue;
+                }
+                fs::write(&path, &bytes).expect("written");
+                let scanned = store.scan(id).expect("scanned");
+                assert_eq!(
+                    (scanned.end, &scanned.batches),
+                    (second.end, &earlier),
+                    "torn at {torn}"
+                );
+                assert_eq!(
+                    scanned.tail == Tail::Open,
+                    open_end || bytes[kept..].iter().all(|&byte| byte == 0)
+                );
+                let cut_bytes = (bytes.len() - kept) as u64;
+                assert_eq!(
+                    store.recover_open(id, second.end).expect("recovered"),
+                    Recovery::Resumed { cut_bytes }
+                );
+                assert_eq!(fs::read(&path).expect("read"), whole[..kept]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_recovered_file_goes_on_behind_its_last_committed_batch() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let kept = store
+            .append(Epoch(4), &[&block(50)], b"kept")
+            .expect("appended");
+        let lost = store
+            .append(Epoch(4), &[&block(70_000 / 2)], b"lost")
+            .expect("appended");
+        drop(store);
+        let store = folder.open();
+        let cut_bytes = lost.end - kept.end;
+        assert_eq!(
+            store
+                .recover_open(kept.segment, kept.end)
+                .expect("recovered"),
+            Recovery::Resumed { cut_bytes }
+        );
+        let next = store
+            .append(Epoch(4), &[&block(80)], b"next")
+            .expect("appended");
+        assert_eq!((next.segment, next.started), (kept.segment, false));
+        assert_eq!(u64::from(next.locations[0].offset), kept.end + 64);
+        store.finish(kept.segment, b"contents").expect("finished");
+        let scanned = store.scan(kept.segment).expect("scanned");
+        let indexes: Vec<_> = scanned
+            .batches
+            .iter()
+            .map(|batch| batch.sealed_index.as_slice())
+            .collect();
+        assert_eq!(indexes, [b"kept", b"next"]);
+    }
+
+    #[test]
+    fn an_ending_that_was_written_but_never_committed_is_found() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let appended = store
+            .append(Epoch(0), &[&block(50)], b"index")
+            .expect("appended");
+        store
+            .finish(appended.segment, b"contents")
+            .expect("finished");
+        drop(store);
+        let store = folder.open();
+        assert_eq!(
+            store
+                .recover_open(appended.segment, appended.end)
+                .expect("recovered"),
+            Recovery::Finished
+        );
+    }
+
+    #[test]
+    fn a_damaged_committed_part_is_left_as_it_is() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let first = store
+            .append(Epoch(0), &[&block(50)], b"first")
+            .expect("appended");
+        let second = store
+            .append(Epoch(0), &[&block(50)], b"second")
+            .expect("appended");
+        let path = folder.path_of(first.segment);
+        drop(store);
+        let whole = fs::read(&path).expect("read");
+        let mut altered = whole.clone();
+        altered[first.end as usize + 70] ^= 1;
+        let mut headless = whole.clone();
+        headless[9] ^= 1;
+        let cases = [
+            (altered, second.end, first.end),
+            (headless, second.end, 0),
+            (whole[..first.end as usize].to_vec(), second.end, first.end),
+            (whole[..100].to_vec(), second.end, 0),
+            (whole.clone(), second.end - 1, first.end),
+            (whole, second.end + 4096, second.end),
+        ];
+        for (bytes, committed_len, valid_len) in cases {
+            fs::write(&path, &bytes).expect("written");
+            let store = folder.open();
+            let found = store
+                .recover_open(first.segment, committed_len)
+                .expect("recovered");
+            assert_eq!(found, Recovery::Damaged { valid_len });
+            assert_eq!(store.open_segment(), None);
+            drop(store);
+            assert_eq!(fs::read(&path).expect("read"), bytes);
+        }
+    }
+
+    #[test]
+    fn a_file_nothing_was_committed_of_is_empty_and_a_missing_one_is_missing() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let id = store
+            .append(Epoch(0), &[&block(50)], b"first")
+            .expect("appended")
+            .segment;
+        assert_eq!(store.recover_open(id, 0).expect("told"), Recovery::Empty);
+        store.remove(id).expect("removed");
+        assert!(matches!(store.recover_open(id, 8192), Err(Error::Missing(gone)) if gone == id));
+    }
+
+    #[test]
+    fn any_unfinished_file_can_be_finished_after_a_restart() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let old = store
+            .append(Epoch(0), &[&block(50)], b"old")
+            .expect("appended");
+        let new = store
+            .append(Epoch(1), &[&block(50)], b"new")
+            .expect("appended");
+        drop(store);
+        let store = folder.open();
+        for appended in [&old, &new] {
+            let found = store
+                .recover_open(appended.segment, appended.end)
+                .expect("recovered");
+            assert_eq!(found, Recovery::Resumed { cut_bytes: 0 });
+        }
+        assert_eq!(store.open_segment(), Some(new.segment));
+        store.finish(old.segment, b"contents").expect("finished");
+        assert!(
+            !store
+                .append(Epoch(1), &[&block(50)], b"more")
+                .expect("appended")
+                .started
+        );
+    }
+}
