@@ -1,6 +1,40 @@
-//! Placeholder.
-#![allow(missing_docs)]
+//! The metadata of a vault in one encrypted SQLite database: the only crate that writes SQL.
+//!
+//! Takes   the vault folder, the metadata key, and typed rows
+//! Gives   typed rows; commits that a crash either keeps whole or drops whole
+//! Never   decides what a row means, syncs unasked, or lets a page reach the disk in clear
+//! Spec    spec/4-metadata.md
+//!
+//! One connection writes, behind `Store::lock`; others read what was committed, behind `Store::reader`; one
+//! more moves the log into the database. Changes gather in one SQLite transaction until `commit`, and are
+//! durable once `Store::sync_log`, which holds no connection, has returned.
+
+mod blocks;
+mod checkpoint;
+mod connect;
+mod counters;
+mod disk;
+mod error;
+pub mod limits;
+mod marked;
+mod migrations;
+mod reader;
+mod reads;
+pub mod regions;
 pub mod rows;
+mod sql;
+mod store;
+mod transaction;
+mod vfs;
+
+pub use checkpoint::Checkpoint;
+pub use disk::{DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileKind};
+pub use error::{Error, Result};
+pub use limits::REGION_BYTES;
+pub use migrations::SCHEMA_VERSION;
+pub use reader::Reader;
+pub use reads::Reads;
 pub use rows::*;
-#[derive(Debug, thiserror::Error)]
-pub enum Error { #[error("io {0}")] Io(#[from] std::io::Error) }
+pub use sql::{Statement, StatementCounts};
+pub use store::{DATABASE_FILE, Options, RESERVE_FILE, Store};
+pub use transaction::Transaction;

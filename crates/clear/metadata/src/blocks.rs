@@ -1,0 +1,327 @@
+//! Changes of blocks, of what waits for a segment, and of segments.
+//!
+//! Takes   where sealed bytes are, and how many extents name them
+//! Gives   rows that agree: a block without references is gone, with its bytes and its share of its segment
+//! Never   reads or writes sealed bytes other than those that wait
+//! Spec    spec/4-metadata.md, 4.5
+//!
+//! Invariants
+//!  (1) `live_bytes` of a segment is the sum of `sealed_len` over the blocks that lie in it.      [4.5.6]
+//!  (2) A block has bytes in `waiting` exactly while its place is `Waiting`.                      [4.5.7]
+
+use rusqlite::OptionalExtension;
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::{BlockId, Epoch, SegmentId};
+
+use crate::error::{Error, Result};
+use crate::reads::key;
+use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
+use crate::sql::Statement;
+use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
+
+impl Transaction<'_> {
+    /// Stores a new block.
+    ///
+    /// `waiting_bytes`: its sealed bytes if its place is `Waiting`, else `None`.
+    ///
+    /// # Errors
+    /// `Error::BlockExists` if the id is stored, `Error::UnknownSegment`, `Error::Invalid` if place, bytes and
+    /// length do not agree; as for every change.
+    pub fn insert_block(
+        &mut self,
+        id: &BlockId,
+        clear_len: u32,
+        epoch: Epoch,
+        references: u32,
+        place: &Place,
+        waiting_bytes: Option<&[u8]>,
+    ) -> Result<BlockNumber> {
+        check_len(clear_len as usize, BLOCK_BYTES_MAX, "a block is too long")?;
+        match (place, waiting_bytes) {
+            (Place::Waiting, Some(bytes)) if bytes.len() == sealed_len(clear_len as usize) => {}
+            (Place::Segment(..), None) => {}
+            _ => {
+                return Err(Error::Invalid(
+                    "place, bytes and length of a block do not agree",
+                ));
+            }
+        }
+        self.change(waiting_bytes.map_or(0, <[u8]>::len), |writer| {
+            let (segment, start) = columns(place);
+            if let Some(segment) = segment {
+                writer.segment_is_there(SegmentNumber(segment))?;
+            }
+            let number = writer.counters.next_block;
+            let params = (
+                key(number),
+                &id.0[..],
+                clear_len,
+                epoch.0,
+                references,
+                segment,
+                start,
+            );
+            if writer.run(Statement::BlockInsert, params)? != 1 {
+                return Err(Error::BlockExists);
+            }
+            writer.counters.next_block += 1;
+            if let Some(bytes) = waiting_bytes {
+                writer.run(Statement::WaitingPut, (key(number), bytes))?;
+            }
+            writer.count_bytes(place, clear_len, Direction::Gained);
+            Ok(BlockNumber(number))
+        })
+    }
+
+    /// Adds `delta` to the references of a block and gives the new count; at 0 the block is gone.
+    ///
+    /// # Errors
+    /// `Error::UnknownBlock`, `Error::References` if the count would leave its range; as for every change.
+    pub fn change_references(&mut self, number: BlockNumber, delta: i64) -> Result<u32> {
+        check_numbers(&[number.0])?;
+        self.change(0, |writer| {
+            let changed: Option<(u32, u32, Option<u32>)> = writer
+                .reads
+                .prepare(Statement::BlockCount)?
+                .query_row((key(number.0), delta), |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })
+                .optional()?;
+            let Some((references, clear_len, segment)) = changed else {
+                let known = writer.reads.block(number)?.is_some();
+                return Err(if known {
+                    Error::References(number)
+                } else {
+                    Error::UnknownBlock(number)
+                });
+            };
+            if references == 0 {
+                writer.run(Statement::BlockRemove, [key(number.0)])?;
+                let place = segment.map_or(Place::Waiting, |segment| {
+                    Place::Segment(SegmentNumber(segment), 0)
+                });
+                if place == Place::Waiting {
+                    writer.run(Statement::WaitingRemove, [key(number.0)])?;
+                }
+                writer.count_bytes(&place, clear_len, Direction::Lost);
+            }
+            Ok(references)
+        })
+    }
+
+    /// Notes that the sealed bytes of a block now lie at `place`, a segment; bytes that waited are dropped.
+    ///
+    /// # Errors
+    /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if `place` is `Waiting`; as for every
+    /// change.
+    pub fn move_block(&mut self, number: BlockNumber, place: &Place) -> Result<()> {
+        let Place::Segment(segment, start) = *place else {
+            return Err(Error::Invalid("a block cannot go back to waiting"));
+        };
+        self.change(0, |writer| {
+            writer.segment_is_there(segment)?;
+            let block = writer
+                .reads
+                .block(number)?
+                .ok_or(Error::UnknownBlock(number))?;
+            writer.run(Statement::BlockMove, (key(number.0), segment.0, start))?;
+            if block.place == Place::Waiting {
+                writer.run(Statement::WaitingRemove, [key(number.0)])?;
+            }
+            writer.count_bytes(&block.place, block.clear_len, Direction::Lost);
+            writer.count_bytes(place, block.clear_len, Direction::Gained);
+            Ok(())
+        })
+    }
+
+    // ---- segments
+
+    /// All segments, by number, with what is not committed yet.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segments(&self) -> Result<Vec<Segment>> {
+        self.writer
+            .reads
+            .segments()?
+            .into_iter()
+            .map(|segment| self.writer.grown(segment))
+            .collect()
+    }
+
+    /// The segment of this number, with what is not committed yet.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segment(&self, number: SegmentNumber) -> Result<Option<Segment>> {
+        self.writer
+            .reads
+            .segment(number)?
+            .map(|segment| self.writer.grown(segment))
+            .transpose()
+    }
+
+    /// The segment of this file name, with what is not committed yet.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segment_by_id(&self, id: &SegmentId) -> Result<Option<Segment>> {
+        self.writer
+            .reads
+            .segment_by_id(id)?
+            .map(|segment| self.writer.grown(segment))
+            .transpose()
+    }
+
+    /// Notes a new segment: open, with nothing in it.
+    ///
+    /// # Errors
+    /// `Error::Invalid` if one of this name is known; as for every change.
+    pub fn insert_segment(&mut self, id: &SegmentId, epoch: Epoch) -> Result<SegmentNumber> {
+        self.change(0, |writer| {
+            if writer.reads.segment_by_id(id)?.is_some() {
+                return Err(Error::Invalid("a segment of this name is known"));
+            }
+            let number = u32::try_from(writer.counters.next_segment)
+                .map_err(|_| Error::Invalid("there are no more numbers for segments"))?;
+            writer.run(
+                Statement::SegmentInsert,
+                (number, &id.0[..], epoch.0, SegmentState::Open as u8),
+            )?;
+            writer.counters.next_segment += 1;
+            Ok(SegmentNumber(number))
+        })
+    }
+
+    /// Notes what becomes of a segment.
+    ///
+    /// # Errors
+    /// `Error::UnknownSegment`; as for every change.
+    pub fn set_segment_state(&mut self, number: SegmentNumber, state: SegmentState) -> Result<()> {
+        self.change(0, |writer| {
+            match writer.run(Statement::SegmentState, (number.0, state as u8))? {
+                1 => Ok(()),
+                _ => Err(Error::UnknownSegment(number)),
+            }
+        })
+    }
+
+    /// Notes where the last committed batch of a segment ends, in bytes from the start of the file.
+    ///
+    /// # Errors
+    /// `Error::UnknownSegment`; as for every change.
+    pub fn set_committed_len(&mut self, number: SegmentNumber, len: u64) -> Result<()> {
+        check_numbers(&[len])?;
+        self.change(0, |writer| {
+            match writer.run(Statement::SegmentCommitted, (number.0, key(len)))? {
+                1 => Ok(()),
+                _ => Err(Error::UnknownSegment(number)),
+            }
+        })
+    }
+
+    /// Notes that sealed blocks of `bytes` in all were appended to a segment.
+    ///
+    /// # Errors
+    /// `Error::UnknownSegment`; as for every change.
+    pub fn add_total_bytes(&mut self, number: SegmentNumber, bytes: u64) -> Result<()> {
+        let bytes =
+            i64::try_from(bytes).map_err(|_| Error::Invalid("a count of bytes is too large"))?;
+        self.change(0, |writer| {
+            writer.segment_is_there(number)?;
+            let growth = writer.growth.entry(number).or_default();
+            growth.total_bytes = growth
+                .total_bytes
+                .checked_add(bytes)
+                .ok_or(Error::Invalid("a count of bytes is too large"))?;
+            Ok(())
+        })
+    }
+
+    /// Forgets a segment that holds no block.
+    ///
+    /// # Errors
+    /// `Error::UnknownSegment`, `Error::SegmentInUse`; as for every change.
+    pub fn remove_segment(&mut self, number: SegmentNumber) -> Result<()> {
+        self.change(0, |writer| {
+            if !writer
+                .reads
+                .blocks_in_segment(number, BlockNumber(0), 1)?
+                .is_empty()
+            {
+                return Err(Error::SegmentInUse(number));
+            }
+            if writer.run(Statement::SegmentRemove, [number.0])? != 1 {
+                return Err(Error::UnknownSegment(number));
+            }
+            writer.growth.remove(&number);
+            Ok(())
+        })
+    }
+}
+
+/// Whether a place gained or lost a block.
+#[derive(Clone, Copy)]
+enum Direction {
+    Gained,
+    Lost,
+}
+
+impl Writer {
+    /// Counts a block of `clear_len` bytes in or out at `place`. (1)
+    fn count_bytes(&mut self, place: &Place, clear_len: u32, direction: Direction) {
+        let bytes = sealed_len(clear_len as usize) as u64;
+        match (place, direction) {
+            (Place::Waiting, Direction::Gained) => self.counters.waiting_bytes += bytes,
+            (Place::Waiting, Direction::Lost) => {
+                self.counters.waiting_bytes = self.counters.waiting_bytes.saturating_sub(bytes);
+            }
+            (Place::Segment(segment, _), direction) => {
+                let growth = self.growth.entry(*segment).or_default();
+                let bytes = bytes.cast_signed();
+                growth.live_bytes += if matches!(direction, Direction::Gained) {
+                    bytes
+                } else {
+                    -bytes
+                };
+            }
+        }
+    }
+
+    /// # Errors
+    /// `Error::UnknownSegment`. Looks once a segment and commit.
+    fn segment_is_there(&mut self, number: SegmentNumber) -> Result<()> {
+        if self.growth.contains_key(&number) {
+            return Ok(());
+        }
+        self.reads
+            .segment(number)?
+            .ok_or(Error::UnknownSegment(number))?;
+        self.growth.insert(number, Growth::default());
+        Ok(())
+    }
+
+    /// `segment` with what it gained and lost since the last commit.
+    fn grown(&self, mut segment: Segment) -> Result<Segment> {
+        let damaged = || Error::Damaged("the live bytes of a segment are not as written");
+        if let Some(growth) = self.growth.get(&segment.number) {
+            segment.live_bytes = segment
+                .live_bytes
+                .checked_add_signed(growth.live_bytes)
+                .ok_or_else(damaged)?;
+            segment.total_bytes = segment
+                .total_bytes
+                .checked_add_signed(growth.total_bytes)
+                .ok_or_else(damaged)?;
+        }
+        Ok(segment)
+    }
+}
+
+/// The columns `segment` and `start` of a block.
+const fn columns(place: &Place) -> (Option<u32>, Option<u32>) {
+    match place {
+        Place::Segment(segment, start) => (Some(segment.0), Some(*start)),
+        Place::Waiting => (None, None),
+    }
+}

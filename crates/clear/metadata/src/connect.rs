@@ -1,0 +1,119 @@
+//! Turns a database file and its key into a connection that can leak nothing.
+//!
+//! Takes   a URI that names the shim, and the raw key
+//! Gives   a connection that has read its first page
+//! Never   lets SQLCipher take the key for a passphrase, a page spill before its commit, or a temporary
+//!         table reach the disk
+//! Spec    spec/4-metadata.md, 4.2
+//!
+//! Invariants
+//!  (1) The key text has exactly `KEY_DIGITS` digits: any other length is taken for a passphrase.  [4.2.2]
+
+use std::time::Duration;
+
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Result};
+use crate::limits::{BUSY_TIMEOUT_MS, KEY_BYTES, ROW_BYTES_MAX, STATEMENTS_CACHED};
+use crate::vfs::Registration;
+
+/// Hex digits of a raw key.
+const KEY_DIGITS: usize = KEY_BYTES * 2;
+
+/// How a database file is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// As the owner.
+    ReadWrite,
+    /// Beside an owner; takes read locks.
+    ReadOnly,
+    /// On media that nobody can change: no locks, no shared index.
+    Frozen,
+}
+
+/// The key of a database, wiped when dropped.
+pub(crate) struct Key(Zeroizing<[u8; KEY_BYTES]>);
+
+impl Key {
+    pub(crate) fn new(bytes: &[u8; KEY_BYTES]) -> Self {
+        Self(Zeroizing::new(*bytes))
+    }
+
+    /// The statement that gives SQLCipher the raw key.
+    fn pragma(&self) -> Zeroizing<String> {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut text = Zeroizing::new(String::with_capacity(KEY_DIGITS + 32));
+        text.push_str("PRAGMA key = \"x'");
+        let before = text.len();
+        for byte in self.0.iter() {
+            text.push(char::from(HEX[usize::from(byte >> 4)]));
+            text.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+        assert_eq!(
+            text.len() - before,
+            KEY_DIGITS,
+            "(1) holds: two digits for each byte"
+        );
+        text.push_str("'\"");
+        text
+    }
+}
+
+/// Opens the database at `uri`.
+///
+/// # Errors
+/// `Error::WrongKey` if the first page does not authenticate; the disk's.
+pub(crate) fn connect(
+    uri: &str,
+    key: &Key,
+    access: Access,
+    cache_bytes: usize,
+) -> Result<Connection> {
+    let mode = match access {
+        Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        Access::ReadOnly | Access::Frozen => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    let flags = mode | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags_and_vfs(uri, flags, Registration::vfs_name())?;
+    connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX)?;
+    // SQLCipher would write to the standard error stream of whatever program this is.
+    connection.execute_batch("PRAGMA cipher_log_level = NONE;")?;
+    connection.execute_batch(&key.pragma())?;
+    // The format of SQLCipher 4, said aloud so that a later default cannot change it. Temporary tables stay in
+    // memory. Nothing spills: an uncommitted page is never written. Syncs of commits are ours; the ones that
+    // order a checkpoint remain. A freed cell is overwritten where its page is written anyway.
+    connection.execute_batch(
+        "PRAGMA cipher_compatibility = 4;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_spill = OFF;
+         PRAGMA mmap_size = 0;
+         PRAGMA foreign_keys = OFF;
+         PRAGMA secure_delete = FAST;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA trusted_schema = OFF;",
+    )?;
+    connection.execute_batch(&format!("PRAGMA cache_size = -{};", cache_bytes / 1024))?;
+    if access == Access::Frozen {
+        // Alone, so that the index of the log is kept in memory and not in a file.
+        connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE;")?;
+    }
+    connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+        .map_err(first_page_error)?;
+    if access == Access::ReadWrite {
+        connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")?;
+    }
+    Ok(connection)
+}
+
+/// A first page that does not authenticate most likely means another key.
+fn first_page_error(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Error::WrongKey,
+        _ => error.into(),
+    }
+}

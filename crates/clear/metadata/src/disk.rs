@@ -1,0 +1,279 @@
+//! What a store knows of its files: counts, the reserve, and who watches the disk.
+//!
+//! Takes   what the shim is about to do to a file
+//! Gives   leave to do it, and the counts
+//! Never   opens the database, its log or its index: only the shim's own descriptors touch them
+//! Spec    spec/4-metadata.md, 4.8 and 4.9
+//!
+//! Invariants
+//!  (1) Once a sync failed, nothing is written into the database file any more: what the disk dropped
+//!      must not be copied there as if it were sound.                                         [4.8.4]
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::vfs::LogFile;
+
+/// Which file of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// `metadata.db`.
+    Database,
+    /// `metadata.db-wal`.
+    Log,
+    /// `metadata.db-journal`: only while a database is created or brought up to date.
+    Journal,
+}
+
+/// Something that is about to happen to a file. All bytes are ciphertext or frame headers.
+#[derive(Clone, Copy, Debug)]
+pub enum DiskEvent<'a> {
+    /// Bytes go to an offset.
+    Write {
+        /// Which file.
+        file: FileKind,
+        /// First byte.
+        offset: u64,
+        /// What goes there.
+        bytes: &'a [u8],
+    },
+    /// Everything written to the file so far is to become durable.
+    Sync {
+        /// Which file.
+        file: FileKind,
+    },
+    /// The file gets this length.
+    Truncate {
+        /// Which file.
+        file: FileKind,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// How a disk fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFault {
+    /// As `ENOSPC`: the reserve is given up and the operation is tried once more.
+    NoSpace,
+    /// As `EIO`.
+    Failure,
+}
+
+/// Who is asked before every change of a file: tests and the simulator.
+pub trait DiskObserver: Send + Sync {
+    /// Called on the thread that makes the change, before it; a fault is given to SQLite in its place.
+    ///
+    /// # Errors
+    /// The fault to inject.
+    fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault>;
+}
+
+/// What happened to one file since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Bytes they wrote.
+    pub bytes: u64,
+    /// Calls that synced.
+    pub syncs: u64,
+}
+
+/// What happened to the files of a store since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounts {
+    /// `metadata.db`.
+    pub database: FileCounts,
+    /// `metadata.db-wal`.
+    pub log: FileCounts,
+}
+
+#[derive(Default)]
+struct Tally {
+    writes: AtomicU64,
+    bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Tally {
+    fn read(&self) -> FileCounts {
+        FileCounts {
+            writes: self.writes.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The files of one store, as the shim sees them.
+pub(crate) struct Disk {
+    /// Whether nothing may be changed or locked, because the medium cannot be written.
+    pub(crate) frozen: bool,
+    /// The writer's log file, for syncing it from another thread.
+    pub(crate) log_file: LogFile,
+    tallies: [Tally; 3],
+    log_len: AtomicU64,
+    sync_failed: AtomicBool,
+    observer: Option<Arc<dyn DiskObserver>>,
+    reserve: Reserve,
+}
+
+impl Disk {
+    pub(crate) fn new(
+        frozen: bool,
+        observer: Option<Arc<dyn DiskObserver>>,
+        reserve: Reserve,
+    ) -> Self {
+        Self {
+            frozen,
+            log_file: LogFile::default(),
+            tallies: Default::default(),
+            log_len: AtomicU64::new(0),
+            sync_failed: AtomicBool::new(false),
+            observer,
+            reserve,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> DiskCounts {
+        DiskCounts {
+            database: self.tallies[FileKind::Database as usize].read(),
+            log: self.tallies[FileKind::Log as usize].read(),
+        }
+    }
+
+    /// Bytes of the log that hold frames not restarted over.
+    pub(crate) fn log_len(&self) -> u64 {
+        self.log_len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_log_len(&self, len: u64) {
+        self.log_len.store(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sync_failed(&self) -> bool {
+        self.sync_failed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_sync_failed(&self) {
+        self.sync_failed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    /// Counts `event` and asks the observer.
+    pub(crate) fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault> {
+        match *event {
+            DiskEvent::Write {
+                file,
+                offset,
+                bytes,
+            } => {
+                if file == FileKind::Database && self.sync_failed() {
+                    return Err(DiskFault::Failure); // (1)
+                }
+                let tally = &self.tallies[file as usize];
+                tally.writes.fetch_add(1, Ordering::Relaxed);
+                tally.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                if file == FileKind::Log {
+                    self.set_log_len(offset + bytes.len() as u64);
+                }
+            }
+            DiskEvent::Sync { file } => {
+                self.tallies[file as usize]
+                    .syncs
+                    .fetch_add(1, Ordering::Relaxed);
+            }
+            DiskEvent::Truncate { file, len } => {
+                if file == FileKind::Log {
+                    self.set_log_len(len);
+                }
+            }
+        }
+        self.observer
+            .as_ref()
+            .map_or(Ok(()), |observer| observer.before(event))
+    }
+}
+
+/// A preallocated file whose space is given to a commit that finds the disk full.
+pub(crate) struct Reserve {
+    path: PathBuf,
+    bytes: u64,
+    intact: AtomicBool,
+    change: Mutex<()>,
+}
+
+impl Reserve {
+    /// `bytes` 0 keeps nothing back.
+    pub(crate) fn new(path: PathBuf, bytes: u64) -> Self {
+        let allocated = fs::metadata(&path).map_or(0, |found| {
+            found.blocks().saturating_mul(512).min(found.len())
+        });
+        Self {
+            path,
+            bytes,
+            intact: AtomicBool::new(allocated >= bytes),
+            change: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn intact(&self) -> bool {
+        self.intact.load(Ordering::Acquire)
+    }
+
+    /// Gives the space to the disk; whether there was any to give.
+    pub(crate) fn release(&self) -> bool {
+        let _change = self.change.lock();
+        if self.bytes == 0 || !self.intact() {
+            return false;
+        }
+        self.intact.store(false, Ordering::Release);
+        OpenOptions::new()
+            .write(true)
+            .open(&self.path)
+            .and_then(|file| file.set_len(0))
+            .is_ok()
+    }
+
+    /// Keeps the space back again.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        let _change = self.change.lock();
+        if self.intact() {
+            return Ok(());
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        if let Err(error) = allocate(&file, self.bytes) {
+            file.set_len(0)?;
+            return Err(error);
+        }
+        self.intact.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Gives `file` blocks for `bytes` bytes: by the system call, or where that is unknown by writing.
+fn allocate(mut file: &fs::File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut file)?;
+            Ok(())
+        }
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,85 @@
+//! Every bound of the metadata store, in one place.
+
+use strongroom_format::limits::BLOCK_BYTES_MAX;
+
+/// Bytes of file content whose extents share one row.
+///
+/// 64 whole blocks: a row of a file written in one run is about 260 bytes, so that fifteen fit a page,
+/// while a small overwrite rewrites no more than that.
+pub const REGION_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The most extents one region can have: every byte its own.
+pub const REGION_EXTENTS_MAX: usize = REGION_BYTES as usize;
+
+/// The longest row of extents that is decoded, in bytes; a longer one is damage.
+///
+/// An extent takes at least four bytes, so this also bounds what decoding allocates.
+pub const REGION_ROW_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The longest row or value that SQLite reads or stores at all, in bytes.
+pub const ROW_BYTES_MAX: i32 = REGION_ROW_BYTES_MAX as i32 + 1024 * 1024;
+
+/// The longest name, in bytes, as POSIX has it.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// The longest value of an extended attribute or a setting, in bytes: what Linux allows an attribute.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest symlink target, in bytes.
+pub const TARGET_BYTES_MAX: usize = 4096;
+
+/// Bytes of a raw key: cipher key 32, page authentication key 32, salt 16.
+pub const KEY_BYTES: usize = 80;
+
+/// Bytes of a database page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// What the writer's page cache may hold, in bytes, unless `Options` says otherwise.
+pub const CACHE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+
+/// What the page cache of each reader may hold, in bytes, unless `Options` says otherwise.
+pub const READER_CACHE_BYTES_DEFAULT: usize = 8 * 1024 * 1024;
+
+/// How many connections read at once; a further caller waits for one.
+pub const READERS_MAX: usize = 4;
+
+/// Bytes kept back on the disk so that a commit fits even when the disk is full.
+///
+/// `DIRTY_PAGES_MAX` pages with their log frame headers must fit, and the log's index file beside them.
+pub const RESERVE_BYTES_DEFAULT: u64 = 32 * 1024 * 1024;
+
+/// Commit before a transaction has changed more pages than this: they fit the cache and the reserve.
+pub const DIRTY_PAGES_MAX: u64 = 6 * 1024;
+
+/// The log is checkpointed once it is longer than this, in bytes, unless `Options` says otherwise.
+pub const LOG_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
+
+/// How many times its limit the log may have grown before a checkpoint also shortens the file.
+pub const LOG_EXCESS_FACTOR: u64 = 4;
+
+/// Prepared statements kept per connection: above the number of statements there are.
+pub const STATEMENTS_CACHED: usize = 96;
+
+/// How many problems an integrity check lists before it stops.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// How long a connection waits for another one inside SQLite, in milliseconds, before it gives up.
+///
+/// Reached only while another process recovers or closes the database.
+pub const BUSY_TIMEOUT_MS: u64 = 10_000;
+
+/// How long a checkpoint waits for readers to leave the log, in milliseconds; the writer waits with it.
+pub const CHECKPOINT_WAIT_MS: u64 = 50;
+
+const _: () = assert!(
+    BLOCK_BYTES_MAX as u64 <= REGION_BYTES,
+    "a block's cell lies inside one region"
+);
+const _: () = assert!(
+    DIRTY_PAGES_MAX * (PAGE_BYTES as u64 + 24) < RESERVE_BYTES_DEFAULT,
+    "the largest commit fits the reserve"
+);
+const _: () = assert!(
+    DIRTY_PAGES_MAX as usize * PAGE_BYTES < CACHE_BYTES_DEFAULT,
+    "the largest commit fits the cache, so that nothing spills"
+);

@@ -1,0 +1,35 @@
+//! Marks the end of every value that may be longer than a page.
+//!
+//! Takes   the bytes of a value, or of a column
+//! Gives   the other of the two
+//! Never   lets a page that did not authenticate pass for zeros at the end of a value
+//! Spec    spec/4-metadata.md, 4.2.5
+//!
+//! SQLCipher hands SQLite zeros for a page that does not authenticate, and fails later accesses. In the middle
+//! of a tree or of a chain of pages zeros are malformed, so that SQLite reports them at once; on the last page
+//! of a long value they are not. Such a value is the last column of its row and ends with `MARK`, which zeros
+//! are not.
+
+use crate::error::{Error, Result};
+
+/// The last byte of a marked value.
+const MARK: u8 = 1;
+
+/// What is stored for `value`.
+pub(crate) fn mark(value: &[u8]) -> Vec<u8> {
+    let mut marked = Vec::with_capacity(value.len() + 1);
+    marked.extend_from_slice(value);
+    marked.push(MARK);
+    marked
+}
+
+/// The value that was stored as `marked`.
+///
+/// # Errors
+/// `Error::Damaged` unless `mark` gives these bytes for some value.
+pub(crate) fn unmark(marked: &[u8]) -> Result<&[u8]> {
+    match marked.split_last() {
+        Some((&MARK, value)) => Ok(value),
+        _ => Err(Error::Damaged("the end of a value is lost")),
+    }
+}

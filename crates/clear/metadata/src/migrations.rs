@@ -1,0 +1,125 @@
+//! The schema, version by version.
+//!
+//! Takes   a keyed connection
+//! Gives   the same one with the newest schema, or a refusal
+//! Never   changes a version that was released: what is new goes into a further step
+//! Spec    spec/4-metadata.md, 4.3 and 4.4
+//!
+//! Invariants
+//!  (1) `user_version` is the count of steps applied, changed in the transaction of the step.  [4.3.1]
+
+use rusqlite::Connection;
+
+use crate::error::{Error, Result};
+
+/// Step n brings version n to version n + 1.
+const STEPS: &[&str] = &[VERSION_1];
+
+/// The newest schema version this build knows.
+pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
+
+// Why these shapes:
+// - entry: the primary key answers a look-up with one descent. `entry_order` repeats the row in the order of
+//   listing, so that a listing is one scan of neighbours however large the directory is; cookies rise, so new
+//   rows go to the end of their directory's part. Removal descends both.
+// - inode_orphan and block_segment hold only the rows that are asked for.
+// - waiting is apart from block, so that blocks stay small and dense.
+const VERSION_1: &str = "
+CREATE TABLE setting (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID, STRICT;
+CREATE TABLE inode (
+    id INTEGER PRIMARY KEY,
+    birth INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    mode INTEGER NOT NULL,
+    uid INTEGER NOT NULL,
+    gid INTEGER NOT NULL,
+    rdev INTEGER NOT NULL,
+    nlink INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    allocated INTEGER NOT NULL,
+    atime INTEGER NOT NULL,
+    mtime INTEGER NOT NULL,
+    ctime INTEGER NOT NULL,
+    btime INTEGER NOT NULL,
+    content_version INTEGER NOT NULL,
+    parent INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    target BLOB
+) STRICT;
+CREATE INDEX inode_orphan ON inode (nlink) WHERE nlink = 0;
+CREATE TABLE entry (
+    parent INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    inode INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    cookie INTEGER NOT NULL,
+    folded BLOB,
+    PRIMARY KEY (parent, name)
+) WITHOUT ROWID, STRICT;
+CREATE UNIQUE INDEX entry_order ON entry (parent, cookie, inode, kind);
+CREATE TABLE xattr (
+    inode INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (inode, name)
+) WITHOUT ROWID, STRICT;
+CREATE TABLE extent (
+    inode INTEGER NOT NULL,
+    region INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (inode, region)
+) WITHOUT ROWID, STRICT;
+CREATE TABLE block (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    clear_len INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    refs INTEGER NOT NULL,
+    segment INTEGER,
+    start INTEGER
+) STRICT;
+CREATE INDEX block_segment ON block (segment) WHERE segment IS NOT NULL;
+CREATE TABLE waiting (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
+CREATE TABLE segment (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    epoch INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    live_bytes INTEGER NOT NULL,
+    total_bytes INTEGER NOT NULL,
+    committed_len INTEGER NOT NULL
+) STRICT;
+CREATE TABLE truncation (inode INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
+";
+
+/// The schema version of the database behind `connection`; 0 has no tables yet.
+///
+/// # Errors
+/// `Error::NewerVersion` if this build does not know it; whatever reading the first page gives.
+pub(crate) fn version(connection: &Connection) -> Result<u32> {
+    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let found =
+        u32::try_from(found).map_err(|_| Error::Damaged("the schema version is negative"))?;
+    if found > SCHEMA_VERSION {
+        return Err(Error::NewerVersion {
+            found,
+            known: SCHEMA_VERSION,
+        });
+    }
+    Ok(found)
+}
+
+/// Brings the database to `SCHEMA_VERSION`, each step in a transaction of its own.
+///
+/// # Errors
+/// As `version`; whatever writing gives: then the database has the version of the last whole step.
+pub(crate) fn migrate(connection: &Connection) -> Result<()> {
+    let found = version(connection)?;
+    for (step, sql) in STEPS.iter().enumerate().skip(found as usize) {
+        let next = step + 1;
+        connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {sql} PRAGMA user_version = {next}; COMMIT;"
+        ))?;
+    }
+    Ok(())
+}

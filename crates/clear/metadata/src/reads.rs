@@ -1,0 +1,561 @@
+//! Every question that can be asked of the database, on any connection.
+//!
+//! Takes   a connection and the keys of a row
+//! Gives   typed rows, or `Error::Damaged` where a value is none that this crate writes
+//! Never   changes anything
+//! Spec    spec/4-metadata.md, 4.4
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
+use strongroom_format::{BlockId, Epoch, SegmentId};
+
+use crate::counters::{self, Counters};
+use crate::error::{Error, Result};
+use crate::limits::PROBLEMS_MAX;
+use crate::marked::unmark;
+use crate::regions;
+use crate::rows::{
+    Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, Segment, SegmentNumber,
+    SegmentState, Timestamp,
+};
+use crate::sql::{Statement, StatementCounts};
+
+/// The questions. A `Transaction` and a `Reader` both answer them: the first with what is not committed yet.
+pub struct Reads {
+    pub(crate) connection: Connection,
+    pub(crate) counts: Arc<StatementCounts>,
+    /// Whether damage was met: SQLCipher then refuses all that follows on this connection.
+    damaged: Cell<bool>,
+}
+
+impl std::fmt::Debug for Reads {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Reads").finish_non_exhaustive()
+    }
+}
+
+impl Reads {
+    pub(crate) fn new(connection: Connection, counts: Arc<StatementCounts>) -> Self {
+        Self {
+            connection,
+            counts,
+            damaged: Cell::new(false),
+        }
+    }
+
+    /// Whether the connection is of no more use.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
+    /// Remembers damage on the way.
+    fn noting<T>(&self, result: Result<T>) -> Result<T> {
+        if matches!(result, Err(Error::Damaged(_) | Error::Refused(_))) {
+            self.damaged.set(true);
+        }
+        result
+    }
+
+    /// The prepared `statement`, counted.
+    pub(crate) fn prepare(&self, statement: Statement) -> Result<CachedStatement<'_>> {
+        self.counts.add(statement);
+        Ok(self.connection.prepare_cached(statement.text())?)
+    }
+
+    /// Runs `statement` and gives its first row, if it has one.
+    pub(crate) fn one<T>(
+        &self,
+        statement: Statement,
+        params: impl Params,
+        map: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.noting(self.prepare(statement).and_then(|mut prepared| {
+            let mut rows = prepared.query(params)?;
+            rows.next()?.map(map).transpose()
+        }))
+    }
+
+    /// Runs `statement` and gives all its rows.
+    pub(crate) fn all<T>(
+        &self,
+        statement: Statement,
+        params: impl Params,
+        map: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.noting(self.prepare(statement).and_then(|mut prepared| {
+            let mut rows = prepared.query(params)?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(map(row)?);
+            }
+            Ok(found)
+        }))
+    }
+
+    // ---- inodes
+
+    /// The inode of this number.
+    ///
+    /// # Errors
+    /// As for every question: the disk's, or `Error::Damaged`.
+    pub fn inode(&self, id: InodeId) -> Result<Option<Inode>> {
+        self.one(Statement::InodeGet, [key(id.0)], |row| inode_at(row, 0))
+    }
+
+    /// Up to `limit` inodes without a name, numbers above `after`, in order.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn orphans(&self, after: InodeId, limit: usize) -> Result<Vec<InodeId>> {
+        self.all(
+            Statement::InodeOrphans,
+            [key(after.0), bound(limit)],
+            |row| Ok(InodeId(whole(row, 0)?)),
+        )
+    }
+
+    // ---- entries
+
+    /// The entry of this name.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn entry(&self, parent: InodeId, name: &[u8]) -> Result<Option<Entry>> {
+        self.one(Statement::EntryGet, (key(parent.0), name), entry_at)
+    }
+
+    /// Up to `limit` entries of `parent` with cookies above `after_cookie`, in their order.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn entries(&self, parent: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.all(
+            Statement::EntryList,
+            [key(parent.0), key(after_cookie), bound(limit)],
+            entry_at,
+        )
+    }
+
+    /// As `entries`, each with its inode; `None` where the inode is missing, which is damage.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn entries_with_inodes(
+        &self,
+        parent: InodeId,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<(Entry, Option<Inode>)>> {
+        self.all(
+            Statement::EntryListInodes,
+            [key(parent.0), key(after_cookie), bound(limit)],
+            |row| {
+                let there = row.get_ref(4)? != ValueRef::Null;
+                let inode = if there { Some(inode_at(row, 4)?) } else { None };
+                Ok((entry_at(row)?, inode))
+            },
+        )
+    }
+
+    /// Whether `parent` has no entry.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn is_empty(&self, parent: InodeId) -> Result<bool> {
+        Ok(self
+            .one(Statement::EntryAny, [key(parent.0)], |_| Ok(()))?
+            .is_none())
+    }
+
+    // ---- extended attributes
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn xattr(&self, inode: InodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.one(Statement::XattrGet, (key(inode.0), name), |row| {
+            Ok(row.get(0)?)
+        })
+    }
+
+    /// The names of all extended attributes of an inode, sorted.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn xattrs(&self, inode: InodeId) -> Result<Vec<Vec<u8>>> {
+        self.all(Statement::XattrList, [key(inode.0)], |row| Ok(row.get(0)?))
+    }
+
+    /// Bytes of all names and values of an inode's extended attributes.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn xattr_bytes(&self, inode: InodeId) -> Result<u64> {
+        Ok(self
+            .one(Statement::XattrBytes, [key(inode.0)], |row| whole(row, 0))?
+            .unwrap_or(0))
+    }
+
+    // ---- extents
+
+    /// The extents that start in `region` (their start divided by `REGION_BYTES`), sorted.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn region(&self, inode: InodeId, region: u64) -> Result<Vec<Extent>> {
+        let found = self.one(Statement::RegionGet, [key(inode.0), key(region)], |row| {
+            regions::decode(region, value_at(row, 0)?).map_err(|error| Error::Damaged(error.0))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Up to `limit` regions of `inode` that hold extents, from region `from` on, in order.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn regions_from(&self, inode: InodeId, from: u64, limit: usize) -> Result<Vec<u64>> {
+        self.all(
+            Statement::RegionList,
+            [key(inode.0), key(from), bound(limit)],
+            |row| whole(row, 0),
+        )
+    }
+
+    /// The last region of `inode` that holds an extent.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn last_region(&self, inode: InodeId) -> Result<Option<u64>> {
+        self.one(Statement::RegionLast, [key(inode.0)], |row| whole(row, 0))
+    }
+
+    // ---- blocks
+
+    /// The block of this number.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn block(&self, number: BlockNumber) -> Result<Option<Block>> {
+        self.one(Statement::BlockGet, [key(number.0)], block_at)
+    }
+
+    /// The number of the block of this id.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn block_by_id(&self, id: &BlockId) -> Result<Option<BlockNumber>> {
+        self.one(Statement::BlockById, [&id.0[..]], |row| {
+            Ok(BlockNumber(whole(row, 0)?))
+        })
+    }
+
+    /// Up to `limit` blocks that lie in `segment`, numbers above `after`, in order.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn blocks_in_segment(
+        &self,
+        segment: SegmentNumber,
+        after: BlockNumber,
+        limit: usize,
+    ) -> Result<Vec<Block>> {
+        self.all(
+            Statement::BlocksInSegment,
+            [i64::from(segment.0), key(after.0), bound(limit)],
+            block_at,
+        )
+    }
+
+    /// The sealed bytes of a block that waits for a segment.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn waiting(&self, number: BlockNumber) -> Result<Option<Vec<u8>>> {
+        self.one(
+            Statement::WaitingGet,
+            [key(number.0)],
+            |row| Ok(row.get(0)?),
+        )
+    }
+
+    /// Up to `limit` waiting blocks with their sealed bytes, oldest first.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn waiting_blocks(&self, limit: usize) -> Result<Vec<(BlockNumber, Vec<u8>)>> {
+        self.all(Statement::WaitingList, [bound(limit)], |row| {
+            Ok((BlockNumber(whole(row, 0)?), row.get(1)?))
+        })
+    }
+
+    // ---- segments
+
+    /// All segments, by number.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segments(&self) -> Result<Vec<Segment>> {
+        self.all(Statement::SegmentList, [], segment_at)
+    }
+
+    /// The segment of this number.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segment(&self, number: SegmentNumber) -> Result<Option<Segment>> {
+        self.one(Statement::SegmentGet, [number.0], segment_at)
+    }
+
+    /// The segment of this file name.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segment_by_id(&self, id: &SegmentId) -> Result<Option<Segment>> {
+        self.one(Statement::SegmentById, [&id.0[..]], segment_at)
+    }
+
+    // ---- the rest
+
+    /// All truncations that were begun and not finished: the inode and the size it is cut to.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn truncations(&self) -> Result<Vec<(InodeId, u64)>> {
+        self.all(Statement::TruncationList, [], |row| {
+            Ok((InodeId(whole(row, 0)?), whole(row, 1)?))
+        })
+    }
+
+    /// The value of a setting.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn setting(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.one(Statement::SettingGet, [key], |row| {
+            Ok(value_at(row, 0)?.to_vec())
+        })
+    }
+
+    /// How many inodes there are. Costs one row.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn inode_count(&self) -> Result<u64> {
+        Ok(self.counters()?.inodes)
+    }
+
+    /// Sealed bytes of all waiting blocks. Costs one row.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn waiting_bytes(&self) -> Result<u64> {
+        Ok(self.counters()?.waiting_bytes)
+    }
+
+    /// How many commits the store has seen. Costs one row.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn commits(&self) -> Result<u64> {
+        Ok(self.counters()?.commits)
+    }
+
+    /// The counters of the last commit.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        self.setting(counters::SETTING)?
+            .map_or(Ok(Counters::EMPTY), |bytes| Counters::decode(&bytes))
+    }
+
+    /// What is wrong with the database as a file: every page's seal, every tree, every kept count.
+    ///
+    /// Empty if sound; at most `PROBLEMS_MAX` lines, without a name or content of the vault. Reads every page.
+    ///
+    /// # Errors
+    /// The disk's; damage that can be described is in the list instead.
+    pub(crate) fn integrity_check(&self) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        for pragma in ["PRAGMA cipher_integrity_check", "PRAGMA quick_check(100)"] {
+            if let Err(error) = self.collect_problems(pragma, &mut problems) {
+                match error {
+                    Error::Damaged(what) => problems.push(what.to_owned()),
+                    other => return Err(other),
+                }
+            }
+        }
+        if problems.is_empty() {
+            self.check_counts(&mut problems)?;
+        }
+        problems.truncate(PROBLEMS_MAX);
+        Ok(problems)
+    }
+
+    fn collect_problems(&self, pragma: &str, problems: &mut Vec<String>) -> Result<()> {
+        let mut prepared = self.connection.prepare(pragma)?;
+        let mut rows = prepared.query([])?;
+        while let Some(row) = rows.next()?
+            && problems.len() < PROBLEMS_MAX
+        {
+            let line: String = row.get(0)?;
+            if line != "ok" {
+                problems.push(line);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self, problems: &mut Vec<String>) -> Result<()> {
+        let counters = self.counters()?;
+        let number = |row: &Row<'_>| whole(row, 0);
+        if self.one(Statement::InodeCount, [], number)? != Some(counters.inodes) {
+            problems.push("the kept count of inodes is wrong".to_owned());
+        }
+        if self.one(Statement::WaitingBytes, [], number)? != Some(counters.waiting_bytes) {
+            problems.push("the kept count of waiting bytes is wrong".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Pages of the database, with those the open transaction added.
+    pub(crate) fn page_count(&self) -> Result<u64> {
+        let mut prepared = self.prepare(Statement::PageCount)?;
+        let count: Option<i64> = prepared.query_row([], |row| row.get(0)).optional()?;
+        Ok(count.unwrap_or(0).max(0).cast_unsigned())
+    }
+}
+
+/// A number as a key of SQLite. Numbers this crate gives out have their top bit clear; a larger one
+/// finds nothing, as it should.
+pub(crate) fn key(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as SQLite wants it.
+fn bound(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A column that is never negative.
+fn whole(row: &Row<'_>, column: usize) -> Result<u64> {
+    u64::try_from(row.get::<_, i64>(column)?).map_err(|_| Error::Damaged("a count is negative"))
+}
+
+/// A column of 32 bits.
+fn small(row: &Row<'_>, column: usize) -> Result<u32> {
+    u32::try_from(row.get::<_, i64>(column)?)
+        .map_err(|_| Error::Damaged("a number is out of range"))
+}
+
+/// A column of N bytes.
+fn bytes<const N: usize>(row: &Row<'_>, column: usize) -> Result<[u8; N]> {
+    let blob = row
+        .get_ref(column)?
+        .as_blob()
+        .map_err(|_| Error::Damaged("a name is no bytes"))?;
+    blob.try_into()
+        .map_err(|_| Error::Damaged("a name has another length"))
+}
+
+/// A column that ends with a mark.
+fn value_at<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8]> {
+    let blob = row
+        .get_ref(column)?
+        .as_blob()
+        .map_err(|_| Error::Damaged("a value is no bytes"))?;
+    unmark(blob)
+}
+
+/// A column that is null for no bytes, else ends with a mark.
+fn target_at(row: &Row<'_>, column: usize) -> Result<Vec<u8>> {
+    if row.get_ref(column)? == ValueRef::Null {
+        Ok(Vec::new())
+    } else {
+        Ok(value_at(row, column)?.to_vec())
+    }
+}
+
+fn kind_at(row: &Row<'_>, column: usize) -> Result<NodeKind> {
+    Ok(match row.get::<_, i64>(column)? {
+        1 => NodeKind::File,
+        2 => NodeKind::Directory,
+        3 => NodeKind::Symlink,
+        4 => NodeKind::Fifo,
+        5 => NodeKind::Socket,
+        6 => NodeKind::CharDevice,
+        7 => NodeKind::BlockDevice,
+        _ => return Err(Error::Damaged("a node is of no known kind")),
+    })
+}
+
+fn inode_at(row: &Row<'_>, first: usize) -> Result<Inode> {
+    let time = |column| -> Result<Timestamp> { Ok(Timestamp(row.get(first + column)?)) };
+    Ok(Inode {
+        id: InodeId(whole(row, first)?),
+        birth_id: row.get::<_, i64>(first + 1)?.cast_unsigned(),
+        kind: kind_at(row, first + 2)?,
+        mode: small(row, first + 3)?,
+        uid: small(row, first + 4)?,
+        gid: small(row, first + 5)?,
+        rdev: row.get::<_, i64>(first + 6)?.cast_unsigned(),
+        nlink: small(row, first + 7)?,
+        size: whole(row, first + 8)?,
+        allocated: whole(row, first + 9)?,
+        atime: time(10)?,
+        mtime: time(11)?,
+        ctime: time(12)?,
+        btime: time(13)?,
+        content_version: whole(row, first + 14)?,
+        parent: InodeId(whole(row, first + 15)?),
+        reserved: whole(row, first + 16)?,
+        target: target_at(row, first + 17)?,
+    })
+}
+
+fn entry_at(row: &Row<'_>) -> Result<Entry> {
+    Ok(Entry {
+        name: row.get(0)?,
+        inode: InodeId(whole(row, 1)?),
+        kind: kind_at(row, 2)?,
+        cookie: whole(row, 3)?,
+    })
+}
+
+fn block_at(row: &Row<'_>) -> Result<Block> {
+    let place = match (row.get::<_, Option<i64>>(5)?, row.get::<_, Option<i64>>(6)?) {
+        (None, None) => Place::Waiting,
+        (Some(_), Some(_)) => Place::Segment(SegmentNumber(small(row, 5)?), small(row, 6)?),
+        _ => return Err(Error::Damaged("a block has half a place")),
+    };
+    let clear_len = small(row, 2)?;
+    if clear_len as usize > strongroom_format::limits::BLOCK_BYTES_MAX {
+        return Err(Error::Damaged("a block is too long"));
+    }
+    Ok(Block {
+        number: BlockNumber(whole(row, 0)?),
+        id: BlockId(bytes(row, 1)?),
+        clear_len,
+        epoch: Epoch(small(row, 3)?),
+        references: small(row, 4)?,
+        place,
+    })
+}
+
+fn segment_at(row: &Row<'_>) -> Result<Segment> {
+    Ok(Segment {
+        number: SegmentNumber(small(row, 0)?),
+        id: SegmentId(bytes(row, 1)?),
+        epoch: Epoch(small(row, 2)?),
+        state: match row.get::<_, i64>(3)? {
+            1 => SegmentState::Open,
+            2 => SegmentState::Finished,
+            3 => SegmentState::Leaving,
+            _ => return Err(Error::Damaged("a segment is in no known state")),
+        },
+        live_bytes: whole(row, 4)?,
+        total_bytes: whole(row, 5)?,
+        committed_len: whole(row, 6)?,
+    })
+}

@@ -1,0 +1,385 @@
+//! One metadata database, open: its writer, its readers, its log.
+//!
+//! Takes   the vault folder and the metadata key
+//! Gives   `Transaction`s on the one writing connection and `Reader`s beside it
+//! Never   opens a file of the database but through the shim, or lets a page reach the disk in clear
+//! Spec    spec/4-metadata.md
+//!
+//! Invariants
+//!  (1) After a failed change, commit or sync nothing is changed any more until the store is opened again. [4.7.5]
+//!  (2) Locks are taken in this order: checkpointer, writer.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::checkpoint::Checkpointer;
+use crate::connect::{Access, Key, connect};
+use crate::disk::{Disk, DiskCounts, DiskObserver, Reserve};
+use crate::error::{Error, Result};
+use crate::limits::{
+    CACHE_BYTES_DEFAULT, KEY_BYTES, LOG_BYTES_DEFAULT, READER_CACHE_BYTES_DEFAULT,
+    RESERVE_BYTES_DEFAULT,
+};
+use crate::migrations;
+use crate::reader::{Pool, Reader};
+use crate::reads::Reads;
+use crate::sql::StatementCounts;
+use crate::transaction::{Transaction, Writer};
+use crate::vfs::{self, Registration};
+
+/// The database file in a vault folder.
+pub const DATABASE_FILE: &str = "metadata.db";
+
+/// The reserve file in a vault folder.
+pub const RESERVE_FILE: &str = "reserve";
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// What the writer's page cache may hold, in bytes.
+    pub cache_bytes: usize,
+    /// What the page cache of each reader may hold, in bytes.
+    pub reader_cache_bytes: usize,
+    /// Bytes kept back on the disk for a commit that meets a full one; 0 for none.
+    pub reserve_bytes: u64,
+    /// `checkpoint` has something to do once the log is longer than this, in bytes.
+    pub log_bytes: u64,
+    /// Who is asked before every change of a file.
+    pub observer: Option<Arc<dyn DiskObserver>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: CACHE_BYTES_DEFAULT,
+            reader_cache_bytes: READER_CACHE_BYTES_DEFAULT,
+            reserve_bytes: RESERVE_BYTES_DEFAULT,
+            log_bytes: LOG_BYTES_DEFAULT,
+            observer: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("cache_bytes", &self.cache_bytes)
+            .field("reader_cache_bytes", &self.reader_cache_bytes)
+            .field("reserve_bytes", &self.reserve_bytes)
+            .field("log_bytes", &self.log_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open metadata database. Shared between threads by reference; dropping it loses what is not committed.
+pub struct Store {
+    // Dropped in this order: the writer's log file must be the last to close, and the names stay known till then.
+    pub(crate) pool: Pool,
+    pub(crate) checkpointer: Mutex<Checkpointer>,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) shared: Shared,
+}
+
+/// What every connection of a store needs to know.
+pub(crate) struct Shared {
+    pub(crate) uri: String,
+    pub(crate) key: Key,
+    pub(crate) access: Access,
+    pub(crate) options: Options,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) counts: Arc<StatementCounts>,
+    failed: AtomicBool,
+    _registration: Registration,
+}
+
+impl Shared {
+    /// A keyed connection.
+    pub(crate) fn connect(&self, cache_bytes: usize) -> Result<Reads> {
+        let connection = connect(&self.uri, &self.key, self.access, cache_bytes)?;
+        Ok(Reads::new(connection, Arc::clone(&self.counts)))
+    }
+
+    /// # Errors
+    /// Why nothing may be changed.
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.access != Access::ReadWrite {
+            return Err(Error::ReadOnly);
+        }
+        if self.failed.load(Ordering::Acquire) || self.disk.sync_failed() {
+            return Err(Error::Failed);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Store")
+            .field("access", &self.shared.access)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Makes the database of a new vault in `folder`, durable on return.
+    ///
+    /// # Errors
+    /// `Error::AlreadyThere`; the disk's: then what was begun is removed again.
+    pub fn create(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
+        let path = folder.join(DATABASE_FILE);
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::AlreadyThere);
+            }
+            other => drop(other?),
+        }
+        let created = Self::begin(folder, key, options, Access::ReadWrite).and_then(|store| {
+            migrations::migrate(&store.writer.lock().reads.connection)?;
+            store.checkpoint_now()?;
+            File::open(folder)?.sync_all()?;
+            Ok(store)
+        });
+        if created.is_err() {
+            for name in [
+                DATABASE_FILE,
+                "metadata.db-wal",
+                "metadata.db-shm",
+                "metadata.db-journal",
+                RESERVE_FILE,
+            ] {
+                // What cannot be removed is reported by the error that brought us here.
+                let _ = fs::remove_file(folder.join(name));
+            }
+        }
+        created
+    }
+
+    /// Opens the database in `folder` for writing, and brings it up to date.
+    ///
+    /// What a crash left in the log is moved into the database first. The caller sees to it that no other
+    /// process has it open for writing.
+    ///
+    /// # Errors
+    /// `Error::Missing`, `Error::WrongKey`, `Error::NewerVersion`, `Error::Damaged`; the disk's.
+    pub fn open(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
+        let store = Self::begin(folder, key, options, Access::ReadWrite)?;
+        let version = migrations::version(&store.writer.lock().reads.connection)?;
+        if version == 0 {
+            return Err(Error::Damaged("the database is empty"));
+        }
+        migrations::migrate(&store.writer.lock().reads.connection)?;
+        // A log left by a crash may be readable from memory only: this makes it durable for certain.
+        store.checkpoint_now()?;
+        store.writer.lock().load()?;
+        Ok(store)
+    }
+
+    /// Opens the database in `folder` for reading; every change is refused.
+    ///
+    /// Works beside a process that writes, and on media that cannot be written, where a log that was left
+    /// behind is read as well.
+    ///
+    /// # Errors
+    /// As `open`; `Error::OlderVersion` if the schema is not up to date.
+    pub fn open_read_only(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
+        let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
+        let access = if writable {
+            Access::ReadOnly
+        } else {
+            Access::Frozen
+        };
+        Self::open_for_reading(folder, key, options, access)
+    }
+
+    pub(crate) fn open_for_reading(
+        folder: &Path,
+        key: &[u8; KEY_BYTES],
+        options: Options,
+        access: Access,
+    ) -> Result<Self> {
+        let store = Self::begin(folder, key, options, access)?;
+        match migrations::version(&store.writer.lock().reads.connection)? {
+            0 => return Err(Error::Damaged("the database is empty")),
+            found if found < migrations::SCHEMA_VERSION => {
+                return Err(Error::OlderVersion { found });
+            }
+            _ => {}
+        }
+        store.writer.lock().load()?;
+        Ok(store)
+    }
+
+    /// Opens the writer's connection, checks the key, and sets up the rest; reads no table.
+    fn begin(
+        folder: &Path,
+        key: &[u8; KEY_BYTES],
+        options: Options,
+        access: Access,
+    ) -> Result<Self> {
+        let folder = fs::canonicalize(folder)?;
+        let path = folder.join(DATABASE_FILE);
+        if !path.try_exists()? {
+            return Err(Error::Missing);
+        }
+        let reserve_bytes = if access == Access::ReadWrite {
+            options.reserve_bytes
+        } else {
+            0
+        };
+        let reserve = Reserve::new(folder.join(RESERVE_FILE), reserve_bytes);
+        let disk = Arc::new(Disk::new(
+            access == Access::Frozen,
+            options.observer.clone(),
+            reserve,
+        ));
+        let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
+        let shared = Shared {
+            uri: uri(&path, &registration, access),
+            key: Key::new(key),
+            access,
+            disk,
+            counts: Arc::new(StatementCounts::new()),
+            failed: AtomicBool::new(false),
+            _registration: registration,
+            options,
+        };
+        let reads = shared.connect(shared.options.cache_bytes)?;
+        // A full disk is no reason not to open: `reserve_intact` tells.
+        match shared.disk.reserve().restore().map_err(Error::from) {
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Self {
+            pool: Pool::default(),
+            checkpointer: Mutex::new(Checkpointer::default()),
+            writer: Mutex::new(Writer::new(reads)),
+            shared,
+        })
+    }
+
+    /// Waits for the writing connection.
+    ///
+    /// The transaction stays open when the guard is dropped, until a later guard commits it. Never take a
+    /// second guard on the same thread.
+    pub fn lock(&self) -> Transaction<'_> {
+        Transaction::new(self, self.writer.lock())
+    }
+
+    /// A connection that sees what was committed when it was taken; waits if all `READERS_MAX` are taken.
+    ///
+    /// Keep it for one short task: while it is held, the log cannot restart.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn reader(&self) -> Result<Reader<'_>> {
+        self.pool.take(&self.shared)
+    }
+
+    /// Makes every commit so far durable. Holds no connection: others work on meanwhile.
+    ///
+    /// # Errors
+    /// The disk's: then the store is `Error::Failed` from now on, since what reached the disk is unknown.
+    pub fn sync_log(&self) -> Result<()> {
+        self.shared.writable()?;
+        match vfs::sync_log(&self.shared.disk) {
+            libsqlite3_sys::SQLITE_OK => Ok(()),
+            code => {
+                Err(rusqlite::Error::SqliteFailure(libsqlite3_sys::Error::new(code), None).into())
+            }
+        }
+    }
+
+    /// Whether changes are refused because an earlier one failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Acquire) || self.shared.disk.sync_failed()
+    }
+
+    /// Whether the space for a last commit is still kept back. If not, accept only what frees space.
+    #[must_use]
+    pub fn reserve_intact(&self) -> bool {
+        self.shared.disk.reserve().intact()
+    }
+
+    /// Tries to keep space back again.
+    ///
+    /// # Errors
+    /// `Error::NoSpace` if there is not enough yet; the disk's.
+    pub fn restore_reserve(&self) -> Result<()> {
+        Ok(self.shared.disk.reserve().restore()?)
+    }
+
+    /// Bytes of the log that a checkpoint has not taken over.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.shared.disk.log_len()
+    }
+
+    /// What happened to the files since the store was opened.
+    #[must_use]
+    pub fn disk_counts(&self) -> DiskCounts {
+        self.shared.disk.counts()
+    }
+
+    /// How often each statement ran since the store was opened.
+    #[must_use]
+    pub fn statement_counts(&self) -> &StatementCounts {
+        &self.shared.counts
+    }
+
+    /// What is wrong with what was committed: every page's seal, every tree, every kept count.
+    ///
+    /// Empty if sound; at most `limits::PROBLEMS_MAX` lines, without a name or content of the vault. Reads
+    /// every page.
+    ///
+    /// # Errors
+    /// The disk's; damage that can be described is in the list instead.
+    pub fn integrity_check(&self) -> Result<Vec<String>> {
+        self.reader()?.integrity_check()
+    }
+}
+
+/// The database as a URI: SQLite's own path rules would trip over some names.
+fn uri(path: &Path, registration: &Registration, access: Access) -> String {
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(byte))
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push('?');
+    uri.push_str(&registration.parameter());
+    if access == Access::Frozen && !has_log(path) {
+        // Without a log the database is whole by itself; SQLite then asks for no log file.
+        uri.push_str("&immutable=1");
+    }
+    uri
+}
+
+/// Whether a log with content lies beside the database.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    fs::metadata(PathBuf::from(log)).is_ok_and(|found| found.len() > 0)
+}

@@ -1,0 +1,490 @@
+//! Changes, gathered into one SQLite transaction until somebody commits.
+//!
+//! Takes   typed rows, while the guard holds the writing connection
+//! Gives   the changed database to whoever holds the guard next, and to readers after `commit`
+//! Never   syncs, or commits by itself
+//! Spec    spec/4-metadata.md, 4.7
+//!
+//! Invariants
+//!  (1) A change that is the caller's mistake changes nothing; one that fails for another reason fails the store.
+//!  (2) Nothing a commit needs is only in memory: counters and growth of segments go into it.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use parking_lot::MutexGuard;
+use rusqlite::{CachedStatement, Params, params};
+
+use crate::counters::{self, Counters};
+use crate::error::{Error, Result};
+use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::marked::mark;
+use crate::reads::{Reads, key};
+use crate::regions;
+use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
+use crate::sql::Statement;
+use crate::store::Store;
+
+/// The writing connection and what it knows beyond its tables.
+pub(crate) struct Writer {
+    pub(crate) reads: Reads,
+    pub(crate) counters: Counters,
+    /// No inode has a higher number, so one above it is inserted without looking.
+    pub(crate) greatest_inode: u64,
+    /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
+    pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
+    /// Whether a transaction is open.
+    pub(crate) open: bool,
+    /// Estimate of the pages changed since the last commit, too high rather than too low.
+    pub(crate) pages_changed: u64,
+}
+
+/// What a segment gained or lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growth {
+    pub(crate) live_bytes: i64,
+    pub(crate) total_bytes: i64,
+}
+
+/// The writing connection, held. Answers every question of `Reads` with what is not committed yet.
+pub struct Transaction<'s> {
+    pub(crate) store: &'s Store,
+    pub(crate) writer: MutexGuard<'s, Writer>,
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Reads;
+
+    fn deref(&self) -> &Reads {
+        &self.writer.reads
+    }
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Transaction")
+            .field("dirty", &self.writer.open)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// For a database without rows; `load` reads what an older one has.
+    pub(crate) fn new(reads: Reads) -> Self {
+        Self {
+            reads,
+            counters: Counters::EMPTY,
+            greatest_inode: 0,
+            growth: BTreeMap::new(),
+            open: false,
+            pages_changed: 0,
+        }
+    }
+
+    /// Reads what the last commit left.
+    pub(crate) fn load(&mut self) -> Result<()> {
+        self.counters = self.reads.counters()?;
+        let greatest = self.reads.one(Statement::InodeGreatest, [], |row| {
+            Ok(row.get::<_, Option<i64>>(0)?)
+        })?;
+        self.greatest_inode = greatest.flatten().unwrap_or(0).max(0).cast_unsigned();
+        Ok(())
+    }
+
+    /// Runs a statement that changes rows; gives how many.
+    pub(crate) fn run(&self, statement: Statement, params: impl Params) -> Result<usize> {
+        Ok(self.reads.prepare(statement)?.execute(params)?)
+    }
+}
+
+impl<'s> Transaction<'s> {
+    pub(crate) fn new(store: &'s Store, writer: MutexGuard<'s, Writer>) -> Self {
+        Self { store, writer }
+    }
+
+    /// Runs `change` inside the transaction, beginning one if there is none. `bytes` is what it stores. (1)
+    pub(crate) fn change<T>(
+        &mut self,
+        bytes: usize,
+        change: impl FnOnce(&mut Writer) -> Result<T>,
+    ) -> Result<T> {
+        self.store.shared.writable()?;
+        if !self.writer.open {
+            // Nothing acknowledged is lost if this fails, so it fails alone.
+            self.writer.run(Statement::Begin, [])?;
+            self.writer.open = true;
+        }
+        self.writer.pages_changed += 2 + (bytes / PAGE_BYTES) as u64;
+        let result = change(&mut self.writer);
+        if let Err(error) = &result
+            && !error.is_callers()
+        {
+            self.store.shared.fail();
+        }
+        result
+    }
+
+    // ---- numbers
+
+    /// A number for a new inode; never given before.
+    pub fn next_inode(&mut self) -> InodeId {
+        let number = self.writer.counters.next_inode;
+        self.writer.counters.next_inode += 1;
+        InodeId(number)
+    }
+
+    /// A cookie for a new entry; above all given before.
+    pub fn next_cookie(&mut self) -> u64 {
+        let cookie = self.writer.counters.next_cookie;
+        self.writer.counters.next_cookie += 1;
+        cookie
+    }
+
+    /// How many inodes there are. Costs nothing.
+    #[must_use]
+    pub fn inode_count(&self) -> u64 {
+        self.writer.counters.inodes
+    }
+
+    /// Sealed bytes of all waiting blocks. Costs nothing.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.writer.counters.waiting_bytes
+    }
+
+    // ---- inodes
+
+    /// Stores `inode`, new or changed.
+    ///
+    /// # Errors
+    /// As for every change: `Error::Failed` after an earlier failure, `Error::ReadOnly`, `Error::Invalid` for
+    /// a value outside its range, and the disk's, which fail the store.
+    pub fn put_inode(&mut self, inode: &Inode) -> Result<()> {
+        check_inode(inode)?;
+        self.change(inode.target.len(), |writer| {
+            if inode.id.0 <= writer.greatest_inode
+                && put_columns(&mut writer.reads.prepare(Statement::InodeUpdate)?, inode)? == 1
+            {
+                return Ok(());
+            }
+            put_columns(&mut writer.reads.prepare(Statement::InodeInsert)?, inode)?;
+            writer.greatest_inode = writer.greatest_inode.max(inode.id.0);
+            writer.counters.inodes += 1;
+            Ok(())
+        })
+    }
+
+    /// Removes the row of an inode, if there is one; its entries, attributes and extents are the caller's matter.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn remove_inode(&mut self, id: InodeId) -> Result<()> {
+        self.change(0, |writer| {
+            let removed = writer.run(Statement::InodeRemove, [key(id.0)])? as u64;
+            writer.counters.inodes = writer.counters.inodes.saturating_sub(removed);
+            Ok(())
+        })
+    }
+
+    // ---- entries
+
+    /// Adds `entry` to `parent`.
+    ///
+    /// # Errors
+    /// `Error::EntryExists` if the name is taken; as for every change.
+    pub fn insert_entry(&mut self, parent: InodeId, entry: &Entry) -> Result<()> {
+        check_name(&entry.name)?;
+        check_numbers(&[parent.0, entry.inode.0, entry.cookie])?;
+        self.change(entry.name.len(), |writer| {
+            let params = (
+                key(parent.0),
+                &entry.name[..],
+                key(entry.inode.0),
+                entry.kind as u8,
+                key(entry.cookie),
+            );
+            match writer.run(Statement::EntryInsert, params)? {
+                1 => Ok(()),
+                _ => Err(Error::EntryExists),
+            }
+        })
+    }
+
+    /// Lets an existing entry name another inode; its cookie stays. Gives whether there was one.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn replace_entry(
+        &mut self,
+        parent: InodeId,
+        name: &[u8],
+        inode: InodeId,
+        kind: NodeKind,
+    ) -> Result<bool> {
+        check_numbers(&[inode.0])?;
+        self.change(name.len(), |writer| {
+            let params = (key(parent.0), name, key(inode.0), kind as u8);
+            Ok(writer.run(Statement::EntryReplace, params)? == 1)
+        })
+    }
+
+    /// Removes an entry; gives whether there was one.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn remove_entry(&mut self, parent: InodeId, name: &[u8]) -> Result<bool> {
+        self.change(0, |writer| {
+            Ok(writer.run(Statement::EntryRemove, (key(parent.0), name))? == 1)
+        })
+    }
+
+    // ---- extended attributes
+
+    /// Stores an extended attribute, new or changed.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn put_xattr(&mut self, inode: InodeId, name: &[u8], value: &[u8]) -> Result<()> {
+        check_name(name)?;
+        check_numbers(&[inode.0])?;
+        check_len(
+            value.len(),
+            VALUE_BYTES_MAX,
+            "the value of an attribute is too long",
+        )?;
+        self.change(value.len(), |writer| {
+            writer.run(Statement::XattrPut, (key(inode.0), name, mark(value)))?;
+            Ok(())
+        })
+    }
+
+    /// Removes an extended attribute; gives whether there was one.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Result<bool> {
+        self.change(0, |writer| {
+            Ok(writer.run(Statement::XattrRemove, (key(inode.0), name))? == 1)
+        })
+    }
+
+    /// Removes all extended attributes of an inode.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn remove_all_xattrs(&mut self, inode: InodeId) -> Result<()> {
+        self.change(0, |writer| {
+            writer.run(Statement::XattrRemoveAll, [key(inode.0)])?;
+            Ok(())
+        })
+    }
+
+    // ---- extents
+
+    /// Stores the extents that start in `region` in place of those there were; none removes the row.
+    ///
+    /// # Errors
+    /// `Error::Invalid` unless they are sorted, apart, each inside one cell and block, and of this region;
+    /// as for every change.
+    pub fn put_region(&mut self, inode: InodeId, region: u64, extents: &[Extent]) -> Result<()> {
+        let data = regions::encode(region, extents).map_err(|error| Error::Invalid(error.0))?;
+        check_numbers(&[inode.0])?;
+        self.change(data.len(), |writer| {
+            if data.is_empty() {
+                writer.run(Statement::RegionRemove, [key(inode.0), key(region)])?;
+            } else {
+                writer.run(
+                    Statement::RegionPut,
+                    (key(inode.0), key(region), mark(&data)),
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    // ---- the rest
+
+    /// Notes that `inode` is to be cut to `size`, so that a crash does not leave it half done.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn put_truncation(&mut self, inode: InodeId, size: u64) -> Result<()> {
+        check_numbers(&[inode.0, size])?;
+        self.change(0, |writer| {
+            writer.run(Statement::TruncationPut, [key(inode.0), key(size)])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that the truncation of `inode` is done.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn remove_truncation(&mut self, inode: InodeId) -> Result<()> {
+        self.change(0, |writer| {
+            writer.run(Statement::TruncationRemove, [key(inode.0)])?;
+            Ok(())
+        })
+    }
+
+    /// Stores a setting, new or changed.
+    ///
+    /// # Errors
+    /// `Error::Invalid` for the setting `counters`, which is the store's own; as for every change.
+    pub fn put_setting(&mut self, name: &str, value: &[u8]) -> Result<()> {
+        if name == counters::SETTING {
+            return Err(Error::Invalid("this setting is the store's own"));
+        }
+        check_len(
+            value.len(),
+            VALUE_BYTES_MAX,
+            "the value of a setting is too long",
+        )?;
+        self.change(value.len(), |writer| {
+            writer.run(Statement::SettingPut, (name, mark(value)))?;
+            Ok(())
+        })
+    }
+
+    // ---- committing
+
+    /// Whether there is something to commit.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.writer.open
+    }
+
+    /// Estimates the pages that a commit would write; too high rather than too low.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn dirty_pages(&self) -> Result<u64> {
+        Ok(if self.writer.pages_changed == 0 {
+            0
+        } else {
+            self.writer.pages_changed.min(self.page_count()?)
+        })
+    }
+
+    /// Ends the transaction: everything changed so far is in the log, though not yet durable.
+    ///
+    /// Gives the count of commits this store has ever seen; without changes, that of the last one. Drop the
+    /// guard, then call `Store::sync_log` to make it durable.
+    ///
+    /// # Errors
+    /// The disk's: then the changes are lost and the store is `Error::Failed`.
+    pub fn commit(&mut self) -> Result<u64> {
+        if !self.writer.open {
+            return Ok(self.writer.counters.commits);
+        }
+        self.change(0, |writer| {
+            writer.flush_growth()?;
+            let counters = Counters {
+                commits: writer.counters.commits + 1,
+                ..writer.counters
+            };
+            writer.run(
+                Statement::SettingPut,
+                (counters::SETTING, mark(&counters.encode())),
+            )?;
+            writer.run(Statement::Commit, [])?;
+            writer.counters = counters;
+            writer.open = false;
+            Ok(())
+        })?;
+        self.writer.pages_changed = 0;
+        Ok(self.writer.counters.commits)
+    }
+}
+
+impl Writer {
+    /// Writes down what segments gained and lost. (2)
+    fn flush_growth(&mut self) -> Result<()> {
+        for (segment, growth) in std::mem::take(&mut self.growth) {
+            let params = (segment.0, growth.live_bytes, growth.total_bytes);
+            if self.run(Statement::SegmentGrow, params)? != 1 {
+                return Err(Error::Damaged(
+                    "the live bytes of a segment are not as written",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// `Error::Invalid` for a number that SQLite cannot keep in order.
+pub(crate) fn check_numbers(numbers: &[u64]) -> Result<()> {
+    if numbers
+        .iter()
+        .all(|&number| number <= i64::MAX.cast_unsigned())
+    {
+        Ok(())
+    } else {
+        Err(Error::Invalid("a number has its top bit set"))
+    }
+}
+
+/// # Errors
+/// `Error::Invalid`, saying `what`, if `len` is above `len_max`.
+pub(crate) fn check_len(len: usize, len_max: usize, what: &'static str) -> Result<()> {
+    if len <= len_max {
+        Ok(())
+    } else {
+        Err(Error::Invalid(what))
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<()> {
+    if name.is_empty() {
+        Err(Error::Invalid("a name is empty"))
+    } else {
+        check_len(name.len(), NAME_BYTES_MAX, "a name is too long")
+    }
+}
+
+fn check_inode(inode: &Inode) -> Result<()> {
+    check_numbers(&[
+        inode.id.0,
+        inode.size,
+        inode.allocated,
+        inode.content_version,
+        inode.parent.0,
+        inode.reserved,
+    ])?;
+    check_len(
+        inode.target.len(),
+        TARGET_BYTES_MAX,
+        "a symlink target is too long",
+    )
+}
+
+/// Runs a statement that stores an inode; gives how many rows it changed.
+fn put_columns(prepared: &mut CachedStatement<'_>, inode: &Inode) -> Result<usize> {
+    let target = if inode.target.is_empty() {
+        None
+    } else {
+        Some(mark(&inode.target))
+    };
+    Ok(prepared.execute(params![
+        key(inode.id.0),
+        inode.birth_id.cast_signed(),
+        inode.kind as u8,
+        inode.mode,
+        inode.uid,
+        inode.gid,
+        inode.rdev.cast_signed(),
+        inode.nlink,
+        key(inode.size),
+        key(inode.allocated),
+        inode.atime.0,
+        inode.mtime.0,
+        inode.ctime.0,
+        inode.btime.0,
+        key(inode.content_version),
+        key(inode.parent.0),
+        key(inode.reserved),
+        target,
+    ])?)
+}

@@ -1,0 +1,14 @@
+//! The store as its users see it: what a crash keeps, what a full or failing disk does, what each operation costs.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what a fixture cannot do is a failed test"
+)]
+
+mod crash;
+mod disk;
+mod fixture;
+mod refusals;
+mod rows;
+mod scale;
+mod secrecy;
