@@ -1,1 +1,46 @@
-//! Placeholder.
+//! Turns an open file system into a drive: kernel requests become calls, results become replies.
+//!
+//! Takes   a `strongroom::filesystem::Filesystem`, a folder and `MountOptions`
+//! Gives   a `Mounted` that ends when somebody unmounts it, with everything durable
+//! Never   sees a key or a sealed byte, decides POSIX semantics, or holds a lock while it calls the kernel
+//! Spec    docs/adr and ARCHITECTURE.md, "mount"
+//!
+//! Invariants
+//!  (1) No event loop waits: what may wait answers from a worker.                        [pool, content]
+//!  (2) Each positive entry told to the kernel holds one reference until its FORGET.     [namespace, listing]
+//!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
+//!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
+//!  (5) A notification is sent by the notifier thread only, which holds no lock.         [invalidate]
+#![forbid(unsafe_code)]
+
+mod adapter;
+mod attach;
+mod attributes;
+pub mod background;
+mod content;
+mod counters;
+mod detach;
+mod errno;
+mod error;
+mod gate;
+mod idle;
+mod invalidate;
+mod limits;
+mod listing;
+mod mounted;
+mod mountinfo;
+mod mountpoint;
+mod namespace;
+mod options;
+mod pool;
+mod record;
+mod shared;
+mod umount;
+mod xattrs;
+
+pub use counters::{Opcode, RequestCounts};
+pub use error::MountError;
+pub use invalidate::Invalidator;
+pub use mounted::Mounted;
+pub use options::{MountOptions, SpecialFiles};
+pub use umount::{Unmount, unmount};

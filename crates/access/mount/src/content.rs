@@ -1,0 +1,250 @@
+//! Requests about content: on the loop when they cannot wait, on a worker when they may (invariant 1).
+//!
+//! Takes   a node, a range, bytes
+//! Gives   the reply, from whichever thread did the work
+//! Never   allocates per request on a loop: buffers belong to threads and are reused
+
+use std::cell::RefCell;
+
+use fuser::{Errno, INodeNo, ReplyData, ReplyEmpty, ReplyWrite};
+use strongroom::filesystem::{AllocateMode, Error, Filesystem, SeekTarget};
+
+use crate::attributes::inode;
+use crate::errno::errno;
+use crate::limits;
+use crate::shared::Shared;
+
+const FALLOC_KEEP_SIZE: i32 = 0x01;
+const FALLOC_PUNCH_HOLE: i32 = 0x02;
+const FALLOC_ZERO_RANGE: i32 = 0x10;
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+thread_local! {
+    /// Clear bytes on their way to the kernel. Grows to `REQUEST_BYTES_MAX` and stays: fresh memory costs
+    /// a page fault per 4 KiB.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reads and answers.
+fn read_into_reply(
+    filesystem: &Filesystem,
+    node: INodeNo,
+    offset: u64,
+    size: u32,
+    reply: ReplyData,
+) {
+    BUFFER.with_borrow_mut(|buffer| {
+        let size = size.min(limits::REQUEST_BYTES_MAX) as usize;
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        match filesystem.read(inode(node), offset, &mut buffer[..size]) {
+            // `read` gives at most what it was asked for; a larger count would be its bug, not a panic here.
+            Ok(count) => reply.data(&buffer[..count.min(size)]),
+            Err(error) => reply.error(errno(&error)),
+        }
+    });
+}
+
+/// Writes and answers. `kill`: whether the kernel asked to drop suid and sgid.
+fn write(
+    filesystem: &Filesystem,
+    node: INodeNo,
+    offset: u64,
+    data: &[u8],
+    kill: bool,
+) -> Result<u32, Errno> {
+    let len = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+    let written = || -> Result<(), Error> {
+        if kill {
+            filesystem.drop_privileges(inode(node))?;
+        }
+        filesystem.write(inode(node), offset, data)
+    };
+    written().map(|()| len).map_err(|error| errno(&error))
+}
+
+fn reply_written(result: Result<u32, Errno>, reply: ReplyWrite) {
+    match result {
+        Ok(len) => reply.written(len),
+        Err(error) => reply.error(error),
+    }
+}
+
+pub(crate) fn reply_empty(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl Shared {
+    pub(crate) fn read(&self, node: INodeNo, offset: u64, size: u32, reply: ReplyData) {
+        match self.gate.enter() {
+            Err(error) => reply.error(error),
+            Ok(filesystem) if size <= limits::READ_INLINE_BYTES_MAX => {
+                read_into_reply(&filesystem, node, offset, size, reply);
+            }
+            Ok(filesystem) => {
+                let filesystem = filesystem.clone();
+                self.reading.run(0, move || {
+                    read_into_reply(&filesystem, node, offset, size, reply)
+                });
+            }
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        data: &[u8],
+        kill: bool,
+        reply: ReplyWrite,
+    ) {
+        let filesystem = match self.gate.enter() {
+            Ok(filesystem) => filesystem,
+            Err(error) => return reply.error(error),
+        };
+        if filesystem.write_would_wait(data.len()) && self.waiting.has_room_for(data.len()) {
+            let (filesystem, data) = (filesystem.clone(), data.to_vec());
+            self.waiting.run(data.len(), move || {
+                reply_written(write(&filesystem, node, offset, &data, kill), reply);
+            });
+        } else {
+            reply_written(write(&filesystem, node, offset, data, kill), reply);
+        }
+    }
+
+    /// Runs `operation` where it may wait.
+    pub(crate) fn where_it_may_wait<R: Send + 'static>(
+        &self,
+        reply: R,
+        refuse: impl FnOnce(R, Errno),
+        operation: impl FnOnce(&Filesystem, R) + Send + 'static,
+    ) {
+        match self.gate.enter() {
+            Err(error) => refuse(reply, error),
+            Ok(filesystem) => {
+                let filesystem = filesystem.clone();
+                self.waiting.run(0, move || operation(&filesystem, reply));
+            }
+        }
+    }
+
+    pub(crate) fn sync_inode(&self, node: INodeNo, reply: ReplyEmpty) {
+        self.where_it_may_wait(reply, ReplyEmpty::error, move |filesystem, reply| {
+            reply_empty(
+                filesystem
+                    .sync_inode(inode(node))
+                    .map_err(|error| errno(&error)),
+                reply,
+            );
+        });
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        node: INodeNo,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match allocate_mode(mode) {
+            Ok(mode) => mode,
+            Err(error) => return reply.error(error),
+        };
+        self.where_it_may_wait(reply, ReplyEmpty::error, move |filesystem, reply| {
+            let allocated = filesystem.allocate(inode(node), mode, offset, len);
+            reply_empty(allocated.map_err(|error| errno(&error)), reply);
+        });
+    }
+
+    pub(crate) fn copy_range(
+        &self,
+        (source, source_offset): (INodeNo, u64),
+        (target, target_offset): (INodeNo, u64),
+        len: u64,
+        reply: ReplyWrite,
+    ) {
+        self.where_it_may_wait(reply, ReplyWrite::error, move |filesystem, reply| {
+            let len = copy_len(len);
+            let copied = filesystem.copy_range(
+                inode(source),
+                source_offset,
+                inode(target),
+                target_offset,
+                len,
+            );
+            let count = copied
+                .map_err(|error| errno(&error))
+                .and_then(|count| u32::try_from(count).map_err(|_| Errno::EIO));
+            reply_written(count, reply);
+        });
+    }
+
+    pub(crate) fn seek(&self, node: INodeNo, offset: i64, whence: i32) -> Result<i64, Errno> {
+        let target = match whence {
+            SEEK_DATA => SeekTarget::Data,
+            SEEK_HOLE => SeekTarget::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let found = self
+            .gate
+            .enter()?
+            .seek(inode(node), offset, target)
+            .map_err(|error| errno(&error))?;
+        i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
+    }
+}
+
+/// The reply has 32 bits; a short copy is continued by the caller, on a page boundary.
+fn copy_len(len: u64) -> u64 {
+    const PAGE: u64 = 4096;
+    len.min(u64::from(u32::MAX) / PAGE * PAGE)
+}
+
+/// EOPNOTSUPP for what is not known: ENOSYS would switch `fallocate` off for good.
+fn allocate_mode(mode: i32) -> Result<AllocateMode, Errno> {
+    const PUNCH: i32 = FALLOC_PUNCH_HOLE | FALLOC_KEEP_SIZE;
+    const ZERO_KEEP: i32 = FALLOC_ZERO_RANGE | FALLOC_KEEP_SIZE;
+    match mode {
+        0 => Ok(AllocateMode::Reserve),
+        FALLOC_KEEP_SIZE => Ok(AllocateMode::ReserveKeepSize),
+        PUNCH => Ok(AllocateMode::PunchHole),
+        FALLOC_ZERO_RANGE => Ok(AllocateMode::ZeroRange),
+        ZERO_KEEP => Ok(AllocateMode::ZeroRangeKeepSize),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fallocate_modes_are_those_of_the_manual() {
+        assert_eq!(allocate_mode(0), Ok(AllocateMode::Reserve));
+        assert_eq!(allocate_mode(1), Ok(AllocateMode::ReserveKeepSize));
+        assert_eq!(allocate_mode(3), Ok(AllocateMode::PunchHole));
+        assert_eq!(allocate_mode(0x10), Ok(AllocateMode::ZeroRange));
+        assert_eq!(allocate_mode(0x11), Ok(AllocateMode::ZeroRangeKeepSize));
+        for unknown in [2, 4, 8, 0x20, 0x40, -1, i32::MIN] {
+            assert_eq!(
+                allocate_mode(unknown),
+                Err(Errno::EOPNOTSUPP),
+                "{unknown:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_copy_never_exceeds_what_its_reply_can_say() {
+        assert_eq!(copy_len(10), 10);
+        assert_eq!(copy_len(u64::MAX), 0xffff_f000);
+        assert!(u32::try_from(copy_len(u64::MAX)).is_ok());
+    }
+}

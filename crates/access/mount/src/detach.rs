@@ -1,0 +1,109 @@
+//! Takes a mount away: umount2(2) for root, fusermount3 for everybody else.
+//!
+//! Takes   the mount point, absolute and free of links
+//! Gives   back when the kernel has let go of the path
+//! Never   follows a link at the end of the path
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::attach::is_root;
+use crate::error::MountError;
+
+/// What to do about files that are open in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detach {
+    /// Refuse with `Busy`.
+    IfUnused,
+    /// Take it out of sight; it ends with its last user.
+    Lazily,
+    /// As `IfUnused`, and only if nobody passed by since the last such call; else `Busy`. Root only.
+    IfUntouched,
+}
+
+/// Unmounts `path`. `NotMounted` if nothing is mounted there.
+pub(crate) fn detach(path: &Path, how: Detach) -> Result<(), MountError> {
+    if is_root() {
+        directly(path, how)
+    } else {
+        through_helper(path, how)
+    }
+}
+
+fn directly(path: &Path, how: Detach) -> Result<(), MountError> {
+    let flags = UnmountFlags::NOFOLLOW
+        | match how {
+            Detach::IfUnused => UnmountFlags::empty(),
+            Detach::Lazily => UnmountFlags::DETACH,
+            Detach::IfUntouched => UnmountFlags::EXPIRE,
+        };
+    rustix::mount::unmount(path, flags).map_err(|errno| match errno {
+        // EAGAIN: marked as untouched from now on.
+        Errno::BUSY | Errno::AGAIN => MountError::Busy(path.to_path_buf()),
+        Errno::INVAL | Errno::NOENT => MountError::NotMounted(path.to_path_buf()),
+        Errno::PERM | Errno::ACCESS => MountError::Permission(path.to_path_buf()),
+        errno => MountError::Io {
+            what: "umount",
+            source: errno.into(),
+        },
+    })
+}
+
+fn through_helper(path: &Path, how: Detach) -> Result<(), MountError> {
+    for helper in ["fusermount3", "fusermount"] {
+        let mut command = Command::new(helper);
+        command.arg("-u");
+        if how == Detach::Lazily {
+            command.arg("-z");
+        }
+        command
+            .arg("--")
+            .arg(path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        match command.output() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(MountError::Io {
+                    what: "starting fusermount3",
+                    source: error,
+                });
+            }
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => return Err(refusal(path, &String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+    Err(MountError::HelperMissing)
+}
+
+fn refusal(path: &Path, words: &str) -> MountError {
+    if words.contains("busy") {
+        MountError::Busy(path.to_path_buf())
+    } else if words.contains("not found in") || words.contains("not mounted") {
+        MountError::NotMounted(path.to_path_buf())
+    } else {
+        MountError::HelperRefused(words.trim().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_the_helper_are_understood() {
+        let path = Path::new("/mnt");
+        let busy = "fusermount3: failed to unmount /mnt: Device or resource busy";
+        assert!(matches!(refusal(path, busy), MountError::Busy(_)));
+        let none = "fusermount3: entry for /mnt not found in /etc/mtab";
+        assert!(matches!(refusal(path, none), MountError::NotMounted(_)));
+        assert!(matches!(
+            refusal(path, "anything else"),
+            MountError::HelperRefused(_)
+        ));
+    }
+}

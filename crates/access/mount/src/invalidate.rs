@@ -1,0 +1,184 @@
+//! Makes the kernel forget what somebody else has changed, before that somebody is answered.
+//!
+//! Takes   changes made through the vault by the library or by another process
+//! Gives   back when the kernel has dropped what it had cached of them
+//! Never   runs on an event loop or holds a lock: the kernel may wait for a request of ours meanwhile
+//!         (invariant 5 of the crate)
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use fuser::{INodeNo, Notifier};
+use parking_lot::Mutex;
+use strongroom::filesystem::InodeId;
+use strongroom::{Change, Observer};
+
+/// What the notifier thread is asked to drop.
+enum Stale {
+    Entry {
+        parent: InodeId,
+        name: Vec<u8>,
+    },
+    Content {
+        inode: InodeId,
+        offset: u64,
+        len: u64,
+    },
+    Attributes {
+        inode: InodeId,
+    },
+}
+
+struct Request {
+    stale: Stale,
+    done: Sender<()>,
+}
+
+/// Hands changes to the notifier thread of one mount. Cheap to clone; usable from many threads, but not
+/// from inside an operation of the file system. Subscribe it to the vault:
+/// `vault.subscribe(Arc::new(mounted.invalidator()))`.
+#[derive(Clone)]
+pub struct Invalidator {
+    sender: Sender<Request>,
+}
+
+impl Invalidator {
+    /// `name` in `parent` was added, removed or replaced.
+    pub fn entry(&self, parent: InodeId, name: &[u8]) {
+        self.ask(Stale::Entry {
+            parent,
+            name: name.to_vec(),
+        });
+    }
+
+    /// Content of `inode` was changed from `offset`, `len` bytes; `u64::MAX` means to the end.
+    pub fn content(&self, inode: InodeId, offset: u64, len: u64) {
+        self.ask(Stale::Content { inode, offset, len });
+    }
+
+    /// Attributes of `inode` were changed, content was not.
+    pub fn attributes(&self, inode: InodeId) {
+        self.ask(Stale::Attributes { inode });
+    }
+
+    fn ask(&self, stale: Stale) {
+        let (done, wait) = bounded(1);
+        // Both fail only when the mount has ended: then nothing is cached.
+        if self.sender.send(Request { stale, done }).is_ok() {
+            let _ = wait.recv();
+        }
+    }
+}
+
+impl Observer for Invalidator {
+    fn changed(&self, change: &Change) {
+        match change {
+            Change::Entry { parent, name } => self.entry(*parent, name),
+            Change::Content { inode, offset, len } => self.content(*inode, *offset, *len),
+            Change::Attributes { inode } => self.attributes(*inode),
+        }
+    }
+}
+
+/// The notifier thread of one mount.
+pub(crate) struct NotifierThread {
+    invalidator: Invalidator,
+    stop: Sender<()>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl NotifierThread {
+    pub(crate) fn start(notifier: Notifier) -> std::io::Result<Self> {
+        let (sender, requests) = unbounded();
+        let (stop, stopped) = bounded(1);
+        let thread = std::thread::Builder::new()
+            .name("strongroom-notifier".to_owned())
+            .spawn(move || serve(&notifier, &requests, &stopped))?;
+        Ok(Self {
+            invalidator: Invalidator { sender },
+            stop,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub(crate) fn invalidator(&self) -> Invalidator {
+        self.invalidator.clone()
+    }
+
+    /// Ends the thread; later changes are passed over.
+    pub(crate) fn stop(&self) {
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = self.stop.send(());
+            // It does not panic; if it did, it has ended all the same.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(notifier: &Notifier, requests: &Receiver<Request>, stopped: &Receiver<()>) {
+    loop {
+        crossbeam_channel::select! {
+            recv(stopped) -> _ => return,
+            recv(requests) -> request => {
+                let Ok(request) = request else { return };
+                notify(notifier, request.stale);
+                // Who asked may have gone.
+                let _ = request.done.send(());
+            }
+        }
+    }
+}
+
+/// An error means that the kernel has nothing cached of it, or that the mount is ending.
+fn notify(notifier: &Notifier, stale: Stale) {
+    let result = match stale {
+        Stale::Entry { parent, name } => notifier
+            .inval_entry(INodeNo(parent.0), &OsString::from_vec(name))
+            .and_then(|()| notifier.inval_inode(INodeNo(parent.0), 0, 0)),
+        Stale::Content { inode, offset, len } => {
+            let (offset, len) = kernel_range(offset, len);
+            notifier.inval_inode(INodeNo(inode.0), offset, len)
+        }
+        Stale::Attributes { inode } => notifier.inval_inode(INodeNo(inode.0), ATTRIBUTES_ONLY, 0),
+    };
+    if let Err(error) = result {
+        log::debug!("the kernel did not take a notification: {error}");
+    }
+}
+
+/// An offset below zero leaves content alone.
+const ATTRIBUTES_ONLY: i64 = -1;
+
+/// For the kernel, no length means to the end.
+fn kernel_range(offset: u64, len: u64) -> (i64, i64) {
+    let Ok(first) = i64::try_from(offset) else {
+        return (i64::MAX, 0);
+    };
+    match i64::try_from(len) {
+        // The end itself must not exceed what the kernel can count to.
+        Ok(len) if first.checked_add(len).is_some() => (first, len),
+        _ => (first, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_beyond_what_the_kernel_counts_means_to_the_end() {
+        assert_eq!(kernel_range(10, 20), (10, 20));
+        assert_eq!(kernel_range(10, u64::MAX), (10, 0));
+        assert_eq!(kernel_range(u64::MAX / 2, u64::MAX / 2), (i64::MAX, 0));
+        assert_eq!(kernel_range(u64::MAX, 1), (i64::MAX, 0));
+    }
+
+    #[test]
+    fn who_asks_after_the_end_is_not_held() {
+        let (sender, receiver) = unbounded();
+        drop(receiver);
+        Invalidator { sender }.attributes(InodeId(1));
+    }
+}

@@ -1,0 +1,66 @@
+//! Every bound of the mount, in one place.
+
+use std::time::Duration;
+
+/// The longest write or read request, in bytes: the kernel's default `max_pages_limit`.
+pub(crate) const REQUEST_BYTES_MAX: u32 = 1024 * 1024;
+
+/// The longest read an event loop answers itself, in bytes; longer ones go to the pool.
+///
+/// 128 KiB is the kernel's first read-ahead step; a hand-over costs about as much as opening it.
+pub(crate) const READ_INLINE_BYTES_MAX: u32 = 128 * 1024;
+
+/// Background requests (read-ahead, write-back) the kernel may have in flight.
+pub(crate) const BACKGROUND_REQUESTS_MAX: u16 = 64;
+
+/// From here on the kernel holds read-ahead back.
+pub(crate) const CONGESTION_REQUESTS: u16 = 48;
+
+/// Read-ahead of the mount, in KiB: four requests of the largest size.
+pub(crate) const READ_AHEAD_KIB: u32 = 4096;
+
+/// How long the kernel may keep what it was told: for good, as every other change is announced.
+pub(crate) const TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Threads that answer requests that may wait. More than cores: they sleep, and callers of fsync who
+/// sleep together share one commit.
+pub(crate) const WAITING_THREADS: usize = 8;
+
+/// Threads that answer long reads.
+pub(crate) const READING_THREADS: usize = 2;
+
+/// Bytes of write data that may wait in a queue; beyond it the event loop itself waits, which is the
+/// back-pressure: it holds at most one further request.
+pub(crate) const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Event loops by default, and at most.
+pub(crate) const LOOPS_DEFAULT: usize = 2;
+/// See `LOOPS_DEFAULT`.
+pub(crate) const LOOPS_MAX: usize = 16;
+
+/// Entries asked of the file system first for one listing request: 32 KiB hold about 195.
+pub(crate) const LISTING_FIRST: usize = 192;
+
+/// Entries asked for after that, until the reply is full.
+pub(crate) const LISTING_MORE: usize = 32;
+
+/// The longest extended attribute value and name list Linux knows, in bytes.
+pub(crate) const XATTR_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest message of a child on its status pipe that is shown, in bytes.
+pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
+
+/// The longest runtime record that is read, in bytes.
+pub(crate) const RECORD_BYTES_MAX: u64 = 16 * 1024;
+
+/// Dead mounts stacked on one folder that are cleaned up before giving up.
+pub(crate) const DEAD_MOUNTS_MAX: usize = 8;
+
+/// What `stat` recommends as a buffer size, in bytes: the grid that content is cut on.
+pub(crate) const IO_BLOCK_BYTES: u32 = 64 * 1024;
+
+/// The unit of `statfs`, in bytes.
+pub(crate) const STATFS_BLOCK_BYTES: u32 = 4096;
+
+/// The longest name, in bytes.
+pub(crate) const NAME_BYTES_MAX: u32 = 255;

@@ -1,0 +1,286 @@
+//! One mount from its beginning to its end.
+//!
+//! Takes   an open file system, a folder, options
+//! Gives   a drive; at its end, the result of the last sync
+//! Never   reports an end before everything is durable, and never leaves a mount behind
+//!
+//! Invariants
+//!  (1) The end runs once, whoever begins it: the kernel, a caller, a signal, or a drop.
+//!  (2) The record is released after the last sync.                              [record]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+use fuser::{Config, Session, SessionACL};
+use parking_lot::{Condvar, Mutex};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use strongroom::filesystem::Filesystem;
+
+use crate::adapter::Adapter;
+use crate::counters::{Counters, RequestCounts};
+use crate::detach::{Detach, detach};
+use crate::error::MountError;
+use crate::gate::Gate;
+use crate::invalidate::{Invalidator, NotifierThread};
+use crate::options::MountOptions;
+use crate::pool::Pool;
+use crate::record::Record;
+use crate::shared::{Shared, Xattrs};
+use crate::{attach, idle, limits, mountpoint};
+
+/// A running mount. Dropping it unmounts, lazily if it is in use, and waits until all is durable.
+pub struct Mounted {
+    core: Arc<Core>,
+}
+
+/// What the threads of a mount share.
+struct Core {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    notifier: NotifierThread,
+    /// Who ends the mount takes this.
+    record: Mutex<Option<Record>>,
+    outcome: Mutex<Option<Result<(), String>>>,
+    has_ended: Condvar,
+    /// Dropped at the end, which the idle watch hears.
+    alive: Mutex<Option<Sender<()>>>,
+    signals: Mutex<Option<Handle>>,
+}
+
+impl Mounted {
+    /// Mounts `filesystem` on `directory`. On return the kernel has been answered and the drive works.
+    ///
+    /// # Errors
+    /// `MountError` says what is wrong with the folder, the machine or the options; nothing is mounted
+    /// then, and the file system is as it was.
+    pub fn start(
+        filesystem: Filesystem,
+        directory: &Path,
+        options: &MountOptions,
+    ) -> Result<Self, MountError> {
+        options.check()?;
+        let path = mountpoint::prepare(directory)?;
+        let record = Record::take(&path)?;
+        let shared = Arc::new(share(filesystem, options)?);
+        let device = attach::attach(&path, options)?;
+        let started = Self::serve(device, path.clone(), record, shared, options);
+        if started.is_err() {
+            // The mount is there but nobody answers: out of sight with it. The first error is told.
+            let _ = detach(&path, Detach::Lazily);
+        }
+        started
+    }
+
+    fn serve(
+        device: std::os::fd::OwnedFd,
+        path: PathBuf,
+        record: Record,
+        shared: Arc<Shared>,
+        options: &MountOptions,
+    ) -> Result<Self, MountError> {
+        let mut config = Config::default();
+        config.n_threads = Some(options.threads);
+        config.clone_fd = options.threads > 1;
+        // The kernel itself keeps other users out of a mount without `allow_other`.
+        config.acl = SessionACL::All;
+        let adapter = Adapter::new(Arc::clone(&shared));
+        let session = Session::from_fd(adapter, device, SessionACL::All, config)
+            .map_err(MountError::io("greeting the kernel"))?;
+        attach::raise_read_ahead(&path);
+        let notifier = NotifierThread::start(session.notifier())
+            .map_err(MountError::io("starting a thread"))?;
+        let (alive, ended) = crossbeam_channel::bounded(0);
+        let core = Arc::new(Core {
+            path,
+            shared,
+            notifier,
+            record: Mutex::new(Some(record)),
+            outcome: Mutex::new(None),
+            has_ended: Condvar::new(),
+            alive: Mutex::new(Some(alive)),
+            signals: Mutex::new(None),
+        });
+        if let Some(after) = options.idle_unmount {
+            idle::watch(core.path.clone(), after, Arc::clone(&core.shared), ended)
+                .map_err(MountError::io("starting a thread"))?;
+        }
+        let of_session = Arc::clone(&core);
+        std::thread::Builder::new()
+            .name("strongroom-session".to_owned())
+            .spawn(move || of_session.run(session))
+            .map_err(MountError::io("starting a thread"))?;
+        Ok(Self { core })
+    }
+
+    /// Where it is mounted, absolute and free of links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.core.path
+    }
+
+    /// Requests answered so far, by kind.
+    #[must_use]
+    pub fn requests(&self) -> RequestCounts {
+        self.core.shared.counters.snapshot()
+    }
+
+    /// Tells the kernel of changes that did not come through this mount.
+    #[must_use]
+    pub fn invalidator(&self) -> Invalidator {
+        self.core.notifier.invalidator()
+    }
+
+    /// Waits until the mount is over, by whomever, and everything is durable.
+    ///
+    /// # Errors
+    /// `EndedBadly` if the last sync failed or an operation panicked.
+    pub fn wait(&self) -> Result<(), MountError> {
+        self.core.wait()
+    }
+
+    /// Unmounts and waits until everything is durable.
+    ///
+    /// # Errors
+    /// `Busy` if something is open in it: the mount goes on. `EndedBadly` as `wait`.
+    pub fn unmount(&self) -> Result<(), MountError> {
+        match detach(&self.core.path, Detach::IfUnused) {
+            // Somebody was faster, or it was unmounted lazily and still has users.
+            Ok(()) | Err(MountError::NotMounted(_)) => self.wait(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From now on SIGTERM and SIGINT end the mount: everything is made durable, also when files are
+    /// open, whose users then get an error.
+    ///
+    /// # Errors
+    /// `Io` if the handlers cannot be installed.
+    pub fn end_on_signals(&self) -> Result<(), MountError> {
+        let mut signals = Signals::new([SIGTERM, SIGINT])
+            .map_err(MountError::io("installing signal handlers"))?;
+        *self.core.signals.lock() = Some(signals.handle());
+        let core = Arc::clone(&self.core);
+        std::thread::Builder::new()
+            .name("strongroom-signals".to_owned())
+            .spawn(move || {
+                if signals.forever().next().is_some() {
+                    core.end_now();
+                }
+            })
+            .map(|_| ())
+            .map_err(MountError::io("starting a thread"))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.core.end_now();
+        if let Some(signals) = self.core.signals.lock().take() {
+            signals.close();
+        }
+    }
+}
+
+impl Core {
+    /// Serves until the kernel ends the connection, then ends the mount.
+    fn run(&self, session: Session<Adapter>) {
+        let served = session.run();
+        if let Err(error) = &served {
+            // A loop ended by itself: the path must not stay behind without an answer.
+            log::error!("the connection to the kernel broke: {error}");
+            let _ = detach(&self.path, Detach::Lazily);
+        }
+        self.end(served.err());
+    }
+
+    /// Ends the mount whether it is used or not. Returns when everything is durable.
+    fn end_now(&self) {
+        if self.outcome.lock().is_some() {
+            return;
+        }
+        match detach(&self.path, Detach::IfUnused) {
+            // The session ends by itself, but must not be waited for: a lazy unmount before may keep it.
+            Ok(()) | Err(MountError::NotMounted(_)) => {}
+            Err(_) => {
+                // Out of sight; open files answer with an error from now on.
+                if let Err(error) = detach(&self.path, Detach::Lazily) {
+                    log::warn!("the mount point could not be freed: {error}");
+                }
+            }
+        }
+        self.end(None);
+        // The outcome is in `wait`, for whoever asks.
+        let _ = self.wait();
+    }
+
+    /// Drains and syncs, once (invariant 1), and tells everybody how it went.
+    fn end(&self, connection: Option<io::Error>) {
+        let Some(record) = self.record.lock().take() else {
+            return;
+        };
+        let result = self.drain();
+        let result = match connection {
+            Some(error) if result.is_ok() => {
+                Err(format!("the connection to the kernel broke: {error}"))
+            }
+            _ => result,
+        };
+        self.notifier.stop();
+        record.end(&result);
+        *self.outcome.lock() = Some(result);
+        self.has_ended.notify_all();
+        self.alive.lock().take();
+    }
+
+    fn drain(&self) -> Result<(), String> {
+        let filesystem = self.shared.gate.close();
+        // What was accepted is done, with file systems of its own.
+        self.shared.reading.close();
+        self.shared.waiting.close();
+        if self.shared.gate.has_failed() {
+            return Err(
+                "an operation met a bug; what was synced before is safe, check the vault"
+                    .to_owned(),
+            );
+        }
+        filesystem.map_or(Ok(()), |filesystem| {
+            filesystem.sync().map_err(|error| error.to_string())
+        })
+    }
+
+    fn wait(&self) -> Result<(), MountError> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match &*outcome {
+                Some(result) => return result.clone().map_err(MountError::EndedBadly),
+                None => self.has_ended.wait(&mut outcome),
+            }
+        }
+    }
+}
+
+fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, MountError> {
+    let gate = Gate::new(filesystem);
+    let pool = |name, count| {
+        Pool::start(name, count, gate.failure_of_a_job())
+            .map_err(MountError::io("starting a thread"))
+    };
+    let reading = pool("strongroom-read", limits::READING_THREADS)?;
+    let waiting = pool("strongroom-wait", limits::WAITING_THREADS)?;
+    let xattrs = if options.no_xattr {
+        Xattrs::Refused
+    } else {
+        Xattrs::Offered
+    };
+    Ok(Shared {
+        gate,
+        view: options.view(),
+        counters: Counters::new(),
+        reading,
+        waiting,
+        xattrs,
+    })
+}

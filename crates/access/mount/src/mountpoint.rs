@@ -1,0 +1,156 @@
+//! Finds out whether a folder can be mounted on, and frees it from a mount whose process died.
+//!
+//! Takes   the path that a person gave
+//! Gives   the path as the kernel's table has it: absolute and free of links
+//! Never   removes a mount that still answers
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::detach::{self, Detach};
+use crate::error::MountError;
+use crate::limits;
+use crate::mountinfo::mount_at;
+
+/// Makes `directory` ready to be mounted on.
+pub(crate) fn prepare(directory: &Path) -> Result<PathBuf, MountError> {
+    for _ in 0..limits::DEAD_MOUNTS_MAX {
+        let path = resolve(directory)?;
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => return check_empty(&path).map(|()| path),
+            Ok(_) => return Err(MountError::MountPointNotADirectory(path)),
+            Err(error) if is_dead(&error) => remove_dead(&path)?,
+            Err(error) => return Err(refusal(path, error)),
+        }
+    }
+    Err(MountError::DeadMount(directory.to_path_buf()))
+}
+
+/// The absolute path of `directory`, without asking a file system that may be mounted on it.
+///
+/// The last component is taken as it is unless it is a link: asking a dead mount fails.
+pub(crate) fn resolve(directory: &Path) -> Result<PathBuf, MountError> {
+    let refuse = |error| refusal(directory.to_path_buf(), error);
+    let Some(name) = directory.file_name() else {
+        // `/`, or something that ends in `..`: nothing of ours can be dead there.
+        return directory.canonicalize().map_err(refuse);
+    };
+    let is_link = std::fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link {
+        let target = std::fs::read_link(directory).map_err(refuse)?;
+        let target = directory.parent().unwrap_or(Path::new("")).join(target);
+        // A link to a link is left to the system, which knows loops.
+        let is_chain =
+            std::fs::symlink_metadata(&target).is_ok_and(|metadata| metadata.is_symlink());
+        return if is_chain {
+            target.canonicalize().map_err(refuse)
+        } else {
+            resolve(&target)
+        };
+    }
+    let parent = match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(parent.canonicalize().map_err(refuse)?.join(name))
+}
+
+fn check_empty(path: &Path) -> Result<(), MountError> {
+    if mount_at(path)?.is_some_and(|entry| entry.file_system_type.starts_with("fuse")) {
+        return Err(MountError::AlreadyMounted(path.to_path_buf()));
+    }
+    let mut entries =
+        std::fs::read_dir(path).map_err(|error| refusal(path.to_path_buf(), error))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(Ok(_)) => Err(MountError::MountPointNotEmpty(path.to_path_buf())),
+        Some(Err(error)) => Err(refusal(path.to_path_buf(), error)),
+    }
+}
+
+/// "Transport endpoint is not connected": the process that answered for this mount has gone.
+fn is_dead(error: &io::Error) -> bool {
+    let dead = [Errno::NOTCONN, Errno::CONNABORTED];
+    error
+        .raw_os_error()
+        .is_some_and(|number| dead.iter().any(|errno| errno.raw_os_error() == number))
+}
+
+fn remove_dead(path: &Path) -> Result<(), MountError> {
+    let is_fuse = mount_at(path)?.is_some_and(|entry| entry.file_system_type.starts_with("fuse"));
+    if !is_fuse {
+        return Err(MountError::DeadMount(path.to_path_buf()));
+    }
+    detach::detach(path, Detach::Lazily).map_err(|_| MountError::DeadMount(path.to_path_buf()))
+}
+
+fn refusal(path: PathBuf, error: io::Error) -> MountError {
+    match error.kind() {
+        io::ErrorKind::NotFound => MountError::MountPointMissing(path),
+        io::ErrorKind::NotADirectory => MountError::MountPointNotADirectory(path),
+        io::ErrorKind::PermissionDenied => MountError::Permission(path),
+        _ if is_dead(&error) => MountError::DeadMount(path),
+        _ => MountError::Io {
+            what: "looking at the mount point",
+            source: error,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_mounted_on_is_refused_by_its_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        assert!(matches!(
+            prepare(&root.join("none")),
+            Err(MountError::MountPointMissing(_))
+        ));
+        std::fs::write(root.join("file"), b"x").unwrap();
+        assert!(matches!(
+            prepare(&root.join("file")),
+            Err(MountError::MountPointNotADirectory(_))
+        ));
+        assert!(matches!(
+            prepare(&root.join("file/x")),
+            Err(MountError::MountPointNotADirectory(_))
+        ));
+        assert!(matches!(
+            prepare(&root),
+            Err(MountError::MountPointNotEmpty(_))
+        ));
+        std::fs::create_dir(root.join("empty")).unwrap();
+        assert_eq!(prepare(&root.join("empty")).unwrap(), root.join("empty"));
+    }
+
+    #[test]
+    fn links_and_dots_are_resolved_to_the_place_the_kernel_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("link", root.join("chain")).unwrap();
+        std::os::unix::fs::symlink("loop", root.join("loop")).unwrap();
+        for path in ["a/b", "a/../a/b", "link", "chain", "a/b/", "a/b/."] {
+            assert_eq!(
+                resolve(&root.join(path)).unwrap(),
+                root.join("a/b"),
+                "{path}"
+            );
+        }
+        assert!(resolve(&root.join("loop")).is_err());
+    }
+
+    #[test]
+    fn only_a_lost_connection_counts_as_dead() {
+        assert!(is_dead(&io::Error::from_raw_os_error(107)));
+        assert!(is_dead(&io::Error::from_raw_os_error(103)));
+        assert!(!is_dead(&io::Error::from_raw_os_error(2)));
+        assert!(!is_dead(&io::Error::other("x")));
+    }
+}

@@ -1,0 +1,31 @@
+//! What all requests of one mount share. The requests themselves are methods of it, a file for each kind.
+//!
+//! Takes   the parts of a mount
+//! Gives   them to every thread
+//! Never   names the protocol's reply to a request where its result will do
+
+use crate::attributes::View;
+use crate::counters::Counters;
+use crate::gate::Gate;
+use crate::pool::Pool;
+
+/// What all requests of one mount share.
+pub(crate) struct Shared {
+    pub(crate) gate: Gate,
+    pub(crate) view: View,
+    pub(crate) counters: Counters,
+    /// Long reads.
+    pub(crate) reading: Pool,
+    /// Whatever may wait for the disk or for memory.
+    pub(crate) waiting: Pool,
+    pub(crate) xattrs: Xattrs,
+}
+
+/// Whether extended attributes are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Xattrs {
+    /// They are stored.
+    Offered,
+    /// One ENOSYS each, then the kernel asks no more: a request less per new file, two per `ls -l` entry.
+    Refused,
+}
