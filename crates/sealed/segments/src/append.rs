@@ -6,28 +6,22 @@
 //! Spec    spec/3-segment.md
 //!
 //! Invariants
-//!  (1) `Unfinished::end` moves only after all bytes before it were written; a failed write leaves it,
-//!      and the next batch goes over what the failed one left.                             [3.6]
-//!  (2) Room for the table of contents and the footer is always left.                      [3.7]
-//!  (3) Batches lie in the order of their sequences: one lock is held while one is written. Copying and
+//!  (1) Batches lie in the order of their sequences: one lock is held while one is written. Copying and
 //!      checksums happen outside of it.
+//!  (2) Each file that stops being open is told to the caller by a batch that succeeded.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 
-use strongroom_format::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES, SEGMENT_BYTES_MAX, sealed_len};
-use strongroom_format::segment::{
-    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer,
-    SEGMENT_HEADER_BYTES, SegmentHeader, batch_len, checksum, ending_len,
-};
+use strongroom_format::limits::SECTOR_BYTES;
+use strongroom_format::segment::{FIRST_BATCH_OFFSET, SEGMENT_HEADER_BYTES, SegmentHeader};
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId, SuiteId};
 
-use crate::buffer::{Buffer, Pool};
+use crate::batch::Batch;
 use crate::counters::add;
-use crate::disk::{Allocated, SegmentFile};
-use crate::limits::{BATCH_BYTES_MAX, INDEX_BYTES_MAX, contents_bytes_max};
+use crate::disk::SegmentFile;
 use crate::sync::Name;
+use crate::unfinished::{Unfinished, write_error};
 use crate::{Access, Error, Result, SegmentStore};
 
 /// Where a batch went.
@@ -54,21 +48,6 @@ pub(crate) struct Writer {
     /// The one that the next batch goes to, if it fits there. Always one of `unfinished`.
     pub(crate) open: Option<SegmentId>,
     pub(crate) unfinished: HashMap<SegmentId, Unfinished>,
-}
-
-/// How far a file is written.
-#[derive(Clone, Debug)]
-pub(crate) struct Unfinished {
-    pub(crate) header: SegmentHeader,
-    /// End of the last acknowledged batch.
-    pub(crate) end: u64,
-    pub(crate) batches: u32,
-    /// What the next record says as `previous`.
-    pub(crate) chain: u32,
-    /// Sum of the lengths of the sealed indexes.
-    pub(crate) index_bytes: u64,
-    /// Room on the disk is set aside up to here.
-    pub(crate) allocated: u64,
 }
 
 impl SegmentStore {
@@ -234,218 +213,16 @@ impl Writer {
     }
 }
 
-impl Unfinished {
-    pub(crate) fn new(header: SegmentHeader) -> Self {
-        Self {
-            header,
-            end: FIRST_BATCH_OFFSET,
-            batches: 0,
-            chain: header.chain(),
-            index_bytes: 0,
-            allocated: 0,
-        }
-    }
-
-    fn has_room(&self, batch: &Batch) -> bool {
-        let contents = contents_bytes_max(self.index_bytes + u64::from(batch.index_len));
-        self.end + batch.len() + ending_len(contents) <= SEGMENT_BYTES_MAX
-    }
-
-    fn contents_room(&self) -> u64 {
-        // `has_room` was asked before every batch, so that there is room for this much. [invariant 2]
-        contents_bytes_max(self.index_bytes)
-    }
-
-    /// Writes `batch` behind the last acknowledged one, and acknowledges it.
-    fn write(&mut self, file: &SegmentFile, batch: &mut Batch) -> Result<()> {
-        let end = self.end + batch.len();
-        self.set_room_aside(file, end)?;
-        let header = batch.stamp(self);
-        file.write_at(&batch.bytes, self.end).map_err(write_error)?;
-        self.end = end;
-        self.batches += 1;
-        self.chain = header.chain();
-        self.index_bytes += u64::from(batch.index_len);
-        Ok(())
-    }
-
-    /// Sets room aside up to the longest a file may be, or up to `end` if the disk has no more.
-    fn set_room_aside(&mut self, file: &SegmentFile, end: u64) -> Result<()> {
-        if self.allocated >= end {
-            return Ok(());
-        }
-        let mut reached = SEGMENT_BYTES_MAX;
-        let mut tried = file.allocate(reached);
-        if tried.as_ref().is_err_and(is_full) {
-            // What a failed attempt took goes back first: others need it on a full disk.
-            file.cut(file.len().map_err(Error::Io)?)
-                .map_err(Error::Io)?;
-            reached = end;
-            tried = file.allocate(reached);
-        }
-        self.allocated = match tried.map_err(write_error)? {
-            Allocated::Yes => reached,
-            Allocated::Unknown => u64::MAX,
-        };
-        Ok(())
-    }
-
-    /// The bytes behind the last batch of a finished file.
-    fn ending(&self, pool: &Arc<Pool>, sealed_contents: &[u8]) -> Result<Buffer> {
-        let max = usize::try_from(self.contents_room()).unwrap_or(usize::MAX);
-        let len = sealed_contents.len();
-        if len > max {
-            return Err(Error::ContentsTooLong { len, max });
-        }
-        let footer = Footer {
-            header: self.header,
-            contents_offset: narrow(self.end),
-            contents_len: narrow(len as u64),
-            contents_checksum: checksum(&[sealed_contents]),
-            batches: self.batches,
-            previous: self.chain,
-        };
-        let mut ending = pool.take(wide(ending_len(len as u64)));
-        let footer_start = ending.len() - FOOTER_BYTES;
-        ending[..len].copy_from_slice(sealed_contents);
-        ending[len..footer_start].fill(0);
-        ending[footer_start..].copy_from_slice(&footer.encode());
-        Ok(ending)
-    }
-}
-
-/// A batch as it will lie on the disk, except for its header, which depends on where that is.
-struct Batch {
-    bytes: Buffer,
-    count: u32,
-    blocks_len: u32,
-    index_len: u32,
-    payload_checksum: u32,
-}
-
-impl Batch {
-    fn prepare(pool: &Arc<Pool>, blocks: &[&SealedBlock], sealed_index: &[u8]) -> Result<Self> {
-        let blocks_len = check_lengths(blocks, sealed_index)?;
-        let mut bytes = pool.take(wide(batch_len(
-            blocks_len as u64,
-            sealed_index.len() as u64,
-        )));
-        let mut at = BATCH_HEADER_BYTES;
-        for part in blocks
-            .iter()
-            .map(|block| block.bytes.as_slice())
-            .chain([sealed_index])
-        {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        bytes[at..].fill(0);
-        let payload_checksum = checksum(&[&bytes[BATCH_HEADER_BYTES..at]]);
-        Ok(Self {
-            bytes,
-            count: narrow(blocks.len() as u64),
-            blocks_len: narrow(blocks_len as u64),
-            index_len: narrow(sealed_index.len() as u64),
-            payload_checksum,
-        })
-    }
-
-    fn len(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    /// Puts the header for the next place in `file` in front.
-    fn stamp(&mut self, file: &Unfinished) -> BatchHeader {
-        let header = BatchHeader {
-            segment: file.header.id,
-            number: file.batches,
-            count: self.count,
-            blocks_len: self.blocks_len,
-            index_len: self.index_len,
-            payload_checksum: self.payload_checksum,
-            previous: file.chain,
-        };
-        self.bytes[..BATCH_HEADER_BYTES].copy_from_slice(&header.encode());
-        header
-    }
-
-    fn locations(&self, segment: SegmentId, offset: u64, blocks: &[&SealedBlock]) -> Vec<Location> {
-        let mut next = narrow(offset + BATCH_HEADER_BYTES as u64);
-        let place = |block: &&SealedBlock| {
-            let location = Location {
-                segment,
-                offset: next,
-                len: narrow(block.bytes.len() as u64),
-            };
-            next += location.len;
-            location
-        };
-        blocks.iter().map(place).collect()
-    }
-}
-
-/// The sum of the lengths of `blocks`, if the batch may be written.
-fn check_lengths(blocks: &[&SealedBlock], sealed_index: &[u8]) -> Result<usize> {
-    if blocks.is_empty() {
-        return Err(Error::EmptyBatch);
-    }
-    if sealed_index.len() > INDEX_BYTES_MAX {
-        return Err(Error::BatchTooLong {
-            len: sealed_index.len(),
-            max: INDEX_BYTES_MAX,
-        });
-    }
-    let mut blocks_len = 0;
-    for block in blocks {
-        let (len, clear_len) = (block.bytes.len(), wide(u64::from(block.clear_len)));
-        let expected = sealed_len(clear_len.min(BLOCK_BYTES_MAX));
-        if len != expected || clear_len > BLOCK_BYTES_MAX {
-            return Err(Error::BlockLength { len, expected });
-        }
-        blocks_len += len;
-    }
-    let len = blocks_len + sealed_index.len();
-    if len > BATCH_BYTES_MAX {
-        return Err(Error::BatchTooLong {
-            len,
-            max: BATCH_BYTES_MAX,
-        });
-    }
-    Ok(blocks_len)
-}
-
-/// What an error of creating, setting room aside or writing means.
-pub(crate) fn write_error(error: io::Error) -> Error {
-    if is_full(&error) {
-        Error::NoSpace
-    } else {
-        Error::Io(error)
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
-/// A length or offset inside one segment.
-fn narrow(len: u64) -> u32 {
-    u32::try_from(len).expect("(2) holds: nothing in a segment reaches beyond SEGMENT_BYTES_MAX")
-}
-
-/// A length inside one segment, in memory.
-fn wide(len: u64) -> usize {
-    usize::try_from(len).expect("(2) holds: nothing in a segment reaches beyond SEGMENT_BYTES_MAX")
-}
-
 #[cfg(test)]
 mod tests {
     use rustix::io::Errno;
 
+    use strongroom_format::limits::SEGMENT_BYTES_MAX;
+    use strongroom_format::segment::BATCH_HEADER_BYTES;
+
     use super::*;
     use crate::disk::faults::Call;
+    use crate::limits::INDEX_BYTES_MAX;
     use crate::testing::{Folder, block, refs};
     use crate::{Tail, Transfer};
 

@@ -323,7 +323,8 @@ impl SegmentFile {
         #[cfg(test)]
         self.faults.strike(faults::Call::Sync)?;
         fs::fdatasync(&self.file)?;
-        if self.transfer == Transfer::Buffered {
+        // `RWF_DONTCACHE` drops what it wrote too, but later than here, and not all.
+        if self.transfer != Transfer::Direct {
             self.forget_pages(0, 0)?;
         }
         Ok(())

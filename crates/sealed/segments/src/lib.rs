@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod batch;
 mod buffer;
 mod counters;
 mod disk;
@@ -23,6 +24,7 @@ mod store;
 mod sync;
 #[cfg(test)]
 mod testing;
+mod unfinished;
 
 pub use append::Appended;
 pub use error::{Error, Result};

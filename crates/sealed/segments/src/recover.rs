@@ -9,8 +9,8 @@ use strongroom_format::SegmentId;
 use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::segment::{FIRST_BATCH_OFFSET, Scan, ScanTail, scan};
 
-use crate::append::Unfinished;
 use crate::scan::read_whole;
+use crate::unfinished::Unfinished;
 use crate::{Error, Result, SegmentStore};
 
 /// What `recover_open` found.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use strongroom_format::{SegmentId, SuiteId};
 
-use crate::append::{Writer, write_error};
+use crate::append::Writer;
 use crate::buffer::Pool;
 use crate::counters::Counting;
 use crate::disk::Disk;
 use crate::files::Files;
 use crate::options::{Access, Counters, NameSource, StoreOptions, Transfer};
 use crate::sync::Syncing;
+use crate::unfinished::write_error;
 use crate::{Error, Result};
 
 /// The segment files of one vault. Share it between threads by an `Arc`.

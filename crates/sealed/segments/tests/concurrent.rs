@@ -1,0 +1,110 @@
+//! Many threads on one store: no two batches overlap, and everybody reads back what they wrote.
+
+use std::collections::{BTreeMap, HashSet};
+use std::thread;
+
+use strongroom_format::limits::sealed_len;
+use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
+use strongroom_segments::{Appended, Part, SegmentStore, StoreOptions};
+
+const APPENDERS: u8 = 8;
+const BATCHES: u8 = 40;
+
+/// Blocks whose every byte tells who wrote them and when.
+fn blocks(appender: u8, batch: u8) -> Vec<SealedBlock> {
+    [1000, 65_536, 1 + 100 * u32::from(batch)]
+        .map(|clear_len| SealedBlock {
+            id: BlockId([0; 32]),
+            clear_len,
+            bytes: [appender, batch]
+                .iter()
+                .copied()
+                .cycle()
+                .take(sealed_len(clear_len as usize))
+                .collect(),
+        })
+        .to_vec()
+}
+
+fn read_back(store: &SegmentStore, appended: &Appended, written: &[SealedBlock]) {
+    let whole = |&location: &Location| Part {
+        location,
+        range: 0..location.len,
+    };
+    let parts: Vec<Part> = appended.locations.iter().map(whole).collect();
+    for (read, block) in store.read_many(&parts).into_iter().zip(written) {
+        assert_eq!(*read.expect("read"), *block.bytes);
+    }
+}
+
+#[test]
+fn eight_appenders_get_places_of_their_own_and_syncs_are_shared() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
+    let store = SegmentStore::open(&folder.path().join("segments"), options).expect("opened");
+    let append_all = |appender: u8| {
+        let mut done = Vec::new();
+        for batch in 0..BATCHES {
+            let written = blocks(appender, batch);
+            let refs: Vec<&SealedBlock> = written.iter().collect();
+            let appended = store
+                .append(Epoch(0), &refs, &[appender, batch])
+                .expect("appended");
+            read_back(&store, &appended, &written);
+            if batch % 8 == 7 {
+                store.sync(appended.sequence).expect("synced");
+            }
+            done.push((appender, batch, appended));
+        }
+        done
+    };
+    let all: Vec<(u8, u8, Appended)> = thread::scope(|scope| {
+        let append_all = &append_all;
+        let threads: Vec<_> = (0..APPENDERS)
+            .map(|appender| scope.spawn(move || append_all(appender)))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no thread panics"))
+            .collect()
+    });
+
+    let sequences: HashSet<u64> = all.iter().map(|(.., appended)| appended.sequence).collect();
+    assert_eq!(
+        sequences.len(),
+        all.len(),
+        "each batch has a sequence of its own"
+    );
+    let begun = all.iter().filter(|(.., appended)| appended.started).count();
+    assert_eq!(begun, store.list().expect("listed").len());
+    assert_eq!(
+        all.iter()
+            .filter(|(.., appended)| appended.full.is_some())
+            .count(),
+        begun - 1
+    );
+    assert!(
+        store.counters().data_syncs <= u64::from(APPENDERS) * 5 * 2,
+        "at most two files for each sync"
+    );
+
+    // What the files tell by themselves is what the appenders were told.
+    let mut told = BTreeMap::new();
+    for (appender, batch, appended) in &all {
+        let place = (appended.segment, appended.locations[0].offset);
+        assert!(
+            told.insert(place, vec![*appender, *batch]).is_none(),
+            "no two batches in one place"
+        );
+    }
+    let mut found = BTreeMap::new();
+    for id in store.list().expect("listed") {
+        for batch in store.scan(id).expect("scanned").batches {
+            found.insert((id, batch.blocks_offset), batch.sealed_index);
+        }
+    }
+    assert_eq!(found, told);
+    for (appender, batch, appended) in &all {
+        read_back(&store, appended, &blocks(*appender, *batch));
+    }
+}

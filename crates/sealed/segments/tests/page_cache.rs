@@ -1,0 +1,94 @@
+//! Ciphertext does not stay in the page cache, neither written nor read.
+
+use std::fs;
+use std::path::Path;
+
+use strongroom_format::limits::sealed_len;
+use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
+use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
+
+/// How many bytes of `path` are in memory: those that reading it does not fetch from the disk.
+/// Ask once per file: it changes the answer. `None` where the system does not count.
+fn resident_bytes(path: &Path) -> Option<u64> {
+    let before = fetched_bytes()?;
+    let len = fs::read(path).expect("read").len() as u64;
+    Some(len - (fetched_bytes()? - before).min(len))
+}
+
+/// What this thread has had fetched from disks so far, in bytes.
+fn fetched_bytes() -> Option<u64> {
+    let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
+    counts
+        .lines()
+        .find_map(|line| line.strip_prefix("read_bytes: "))?
+        .parse()
+        .ok()
+}
+
+#[test]
+fn no_byte_of_a_segment_stays_in_memory() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    if rustix::fs::statfs(folder.path()).expect("told").f_type as u64 == 0x0102_1994 {
+        eprintln!("skipped: a file system in memory has its files nowhere else");
+        return;
+    }
+    let probe = folder.path().join("probe");
+    fs::write(&probe, [1; 8192]).expect("written");
+    let Some(cached) = resident_bytes(&probe) else {
+        eprintln!("skipped: this system does not count what is fetched");
+        return;
+    };
+    assert_eq!(cached, 8192, "the method sees what is cached");
+
+    for transfer in [Transfer::Direct, Transfer::DontCache, Transfer::Buffered] {
+        for reads in [0, 1] {
+            let path = folder.path().join(format!("{transfer:?}-{reads}"));
+            let direct = DirectIo::Only(transfer);
+            let options = StoreOptions {
+                direct,
+                ..StoreOptions::new(SuiteId::Aes256GcmBlake3)
+            };
+            let Ok(store) = SegmentStore::open(&path, options) else {
+                assert_ne!(
+                    transfer,
+                    Transfer::Buffered,
+                    "every file system takes buffered transfers"
+                );
+                continue;
+            };
+            let bytes = vec![7; sealed_len(65_536)];
+            let blocks = vec![
+                SealedBlock {
+                    id: BlockId([0; 32]),
+                    clear_len: 65_536,
+                    bytes
+                };
+                30
+            ];
+            let refs: Vec<&SealedBlock> = blocks.iter().collect();
+            let appended = store.append(Epoch(0), &refs, b"index").expect("appended");
+            store.sync(appended.sequence).expect("synced");
+            let whole = |&location: &Location| Part {
+                location,
+                range: 0..location.len,
+            };
+            let parts: Vec<Part> = appended.locations.iter().map(whole).collect();
+            for _ in 0..reads {
+                assert!(store.read_many(&parts).iter().all(Result::is_ok));
+                assert!(store.read(appended.locations[3], 5..100).is_ok());
+            }
+            let name: String = appended
+                .segment
+                .0
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            let file = path.join(&name[..2]).join(&name);
+            assert_eq!(
+                resident_bytes(&file),
+                Some(0),
+                "{transfer:?}, read {reads} times"
+            );
+        }
+    }
+}
