@@ -33,11 +33,11 @@ impl Transaction<'_> {
         clear_len: u32,
         epoch: Epoch,
         references: u32,
-        place: &Place,
+        place: Place,
         waiting_bytes: Option<&[u8]>,
     ) -> Result<BlockNumber> {
         check_len(clear_len as usize, BLOCK_BYTES_MAX, "a block is too long")?;
-        match (place, waiting_bytes) {
+        match (&place, waiting_bytes) {
             (Place::Waiting, Some(bytes)) if bytes.len() == sealed_len(clear_len as usize) => {}
             (Place::Segment(..), None) => {}
             _ => {
@@ -47,11 +47,11 @@ impl Transaction<'_> {
             }
         }
         self.change(waiting_bytes.map_or(0, <[u8]>::len), |writer| {
-            let (segment, start) = columns(place);
+            let (segment, start) = columns(&place);
             if let Some(segment) = segment {
                 writer.segment_is_there(SegmentNumber(segment))?;
             }
-            let number = writer.counters.next_block;
+            let number = writer.numbers.next_block;
             let params = (
                 key(number),
                 &id.0[..],
@@ -64,11 +64,11 @@ impl Transaction<'_> {
             if writer.run(Statement::BlockInsert, params)? != 1 {
                 return Err(Error::BlockExists);
             }
-            writer.counters.next_block += 1;
+            writer.numbers.next_block += 1;
             if let Some(bytes) = waiting_bytes {
                 writer.run(Statement::WaitingPut, (key(number), bytes))?;
             }
-            writer.count_bytes(place, clear_len, Direction::Gained);
+            writer.count_bytes(&place, clear_len, Direction::Gained);
             Ok(BlockNumber(number))
         })
     }
@@ -114,8 +114,8 @@ impl Transaction<'_> {
     /// # Errors
     /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if `place` is `Waiting`; as for every
     /// change.
-    pub fn move_block(&mut self, number: BlockNumber, place: &Place) -> Result<()> {
-        let Place::Segment(segment, start) = *place else {
+    pub fn move_block(&mut self, number: BlockNumber, place: Place) -> Result<()> {
+        let Place::Segment(segment, start) = place else {
             return Err(Error::Invalid("a block cannot go back to waiting"));
         };
         self.change(0, |writer| {
@@ -129,7 +129,7 @@ impl Transaction<'_> {
                 writer.run(Statement::WaitingRemove, [key(number.0)])?;
             }
             writer.count_bytes(&block.place, block.clear_len, Direction::Lost);
-            writer.count_bytes(place, block.clear_len, Direction::Gained);
+            writer.count_bytes(&place, block.clear_len, Direction::Gained);
             Ok(())
         })
     }
@@ -182,13 +182,13 @@ impl Transaction<'_> {
             if writer.reads.segment_by_id(id)?.is_some() {
                 return Err(Error::Invalid("a segment of this name is known"));
             }
-            let number = u32::try_from(writer.counters.next_segment)
+            let number = u32::try_from(writer.numbers.next_segment)
                 .map_err(|_| Error::Invalid("there are no more numbers for segments"))?;
             writer.run(
                 Statement::SegmentInsert,
                 (number, &id.0[..], epoch.0, SegmentState::Open as u8),
             )?;
-            writer.counters.next_segment += 1;
+            writer.numbers.next_segment += 1;
             Ok(SegmentNumber(number))
         })
     }
@@ -272,9 +272,9 @@ impl Writer {
     fn count_bytes(&mut self, place: &Place, clear_len: u32, direction: Direction) {
         let bytes = sealed_len(clear_len as usize) as u64;
         match (place, direction) {
-            (Place::Waiting, Direction::Gained) => self.counters.waiting_bytes += bytes,
+            (Place::Waiting, Direction::Gained) => self.numbers.waiting_bytes += bytes,
             (Place::Waiting, Direction::Lost) => {
-                self.counters.waiting_bytes = self.counters.waiting_bytes.saturating_sub(bytes);
+                self.numbers.waiting_bytes = self.numbers.waiting_bytes.saturating_sub(bytes);
             }
             (Place::Segment(segment, _), direction) => {
                 let growth = self.growth.entry(*segment).or_default();

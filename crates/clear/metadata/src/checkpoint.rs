@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::limits::{CHECKPOINT_WAIT_MS, LOG_EXCESS_FACTOR};
 use crate::reads::Reads;
+use crate::sql::Statement;
 use crate::store::{Shared, Store};
 use crate::transaction::Transaction;
 
@@ -32,7 +33,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     /// Runs one checkpoint; whether all of the log was moved (and, if asked for, the log restarts).
-    fn run(&mut self, shared: &Shared, mode: &str) -> Result<bool> {
+    fn run(&mut self, shared: &Shared, mode: Statement) -> Result<bool> {
         if self.reads.is_none() {
             let reads = shared.connect(shared.options.reader_cache_bytes)?;
             // The writer waits while the log restarts: rather not restart than wait long for a reader.
@@ -42,7 +43,7 @@ impl Checkpointer {
             self.reads = Some(reads);
         }
         let reads = self.reads.as_ref().expect("the connection was just opened");
-        let mut prepared = reads.connection.prepare_cached(mode)?;
+        let mut prepared = reads.prepare(mode)?;
         let (busy, frames, moved) = prepared.query_row([], |row| {
             Ok((
                 row.get::<_, i64>(0)?,
@@ -69,7 +70,7 @@ impl Store {
             return Ok(Checkpoint::NotDue);
         }
         let mut checkpointer = self.checkpointer.lock();
-        checkpointer.run(&self.shared, "PRAGMA wal_checkpoint(PASSIVE)")?;
+        checkpointer.run(&self.shared, Statement::CheckpointPassive)?;
         let writer = self.writer.lock();
         if writer.open {
             Ok(Checkpoint::Partial)
@@ -81,7 +82,7 @@ impl Store {
     /// Moves all of the log into the database and empties it, whatever its length.
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
         let mut checkpointer = self.checkpointer.lock();
-        let done = checkpointer.run(&self.shared, "PRAGMA wal_checkpoint(TRUNCATE)")?;
+        let done = checkpointer.run(&self.shared, Statement::CheckpointTruncate)?;
         if done { Ok(()) } else { Err(Error::Busy) }
     }
 }
@@ -112,10 +113,10 @@ impl Transaction<'_> {
 fn restart(shared: &Shared, checkpointer: &mut Checkpointer) -> Result<Checkpoint> {
     let excess = shared.options.log_bytes.saturating_mul(LOG_EXCESS_FACTOR);
     let done = if shared.disk.log_len() > excess {
-        checkpointer.run(shared, "PRAGMA wal_checkpoint(TRUNCATE)")?
+        checkpointer.run(shared, Statement::CheckpointTruncate)?
     } else {
         // Keeps the file's length: overwriting allocated blocks syncs faster than growing.
-        checkpointer.run(shared, "PRAGMA wal_checkpoint(RESTART)")?
+        checkpointer.run(shared, Statement::CheckpointRestart)?
     };
     if done {
         shared.disk.set_log_len(0);

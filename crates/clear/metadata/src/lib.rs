@@ -12,12 +12,12 @@
 mod blocks;
 mod checkpoint;
 mod connect;
-mod counters;
 mod disk;
 mod error;
 pub mod limits;
 mod marked;
 mod migrations;
+mod numbers;
 mod reader;
 mod reads;
 pub mod regions;
@@ -32,9 +32,9 @@ pub use disk::{DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileK
 pub use error::{Error, Result};
 pub use limits::REGION_BYTES;
 pub use migrations::SCHEMA_VERSION;
-pub use reader::Reader;
+pub use reader::{Reader, Snapshot};
 pub use reads::Reads;
 pub use rows::*;
 pub use sql::{Statement, StatementCounts};
-pub use store::{DATABASE_FILE, Options, RESERVE_FILE, Store};
+pub use store::{Counters, DATABASE_FILE, Options, RESERVE_FILE, Store};
 pub use transaction::Transaction;

@@ -1,7 +1,7 @@
 //! Connections that read what was committed, lent one task at a time.
 //!
 //! Takes   a store
-//! Gives   a `Reader`: one consistent state, until it is dropped
+//! Gives   a `Reader`: the newest commit at each question, or one and the same through a `Snapshot`
 //! Never   waits for the writer
 //! Spec    spec/4-metadata.md, 4.7
 
@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::READERS_MAX;
 use crate::reads::Reads;
 use crate::sql::Statement;
@@ -28,7 +28,7 @@ struct PoolState {
     open: usize,
 }
 
-/// Questions on one committed state: that of the moment it was taken.
+/// Questions on what was committed when each is asked.
 pub struct Reader<'s> {
     pool: &'s Pool,
     /// `Some` until dropped.
@@ -53,11 +53,7 @@ impl Pool {
             Some(reads) => Ok(reads),
             None => shared.connect(shared.options.reader_cache_bytes),
         };
-        let begun = taken.and_then(|reads| {
-            reads.prepare(Statement::SnapshotBegin)?.execute([])?;
-            Ok(reads)
-        });
-        match begun {
+        match taken {
             Ok(reads) => Ok(Reader {
                 pool: self,
                 reads: Some(reads),
@@ -86,6 +82,49 @@ impl Deref for Reader<'_> {
     }
 }
 
+impl<'s> Reader<'s> {
+    /// Holds on to what is committed now: every question until the snapshot is dropped is about that.
+    ///
+    /// Keep it for one task: while it is held, the log cannot begin anew.
+    ///
+    /// # Errors
+    /// The disk's; `Error::Invalid` while there is another snapshot of this reader.
+    pub fn snapshot(&self) -> Result<Snapshot<'_, 's>> {
+        if !self.connection.is_autocommit() {
+            return Err(Error::Invalid("the reader has a snapshot already"));
+        }
+        self.prepare(Statement::SnapshotBegin)?.execute([])?;
+        let snapshot = Snapshot { reader: self };
+        // The state is chosen by the first question.
+        self.commits()?;
+        Ok(snapshot)
+    }
+}
+
+/// A reader that stays with one committed state.
+#[derive(Debug)]
+pub struct Snapshot<'r, 's> {
+    reader: &'r Reader<'s>,
+}
+
+impl<'s> Deref for Snapshot<'_, 's> {
+    type Target = Reader<'s>;
+
+    fn deref(&self) -> &Reader<'s> {
+        self.reader
+    }
+}
+
+impl Drop for Snapshot<'_, '_> {
+    fn drop(&mut self) {
+        // Should it fail, the reader is closed instead of being lent again.
+        let _ = self
+            .reader
+            .prepare(Statement::SnapshotEnd)
+            .and_then(|mut end| Ok(end.execute([])?));
+    }
+}
+
 impl std::fmt::Debug for Reader<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Reader").finish_non_exhaustive()
@@ -97,10 +136,8 @@ impl Drop for Reader<'_> {
         let Some(reads) = self.reads.take() else {
             return;
         };
-        let ended = reads
-            .prepare(Statement::SnapshotEnd)
-            .and_then(|mut end| Ok(end.execute([])?));
-        if ended.is_ok() && !reads.is_damaged() {
+        // A snapshot that was forgotten, or could not be ended, must not go on with the next user.
+        if reads.connection.is_autocommit() && !reads.is_damaged() {
             self.pool.state.lock().idle.push(reads);
             self.pool.returned.notify_one();
         } else {

@@ -12,10 +12,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 use strongroom_format::{BlockId, Epoch, SegmentId};
 
-use crate::counters::{self, Counters};
 use crate::error::{Error, Result};
 use crate::limits::PROBLEMS_MAX;
 use crate::marked::unmark;
+use crate::numbers::{self, Numbers};
 use crate::regions;
 use crate::rows::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, Segment, SegmentNumber,
@@ -93,6 +93,72 @@ impl Reads {
             }
             Ok(found)
         }))
+    }
+
+    /// Runs `statement` and gives each row to `map`.
+    fn each(
+        &self,
+        statement: Statement,
+        mut map: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.noting(self.prepare(statement).and_then(|mut prepared| {
+            let mut rows = prepared.query([])?;
+            while let Some(row) = rows.next()? {
+                map(row)?;
+            }
+            Ok(())
+        }))
+    }
+
+    // ---- everything, for checks: in one pass, in no promised order
+
+    /// Gives every inode to `take`.
+    ///
+    /// # Errors
+    /// As for every question; then `take` has seen a part.
+    pub fn for_each_inode(&self, mut take: impl FnMut(Inode)) -> Result<()> {
+        self.each(Statement::InodeAll, |row| {
+            take(inode_at(row, 0)?);
+            Ok(())
+        })
+    }
+
+    /// Gives every entry to `take`, with the directory it is in.
+    ///
+    /// # Errors
+    /// As for every question; then `take` has seen a part.
+    pub fn for_each_entry(&self, mut take: impl FnMut(InodeId, Entry)) -> Result<()> {
+        self.each(Statement::EntryAll, |row| {
+            take(InodeId(whole(row, 4)?), entry_at(row)?);
+            Ok(())
+        })
+    }
+
+    /// Gives the extents of every region to `take`, with inode and region.
+    ///
+    /// # Errors
+    /// As for every question; then `take` has seen a part.
+    pub fn for_each_region(&self, mut take: impl FnMut(InodeId, u64, Vec<Extent>)) -> Result<()> {
+        self.each(Statement::RegionAll, |row| {
+            let (inode, region) = (InodeId(whole(row, 1)?), whole(row, 2)?);
+            take(inode, region, extents_at(row, region)?);
+            Ok(())
+        })
+    }
+
+    /// Gives every block to `take`, with the length of its bytes in `waiting`, if it has some.
+    ///
+    /// # Errors
+    /// As for every question; then `take` has seen a part.
+    pub fn for_each_block(&self, mut take: impl FnMut(Block, Option<u64>)) -> Result<()> {
+        self.each(Statement::BlockAll, |row| {
+            let waits = row.get_ref(7)? != ValueRef::Null;
+            take(
+                block_at(row)?,
+                if waits { Some(whole(row, 7)?) } else { None },
+            );
+            Ok(())
+        })
     }
 
     // ---- inodes
@@ -208,7 +274,7 @@ impl Reads {
     /// As for every question.
     pub fn region(&self, inode: InodeId, region: u64) -> Result<Vec<Extent>> {
         let found = self.one(Statement::RegionGet, [key(inode.0), key(region)], |row| {
-            regions::decode(region, value_at(row, 0)?).map_err(|error| Error::Damaged(error.0))
+            extents_at(row, region)
         })?;
         Ok(found.unwrap_or_default())
     }
@@ -345,7 +411,7 @@ impl Reads {
     /// # Errors
     /// As for every question.
     pub fn inode_count(&self) -> Result<u64> {
-        Ok(self.counters()?.inodes)
+        Ok(self.numbers()?.inodes)
     }
 
     /// Sealed bytes of all waiting blocks. Costs one row.
@@ -353,7 +419,7 @@ impl Reads {
     /// # Errors
     /// As for every question.
     pub fn waiting_bytes(&self) -> Result<u64> {
-        Ok(self.counters()?.waiting_bytes)
+        Ok(self.numbers()?.waiting_bytes)
     }
 
     /// How many commits the store has seen. Costs one row.
@@ -361,13 +427,13 @@ impl Reads {
     /// # Errors
     /// As for every question.
     pub fn commits(&self) -> Result<u64> {
-        Ok(self.counters()?.commits)
+        Ok(self.numbers()?.commits)
     }
 
-    /// The counters of the last commit.
-    pub(crate) fn counters(&self) -> Result<Counters> {
-        self.setting(counters::SETTING)?
-            .map_or(Ok(Counters::EMPTY), |bytes| Counters::decode(&bytes))
+    /// The numbers of the last commit.
+    pub(crate) fn numbers(&self) -> Result<Numbers> {
+        self.setting(numbers::SETTING)?
+            .map_or(Ok(Numbers::EMPTY), |bytes| Numbers::decode(&bytes))
     }
 
     /// What is wrong with the database as a file: every page's seal, every tree, every kept count.
@@ -408,12 +474,12 @@ impl Reads {
     }
 
     fn check_counts(&self, problems: &mut Vec<String>) -> Result<()> {
-        let counters = self.counters()?;
+        let numbers = self.numbers()?;
         let number = |row: &Row<'_>| whole(row, 0);
-        if self.one(Statement::InodeCount, [], number)? != Some(counters.inodes) {
+        if self.one(Statement::InodeCount, [], number)? != Some(numbers.inodes) {
             problems.push("the kept count of inodes is wrong".to_owned());
         }
-        if self.one(Statement::WaitingBytes, [], number)? != Some(counters.waiting_bytes) {
+        if self.one(Statement::WaitingBytes, [], number)? != Some(numbers.waiting_bytes) {
             problems.push("the kept count of waiting bytes is wrong".to_owned());
         }
         Ok(())
@@ -521,6 +587,11 @@ fn entry_at(row: &Row<'_>) -> Result<Entry> {
         kind: kind_at(row, 2)?,
         cookie: whole(row, 3)?,
     })
+}
+
+/// Column 0 as the extents of `region`.
+fn extents_at(row: &Row<'_>, region: u64) -> Result<Vec<Extent>> {
+    regions::decode(region, value_at(row, 0)?).map_err(|error| Error::Damaged(error.0))
 }
 
 fn block_at(row: &Row<'_>) -> Result<Block> {

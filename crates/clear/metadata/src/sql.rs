@@ -34,6 +34,9 @@ statements! {
     Commit = "COMMIT";
     SnapshotBegin = "BEGIN DEFERRED";
     SnapshotEnd = "ROLLBACK";
+    CheckpointPassive = "PRAGMA wal_checkpoint(PASSIVE)";
+    CheckpointRestart = "PRAGMA wal_checkpoint(RESTART)";
+    CheckpointTruncate = "PRAGMA wal_checkpoint(TRUNCATE)";
     PageCount = "PRAGMA page_count";
 
     InodeGet = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode WHERE id = ?1";
@@ -42,6 +45,7 @@ statements! {
     InodeRemove = "DELETE FROM inode WHERE id = ?1";
     InodeGreatest = "SELECT max(id) FROM inode";
     InodeCount = "SELECT count(*) FROM inode";
+    InodeAll = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode";
     InodeOrphans = "SELECT id FROM inode INDEXED BY inode_orphan WHERE nlink = 0 AND id > ?1 ORDER BY id LIMIT ?2";
 
     EntryGet = "SELECT name, inode, kind, cookie FROM entry WHERE parent = ?1 AND name = ?2";
@@ -50,6 +54,7 @@ statements! {
     EntryRemove = "DELETE FROM entry WHERE parent = ?1 AND name = ?2";
     EntryList = "SELECT name, inode, kind, cookie FROM entry INDEXED BY entry_order WHERE parent = ?1 AND cookie > ?2 ORDER BY cookie LIMIT ?3";
     EntryListInodes = "SELECT e.name, e.inode, e.kind, e.cookie, i.id, i.birth, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.allocated, i.atime, i.mtime, i.ctime, i.btime, i.content_version, i.parent, i.reserved, i.target FROM entry AS e INDEXED BY entry_order LEFT JOIN inode AS i ON i.id = e.inode WHERE e.parent = ?1 AND e.cookie > ?2 ORDER BY e.cookie LIMIT ?3";
+    EntryAll = "SELECT name, inode, kind, cookie, parent FROM entry";
     EntryAny = "SELECT 1 FROM entry INDEXED BY entry_order WHERE parent = ?1 LIMIT 1";
 
     XattrGet = "SELECT value FROM xattr WHERE inode = ?1 AND name = ?2";
@@ -63,6 +68,7 @@ statements! {
     RegionPut = "INSERT INTO extent (inode, region, data) VALUES (?1, ?2, ?3) ON CONFLICT (inode, region) DO UPDATE SET data = excluded.data";
     RegionRemove = "DELETE FROM extent WHERE inode = ?1 AND region = ?2";
     RegionList = "SELECT region FROM extent WHERE inode = ?1 AND region >= ?2 ORDER BY region LIMIT ?3";
+    RegionAll = "SELECT data, inode, region FROM extent";
     RegionLast = "SELECT region FROM extent WHERE inode = ?1 ORDER BY region DESC LIMIT 1";
 
     BlockGet = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block WHERE number = ?1";
@@ -71,6 +77,7 @@ statements! {
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
     BlockMove = "UPDATE block SET segment = ?2, start = ?3 WHERE number = ?1";
+    BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, length(w.bytes) FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
     BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
 
     WaitingGet = "SELECT bytes FROM waiting WHERE number = ?1";

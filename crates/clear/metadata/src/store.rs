@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -30,7 +30,7 @@ use crate::limits::{
 use crate::migrations;
 use crate::reader::{Pool, Reader};
 use crate::reads::Reads;
-use crate::sql::StatementCounts;
+use crate::sql::{Statement, StatementCounts};
 use crate::transaction::{Transaction, Writer};
 use crate::vfs::{self, Registration};
 
@@ -88,6 +88,33 @@ pub struct Store {
     pub(crate) shared: Shared,
 }
 
+/// How much the open transaction holds, for those who do not hold it.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    dirty_pages: AtomicU64,
+    waiting_bytes: AtomicU64,
+}
+
+impl Gauges {
+    pub(crate) fn set(&self, dirty_pages: u64, waiting_bytes: u64) {
+        self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
+        self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a store did since it was opened. For tests and reports; counts do not drift as times do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// What happened to its files.
+    pub disk: DiskCounts,
+    /// How many statements ran, on all connections.
+    pub statements: u64,
+    /// How many transactions were committed.
+    pub commits: u64,
+    /// How many checkpoints ran.
+    pub checkpoints: u64,
+}
+
 /// What every connection of a store needs to know.
 pub(crate) struct Shared {
     pub(crate) uri: String,
@@ -96,6 +123,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) disk: Arc<Disk>,
     pub(crate) counts: Arc<StatementCounts>,
+    pub(crate) gauges: Gauges,
     failed: AtomicBool,
     _registration: Registration,
 }
@@ -188,7 +216,7 @@ impl Store {
         migrations::migrate(&store.writer.lock().reads.connection)?;
         // A log left by a crash may be readable from memory only: this makes it durable for certain.
         store.checkpoint_now()?;
-        store.writer.lock().load()?;
+        store.load()?;
         Ok(store)
     }
 
@@ -223,7 +251,7 @@ impl Store {
             }
             _ => {}
         }
-        store.writer.lock().load()?;
+        store.load()?;
         Ok(store)
     }
 
@@ -257,6 +285,7 @@ impl Store {
             access,
             disk,
             counts: Arc::new(StatementCounts::new()),
+            gauges: Gauges::default(),
             failed: AtomicBool::new(false),
             _registration: registration,
             options,
@@ -275,6 +304,14 @@ impl Store {
         })
     }
 
+    /// Reads what the last commit left into memory.
+    fn load(&self) -> Result<()> {
+        let mut writer = self.writer.lock();
+        writer.load()?;
+        self.shared.gauges.set(0, writer.numbers.waiting_bytes);
+        Ok(())
+    }
+
     /// Waits for the writing connection.
     ///
     /// The transaction stays open when the guard is dropped, until a later guard commits it. Never take a
@@ -283,9 +320,7 @@ impl Store {
         Transaction::new(self, self.writer.lock())
     }
 
-    /// A connection that sees what was committed when it was taken; waits if all `READERS_MAX` are taken.
-    ///
-    /// Keep it for one short task: while it is held, the log cannot restart.
+    /// A connection that sees what is committed; waits if all `READERS_MAX` are taken, so take one at a time.
     ///
     /// # Errors
     /// The disk's.
@@ -333,10 +368,30 @@ impl Store {
         self.shared.disk.log_len()
     }
 
-    /// What happened to the files since the store was opened.
+    /// Estimates the pages that a commit would write; too high rather than too low. Waits for nobody.
     #[must_use]
-    pub fn disk_counts(&self) -> DiskCounts {
-        self.shared.disk.counts()
+    pub fn dirty_pages(&self) -> u64 {
+        self.shared.gauges.dirty_pages.load(Ordering::Relaxed)
+    }
+
+    /// Sealed bytes of all waiting blocks, committed or not. Waits for nobody.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.shared.gauges.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the store did since it was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let counts = &self.shared.counts;
+        Counters {
+            disk: self.shared.disk.counts(),
+            statements: counts.total(),
+            commits: counts.of(Statement::Commit),
+            checkpoints: counts.of(Statement::CheckpointPassive)
+                + counts.of(Statement::CheckpointRestart)
+                + counts.of(Statement::CheckpointTruncate),
+        }
     }
 
     /// How often each statement ran since the store was opened.
@@ -353,7 +408,7 @@ impl Store {
     /// # Errors
     /// The disk's; damage that can be described is in the list instead.
     pub fn integrity_check(&self) -> Result<Vec<String>> {
-        self.reader()?.integrity_check()
+        self.reader()?.snapshot()?.integrity_check()
     }
 }
 

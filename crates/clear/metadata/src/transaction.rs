@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) A change that is the caller's mistake changes nothing; one that fails for another reason fails the store.
-//!  (2) Nothing a commit needs is only in memory: counters and growth of segments go into it.
+//!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -15,20 +15,23 @@ use std::ops::Deref;
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
 
-use crate::counters::{self, Counters};
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::marked::mark;
+use crate::numbers::{self, Numbers};
 use crate::reads::{Reads, key};
 use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
 use crate::sql::Statement;
 use crate::store::Store;
 
+/// How far the estimate of changed pages grows before it is compared with the size of the database.
+const RECOUNT_PAGES: u64 = 1024;
+
 /// The writing connection and what it knows beyond its tables.
 pub(crate) struct Writer {
     pub(crate) reads: Reads,
-    pub(crate) counters: Counters,
+    pub(crate) numbers: Numbers,
     /// No inode has a higher number, so one above it is inserted without looking.
     pub(crate) greatest_inode: u64,
     /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
@@ -37,6 +40,8 @@ pub(crate) struct Writer {
     pub(crate) open: bool,
     /// Estimate of the pages changed since the last commit, too high rather than too low.
     pub(crate) pages_changed: u64,
+    /// The estimate is bounded by the size of the database once it reaches this.
+    recount_at: u64,
 }
 
 /// What a segment gained or lost.
@@ -74,17 +79,18 @@ impl Writer {
     pub(crate) fn new(reads: Reads) -> Self {
         Self {
             reads,
-            counters: Counters::EMPTY,
+            numbers: Numbers::EMPTY,
             greatest_inode: 0,
             growth: BTreeMap::new(),
             open: false,
             pages_changed: 0,
+            recount_at: RECOUNT_PAGES,
         }
     }
 
     /// Reads what the last commit left.
     pub(crate) fn load(&mut self) -> Result<()> {
-        self.counters = self.reads.counters()?;
+        self.numbers = self.reads.numbers()?;
         let greatest = self.reads.one(Statement::InodeGreatest, [], |row| {
             Ok(row.get::<_, Option<i64>>(0)?)
         })?;
@@ -116,41 +122,65 @@ impl<'s> Transaction<'s> {
             self.writer.open = true;
         }
         self.writer.pages_changed += 2 + (bytes / PAGE_BYTES) as u64;
-        let result = change(&mut self.writer);
+        let result = change(&mut self.writer).and_then(|given| {
+            self.writer.bound_estimate()?;
+            Ok(given)
+        });
         if let Err(error) = &result
             && !error.is_callers()
         {
             self.store.shared.fail();
         }
+        self.publish();
         result
+    }
+
+    /// Lets those who do not hold the writer see how much there is to commit.
+    fn publish(&self) {
+        self.store
+            .shared
+            .gauges
+            .set(self.writer.pages_changed, self.writer.numbers.waiting_bytes);
     }
 
     // ---- numbers
 
     /// A number for a new inode; never given before.
     pub fn next_inode(&mut self) -> InodeId {
-        let number = self.writer.counters.next_inode;
-        self.writer.counters.next_inode += 1;
+        let number = self.writer.numbers.next_inode;
+        self.writer.numbers.next_inode += 1;
         InodeId(number)
     }
 
     /// A cookie for a new entry; above all given before.
     pub fn next_cookie(&mut self) -> u64 {
-        let cookie = self.writer.counters.next_cookie;
-        self.writer.counters.next_cookie += 1;
+        let cookie = self.writer.numbers.next_cookie;
+        self.writer.numbers.next_cookie += 1;
         cookie
     }
 
     /// How many inodes there are. Costs nothing.
-    #[must_use]
-    pub fn inode_count(&self) -> u64 {
-        self.writer.counters.inodes
+    ///
+    /// # Errors
+    /// None; as `Reads::inode_count`, which this stands in for.
+    pub fn inode_count(&self) -> Result<u64> {
+        Ok(self.writer.numbers.inodes)
     }
 
     /// Sealed bytes of all waiting blocks. Costs nothing.
-    #[must_use]
-    pub fn waiting_bytes(&self) -> u64 {
-        self.writer.counters.waiting_bytes
+    ///
+    /// # Errors
+    /// None; as `Reads::waiting_bytes`, which this stands in for.
+    pub fn waiting_bytes(&self) -> Result<u64> {
+        Ok(self.writer.numbers.waiting_bytes)
+    }
+
+    /// How many commits the store has seen. Costs nothing.
+    ///
+    /// # Errors
+    /// None; as `Reads::commits`, which this stands in for.
+    pub fn commits(&self) -> Result<u64> {
+        Ok(self.writer.numbers.commits)
     }
 
     // ---- inodes
@@ -170,7 +200,7 @@ impl<'s> Transaction<'s> {
             }
             put_columns(&mut writer.reads.prepare(Statement::InodeInsert)?, inode)?;
             writer.greatest_inode = writer.greatest_inode.max(inode.id.0);
-            writer.counters.inodes += 1;
+            writer.numbers.inodes += 1;
             Ok(())
         })
     }
@@ -182,7 +212,7 @@ impl<'s> Transaction<'s> {
     pub fn remove_inode(&mut self, id: InodeId) -> Result<()> {
         self.change(0, |writer| {
             let removed = writer.run(Statement::InodeRemove, [key(id.0)])? as u64;
-            writer.counters.inodes = writer.counters.inodes.saturating_sub(removed);
+            writer.numbers.inodes = writer.numbers.inodes.saturating_sub(removed);
             Ok(())
         })
     }
@@ -333,7 +363,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// `Error::Invalid` for the setting `counters`, which is the store's own; as for every change.
     pub fn put_setting(&mut self, name: &str, value: &[u8]) -> Result<()> {
-        if name == counters::SETTING {
+        if name == numbers::SETTING {
             return Err(Error::Invalid("this setting is the store's own"));
         }
         check_len(
@@ -355,16 +385,10 @@ impl<'s> Transaction<'s> {
         self.writer.open
     }
 
-    /// Estimates the pages that a commit would write; too high rather than too low.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn dirty_pages(&self) -> Result<u64> {
-        Ok(if self.writer.pages_changed == 0 {
-            0
-        } else {
-            self.writer.pages_changed.min(self.page_count()?)
-        })
+    /// Estimates the pages that a commit would write; too high rather than too low. Costs nothing.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.writer.pages_changed
     }
 
     /// Ends the transaction: everything changed so far is in the log, though not yet durable.
@@ -376,29 +400,40 @@ impl<'s> Transaction<'s> {
     /// The disk's: then the changes are lost and the store is `Error::Failed`.
     pub fn commit(&mut self) -> Result<u64> {
         if !self.writer.open {
-            return Ok(self.writer.counters.commits);
+            return Ok(self.writer.numbers.commits);
         }
         self.change(0, |writer| {
             writer.flush_growth()?;
-            let counters = Counters {
-                commits: writer.counters.commits + 1,
-                ..writer.counters
+            let numbers = Numbers {
+                commits: writer.numbers.commits + 1,
+                ..writer.numbers
             };
             writer.run(
                 Statement::SettingPut,
-                (counters::SETTING, mark(&counters.encode())),
+                (numbers::SETTING, mark(&numbers.encode())),
             )?;
             writer.run(Statement::Commit, [])?;
-            writer.counters = counters;
+            writer.numbers = numbers;
             writer.open = false;
             Ok(())
         })?;
         self.writer.pages_changed = 0;
-        Ok(self.writer.counters.commits)
+        self.writer.recount_at = RECOUNT_PAGES;
+        self.publish();
+        Ok(self.writer.numbers.commits)
     }
 }
 
 impl Writer {
+    /// Every change counts as pages of its own; no transaction changes more pages than there are.
+    fn bound_estimate(&mut self) -> Result<()> {
+        if self.pages_changed >= self.recount_at {
+            self.pages_changed = self.pages_changed.min(self.reads.page_count()?);
+            self.recount_at = self.pages_changed + RECOUNT_PAGES;
+        }
+        Ok(())
+    }
+
     /// Writes down what segments gained and lost. (2)
     fn flush_growth(&mut self) -> Result<()> {
         for (segment, growth) in std::mem::take(&mut self.growth) {

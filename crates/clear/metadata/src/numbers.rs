@@ -1,6 +1,6 @@
 //! Turns the numbers that the store hands out and keeps into the bytes of one setting, and back.
 //!
-//! Takes   counters, or the bytes of the setting `counters`
+//! Takes   numbers, or the bytes of the setting `counters`
 //! Gives   the other of the two
 //! Never   gives a number twice, except ones whose commit was lost: then nothing durable names them
 //! Spec    spec/4-metadata.md, 4.6
@@ -16,7 +16,7 @@ const FIELDS: usize = 7;
 
 /// What is handed out next, and what would cost a scan to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counters {
+pub(crate) struct Numbers {
     pub(crate) next_inode: u64,
     pub(crate) next_cookie: u64,
     pub(crate) next_block: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Counters {
     pub(crate) commits: u64,
 }
 
-impl Counters {
+impl Numbers {
     /// Those of an empty store: inode 1 is the root, cookies 1 and 2 are `.` and `..`.
     pub(crate) const EMPTY: Self = Self {
         next_inode: InodeId::ROOT.0 + 1,
