@@ -1,0 +1,361 @@
+//! The bytes of segments: against vectors made by another implementation, torn everywhere, and hostile.
+
+use std::fs;
+use std::path::PathBuf;
+
+use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
+use strongroom_format::segment::{
+    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, Footer, ScanTail, SegmentHeader, checksum,
+    ending_len, scan,
+};
+use strongroom_format::{Epoch, SegmentId, SuiteId};
+
+/// How many files `spec/vectors/segment` holds: a vector that is not found is not run.
+const VECTORS: usize = 33;
+
+/// One vector: bytes, and what they are.
+#[derive(Default)]
+struct Vector {
+    bytes: Vec<u8>,
+    expect: String,
+    batches: Option<usize>,
+    end: Option<u64>,
+}
+
+fn parse(text: &str) -> Vector {
+    let mut vector = Vector::default();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (word, rest) = line.split_once(' ').expect("a word and a value");
+        match word {
+            "len" => vector.bytes = vec![0; rest.parse().expect("a length")],
+            "at" => {
+                let (offset, hex) = rest.split_once(' ').expect("an offset and bytes");
+                let offset: usize = offset.parse().expect("an offset");
+                for (at, pair) in hex.as_bytes().chunks(2).enumerate() {
+                    let pair = std::str::from_utf8(pair).expect("hexadecimal");
+                    vector.bytes[offset + at] = u8::from_str_radix(pair, 16).expect("hexadecimal");
+                }
+            }
+            "expect" => vector.expect = rest.to_owned(),
+            "batches" => vector.batches = Some(rest.parse().expect("a count")),
+            "end" => vector.end = Some(rest.parse().expect("an offset")),
+            other => panic!("unknown word {other}"),
+        }
+    }
+    vector
+}
+
+#[test]
+fn every_vector_is_told_what_it_is() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../spec/vectors/segment");
+    let mut run = 0;
+    for entry in fs::read_dir(folder).expect("the vectors are there") {
+        let path = entry.expect("listed").path();
+        if path.extension().is_none_or(|extension| extension != "txt") {
+            continue;
+        }
+        let vector = parse(&fs::read_to_string(&path).expect("read"));
+        let (told, batches, end) = match scan(&vector.bytes) {
+            Err(error) => (format!("error {error:?}"), None, None),
+            Ok(found) => {
+                let tail = match found.tail {
+                    ScanTail::Finished(_) => "finished".to_owned(),
+                    ScanTail::Open => "open".to_owned(),
+                    ScanTail::Torn(reason) => format!("torn {reason:?}"),
+                };
+                (tail, Some(found.batches.len()), Some(found.end))
+            }
+        };
+        assert_eq!(
+            (told, batches, end),
+            (vector.expect, vector.batches, vector.end),
+            "{}",
+            path.display()
+        );
+        run += 1;
+    }
+    assert_eq!(run, VECTORS);
+}
+
+const HEADER: SegmentHeader = SegmentHeader {
+    suite: SuiteId::Aes256GcmBlake3,
+    epoch: Epoch(7),
+    id: SegmentId([0xa5; 16]),
+};
+
+/// Builds files as a writer does.
+struct Builder {
+    bytes: Vec<u8>,
+    batches: u32,
+    chain: u32,
+}
+
+impl Builder {
+    fn new() -> Self {
+        let mut bytes = HEADER.encode().to_vec();
+        bytes.resize(SECTOR_BYTES, 0);
+        Self {
+            bytes,
+            batches: 0,
+            chain: HEADER.chain(),
+        }
+    }
+
+    fn header_for(&self, blocks: &[u8], index: &[u8]) -> BatchHeader {
+        BatchHeader {
+            segment: HEADER.id,
+            number: self.batches,
+            count: 1,
+            blocks_len: blocks.len() as u32,
+            index_len: index.len() as u32,
+            payload_checksum: checksum(&[blocks, index]),
+            previous: self.chain,
+        }
+    }
+
+    fn batch(mut self, blocks: &[u8], index: &[u8]) -> Self {
+        let header = self.header_for(blocks, index);
+        for part in [&header.encode()[..], blocks, index] {
+            self.bytes.extend_from_slice(part);
+        }
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(SECTOR_BYTES), 0);
+        self.batches += 1;
+        self.chain = header.chain();
+        self
+    }
+
+    fn finish(self, contents: &[u8]) -> Vec<u8> {
+        let footer = Footer {
+            header: HEADER,
+            contents_offset: self.bytes.len() as u32,
+            contents_len: contents.len() as u32,
+            contents_checksum: checksum(&[contents]),
+            batches: self.batches,
+            previous: self.chain,
+        };
+        let mut bytes = self.bytes;
+        let end = bytes.len() + ending_len(contents.len() as u64) as usize;
+        bytes.extend_from_slice(contents);
+        bytes.resize(end - 64, 0);
+        bytes.extend_from_slice(&footer.encode());
+        bytes
+    }
+}
+
+#[test]
+fn what_was_written_is_read_back_byte_for_byte() {
+    let bytes = Builder::new()
+        .batch(&[1; 5000], &[2; 70])
+        .batch(&[3; 16], &[])
+        .finish(b"contents");
+    let found = scan(&bytes).expect("a segment");
+    assert_eq!(found.header, HEADER);
+    let batches: Vec<_> = found
+        .batches
+        .iter()
+        .map(|batch| (batch.offset, batch.blocks, batch.sealed_index))
+        .collect();
+    assert_eq!(
+        batches,
+        [
+            (4096, &[1; 5000][..], &[2; 70][..]),
+            (12288, &[3; 16][..], &[][..])
+        ]
+    );
+    assert_eq!(found.tail, ScanTail::Finished(b"contents"));
+    assert_eq!(
+        Footer::decode(&bytes[bytes.len() - 64..], bytes.len() as u64)
+            .expect("a footer")
+            .header,
+        HEADER
+    );
+}
+
+/// Goal: whatever a power cut leaves of what was written last, exactly the earlier batches are found.
+#[test]
+fn a_last_batch_torn_at_any_byte_is_not_found_and_the_earlier_ones_are() {
+    let earlier = Builder::new()
+        .batch(&[1; 100], b"first")
+        .batch(&[2; 4000], b"second");
+    let kept = earlier.bytes.len();
+    let whole = earlier.batch(&[3; 5000], b"last").bytes;
+    for torn in kept..whole.len() {
+        let mut zeros = whole[..torn].to_vec();
+        zeros.resize(whole.len(), 0);
+        let mut altered = whole.clone();
+        altered[torn] ^= 0x10;
+        for bytes in [&whole[..torn], &zeros, &altered] {
+            // Padding is zeros: a whole batch is what remains if nothing else was lost.
+            let expected = if bytes == whole { 3 } else { 2 };
+            assert_eq!(
+                scan(bytes).expect("a segment").batches.len(),
+                expected,
+                "torn at {torn}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_ending_torn_at_any_byte_is_no_ending_and_costs_no_batch() {
+    let open = Builder::new().batch(&[1; 100], b"first");
+    let kept = open.bytes.len();
+    let whole = open.finish(&[9; 200]);
+    for torn in kept..whole.len() {
+        let mut altered = whole.clone();
+        altered[torn] ^= 0x10;
+        for bytes in [&whole[..torn], &altered] {
+            let found = scan(bytes).expect("a segment");
+            assert_eq!(
+                (found.batches.len(), found.end),
+                (1, kept as u64),
+                "torn at {torn}"
+            );
+            assert!(
+                !matches!(found.tail, ScanTail::Finished(_)),
+                "torn at {torn}"
+            );
+        }
+    }
+}
+
+/// Goal: a batch that was written, never acknowledged and then gone over must not come back to life behind
+/// the one that went over it, even if it begins exactly there.
+#[test]
+fn what_is_left_of_an_earlier_attempt_never_joins_the_chain() {
+    let abandoned = Builder::new()
+        .batch(&[1; 100], b"first")
+        .batch(&[2; 100], b"gone over")
+        .batch(&[3; 100], b"left");
+    let mut bytes = abandoned.bytes;
+    let again = Builder::new()
+        .batch(&[1; 100], b"first")
+        .batch(&[4; 100], b"went over")
+        .bytes;
+    bytes[..again.len()].copy_from_slice(&again);
+    let found = scan(&bytes).expect("a segment");
+    assert_eq!(found.batches.len(), 2);
+    assert_eq!(found.batches[1].sealed_index, b"went over");
+    assert!(matches!(found.tail, ScanTail::Torn(_)));
+}
+
+/// Goal: lengths that a checksum vouches for are still not believed.
+#[test]
+fn no_length_reaches_beyond_the_file_whatever_it_says() {
+    let lengths = [
+        0,
+        1,
+        4031,
+        4032,
+        4033,
+        1 << 24,
+        u32::MAX - 4096,
+        u32::MAX - 64,
+        u32::MAX,
+    ];
+    for blocks_len in lengths {
+        for index_len in lengths {
+            let mut builder = Builder::new();
+            let header = BatchHeader {
+                blocks_len,
+                index_len,
+                ..builder.header_for(&[], &[])
+            };
+            builder.bytes.extend_from_slice(&header.encode());
+            builder.bytes.resize(3 * SECTOR_BYTES, 0);
+            for batch in scan(&builder.bytes).expect("a segment").batches {
+                assert!(
+                    batch.blocks.len() + batch.sealed_index.len() + BATCH_HEADER_BYTES
+                        <= 2 * SECTOR_BYTES
+                );
+            }
+        }
+    }
+    for contents_len in lengths {
+        for contents_offset in [0, 1, 4096, 8192, u32::MAX - 4095, u32::MAX] {
+            let footer = Footer {
+                header: HEADER,
+                contents_offset,
+                contents_len,
+                contents_checksum: checksum(&[]),
+                batches: 0,
+                previous: HEADER.chain(),
+            };
+            let mut bytes = Builder::new().bytes;
+            bytes.resize(2 * SECTOR_BYTES - 64, 0);
+            bytes.extend_from_slice(&footer.encode());
+            let finished = matches!(scan(&bytes).expect("a segment").tail, ScanTail::Finished(_));
+            assert_eq!(
+                finished,
+                (contents_offset, contents_len) == (4096, 0),
+                "{contents_offset} {contents_len}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_longer_than_any_segment_is_not_read_beyond_the_limit() {
+    let mut builder = Builder::new();
+    while builder.bytes.len() < SEGMENT_BYTES_MAX as usize + (1 << 20) {
+        builder = builder.batch(&vec![5; (1 << 20) - 64], &[]);
+    }
+    let found = scan(&builder.bytes).expect("a segment");
+    assert_eq!(
+        found.batches.len(),
+        15,
+        "each takes one MiB, and the first sector is taken"
+    );
+    assert!(found.end <= SEGMENT_BYTES_MAX);
+    let finished = builder.finish(b"");
+    assert!(!matches!(
+        scan(&finished).expect("a segment").tail,
+        ScanTail::Finished(_)
+    ));
+}
+
+/// Goal: nothing panics or finds what is not there. Method: bytes from a small generator, alone and
+/// scattered over a whole file; 20,000 files from fixed seeds.
+#[test]
+fn arbitrary_bytes_never_panic_and_never_make_a_batch() {
+    let whole = Builder::new()
+        .batch(&[1; 100], b"first")
+        .batch(&[2; 100], b"second")
+        .finish(b"contents");
+    let written: Vec<Vec<u8>> = scan(&whole)
+        .expect("a segment")
+        .batches
+        .iter()
+        .map(|batch| batch.blocks.to_vec())
+        .collect();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..random() % 4 {
+            let at = random() as usize % bytes.len();
+            let len = (random() as usize % 80).min(bytes.len() - at);
+            bytes[at..at + len].fill_with(|| random() as u8);
+        }
+        bytes.truncate(random() as usize % (2 * bytes.len()));
+        if let Ok(found) = scan(&bytes) {
+            assert!(
+                found.end >= FIRST_BATCH_OFFSET
+                    && found.end <= bytes.len().max(SECTOR_BYTES) as u64
+            );
+            for (batch, written) in found.batches.iter().zip(&written) {
+                assert_eq!(batch.blocks, written.as_slice());
+            }
+        }
+        let _ = Footer::decode(&bytes, bytes.len() as u64);
+        let _ = BatchHeader::decode(&bytes);
+        bytes.fill_with(|| random() as u8);
+        assert!(scan(&bytes).is_err());
+    }
+}
