@@ -77,3 +77,47 @@ impl Drop for Entered<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strongroom::{CreateOptions, Vault};
+
+    fn gate() -> (tempfile::TempDir, Vault, Arc<Gate>) {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = Vault::create(folder.path().join("vault"), CreateOptions::new())
+            .unwrap()
+            .vault;
+        let gate = Arc::new(Gate::new(vault.filesystem().unwrap()));
+        (folder, vault, gate)
+    }
+
+    #[test]
+    fn after_the_end_nobody_gets_in_and_only_one_gets_the_file_system() {
+        let (_folder, _vault, gate) = gate();
+        assert!(gate.enter().is_ok());
+        assert!(gate.close().is_some());
+        assert_eq!(gate.enter().err(), Some(Errno::ENOTCONN));
+        assert!(gate.close().is_none());
+    }
+
+    #[test]
+    fn after_a_panic_inside_nothing_more_is_done() {
+        let (_folder, _vault, gate) = gate();
+        let inside = Arc::clone(&gate);
+        let panicked = std::thread::spawn(move || {
+            let _entered = inside.enter();
+            panic!("an operation of a test");
+        });
+        assert!(panicked.join().is_err());
+        assert!(gate.has_failed());
+        assert_eq!(gate.enter().err(), Some(Errno::EIO));
+    }
+
+    #[test]
+    fn a_panic_elsewhere_is_none_of_the_gates() {
+        let (_folder, _vault, gate) = gate();
+        assert!(std::thread::spawn(|| panic!("elsewhere")).join().is_err());
+        assert!(gate.enter().is_ok());
+    }
+}

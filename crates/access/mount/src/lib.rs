@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!  (1) No event loop waits: what may wait answers from a worker.                        [pool, content]
-//!  (2) Each positive entry told to the kernel holds one reference until its FORGET.     [namespace, listing]
+//!  (2) Each positive entry told to the kernel holds one reference until its FORGET, or the end
+//!      of the mount.                                                                    [references]
 //!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
 //!  (5) A notification is sent by the notifier thread only, which holds no lock.         [invalidate]
@@ -34,6 +35,7 @@ mod namespace;
 mod options;
 mod pool;
 mod record;
+mod references;
 mod shared;
 mod umount;
 mod xattrs;

@@ -14,6 +14,7 @@ use strongroom::filesystem::{Caller, InodeId, ListedEntry, Listing};
 use crate::attributes::{GENERATION, View, file_type, inode, nameless};
 use crate::errno::errno;
 use crate::limits;
+use crate::references::References;
 use crate::shared::Shared;
 
 /// Cookies of the two names every directory has; those of the file system start above.
@@ -54,6 +55,7 @@ impl Page for ReplyDirectory {
 struct PageWithAttributes<'a> {
     reply: &'a mut ReplyDirectoryPlus,
     view: View,
+    references: &'a References,
 }
 
 impl Page for PageWithAttributes<'_> {
@@ -70,18 +72,16 @@ impl Page for PageWithAttributes<'_> {
     }
 
     fn add(&mut self, entry: &ListedEntry) -> Result<bool, Errno> {
-        let attributes = self
-            .view
-            .attributes(entry.attributes.as_ref().ok_or(Errno::EIO)?);
-        let name = OsStr::from_bytes(&entry.name);
-        Ok(self.reply.add(
-            attributes.ino,
-            entry.cookie,
-            name,
-            &limits::TTL,
-            &attributes,
-            GENERATION,
-        ))
+        let attributes = entry.attributes.as_ref().ok_or(Errno::EIO)?;
+        let shown = self.view.attributes(attributes);
+        let (number, name) = (shown.ino, OsStr::from_bytes(&entry.name));
+        let is_full = self
+            .reply
+            .add(number, entry.cookie, name, &limits::TTL, &shown, GENERATION);
+        if !is_full {
+            self.references.add(attributes.inode);
+        }
+        Ok(is_full)
     }
 }
 
@@ -169,6 +169,7 @@ impl Shared {
         let mut page = PageWithAttributes {
             reply,
             view: self.view,
+            references: &self.references,
         };
         fill(&mut page, (directory, parent), after, list, |entry| {
             filesystem.forget(entry.inode, 1)

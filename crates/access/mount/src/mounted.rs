@@ -28,6 +28,7 @@ use crate::invalidate::{Invalidator, NotifierThread};
 use crate::options::MountOptions;
 use crate::pool::Pool;
 use crate::record::Record;
+use crate::references::References;
 use crate::shared::{Shared, Xattrs};
 use crate::{attach, idle, limits, mountpoint};
 
@@ -246,9 +247,13 @@ impl Core {
                     .to_owned(),
             );
         }
-        filesystem.map_or(Ok(()), |filesystem| {
-            filesystem.sync().map_err(|error| error.to_string())
-        })
+        let Some(filesystem) = filesystem else {
+            return Ok(());
+        };
+        for (inode, count) in self.shared.references.take_all() {
+            filesystem.forget(inode, count);
+        }
+        filesystem.sync().map_err(|error| error.to_string())
     }
 
     fn wait(&self) -> Result<(), MountError> {
@@ -279,6 +284,7 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
         gate,
         view: options.view(),
         counters: Counters::new(),
+        references: References::new(),
         reading,
         waiting,
         xattrs,

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use fuser::{Errno, FileAttr, INodeNo, RenameFlags, Request};
 use strongroom::filesystem::{
-    Caller, Checks, Error, Filesystem, NewNode, NodeKind, RenameMode, SetAttributes,
+    Attributes, Caller, Checks, Error, Filesystem, NewNode, NodeKind, RenameMode, SetAttributes,
 };
 
 use crate::attributes::{PERMISSION_BITS, SGID, inode, kind_of_mknod, library_device, nameless};
@@ -50,6 +50,12 @@ fn groups_in(status: &str) -> Vec<u32> {
 }
 
 impl Shared {
+    /// What the kernel is told of a node on which a reference was just taken.
+    fn tell(&self, attributes: &Attributes) -> FileAttr {
+        self.references.add(attributes.inode);
+        self.view.attributes(attributes)
+    }
+
     /// A name that does not exist is an answer too: number 0, which the kernel remembers.
     pub(crate) fn lookup(
         &self,
@@ -57,21 +63,21 @@ impl Shared {
         parent: INodeNo,
         name: &OsStr,
     ) -> Result<FileAttr, Errno> {
-        match self
-            .gate
-            .enter()?
-            .lookup(caller, inode(parent), name.as_bytes())
-        {
-            Ok(attributes) => Ok(self.view.attributes(&attributes)),
+        let filesystem = self.gate.enter()?;
+        match filesystem.lookup(caller, inode(parent), name.as_bytes()) {
+            Ok(attributes) => Ok(self.tell(&attributes)),
             Err(Error::NotFound) => Ok(nameless(0)),
             Err(error) => Err(errno(&error)),
         }
     }
 
-    /// A lost gate means that the references died with the file system.
+    /// After the end of the mount there is nothing left to give back.
     pub(crate) fn forget(&self, node: INodeNo, count: u64) {
         if let Ok(filesystem) = self.gate.enter() {
-            filesystem.forget(inode(node), count);
+            let count = self.references.take(inode(node), count);
+            if count > 0 {
+                filesystem.forget(inode(node), count);
+            }
         }
     }
 
@@ -184,12 +190,11 @@ impl Shared {
         name: &OsStr,
         node: &NewNode,
     ) -> Result<FileAttr, Errno> {
-        let made = self
-            .gate
-            .enter()?
-            .create(caller, inode(parent), name.as_bytes(), node);
-        made.map(|attributes| self.view.attributes(&attributes))
-            .map_err(|error| errno(&error))
+        let filesystem = self.gate.enter()?;
+        match filesystem.create(caller, inode(parent), name.as_bytes(), node) {
+            Ok(attributes) => Ok(self.tell(&attributes)),
+            Err(error) => Err(errno(&error)),
+        }
     }
 
     pub(crate) fn link(
@@ -199,13 +204,11 @@ impl Shared {
         parent: INodeNo,
         name: &OsStr,
     ) -> Result<FileAttr, Errno> {
-        let linked = self
-            .gate
-            .enter()?
-            .link(caller, inode(node), inode(parent), name.as_bytes());
-        linked
-            .map(|attributes| self.view.attributes(&attributes))
-            .map_err(|error| errno(&error))
+        let filesystem = self.gate.enter()?;
+        match filesystem.link(caller, inode(node), inode(parent), name.as_bytes()) {
+            Ok(attributes) => Ok(self.tell(&attributes)),
+            Err(error) => Err(errno(&error)),
+        }
     }
 
     pub(crate) fn unlink(

@@ -8,12 +8,14 @@ use crate::attributes::View;
 use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::pool::Pool;
+use crate::references::References;
 
 /// What all requests of one mount share.
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) view: View,
     pub(crate) counters: Counters,
+    pub(crate) references: References,
     /// Long reads.
     pub(crate) reading: Pool,
     /// Whatever may wait for the disk or for memory.

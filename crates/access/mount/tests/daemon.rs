@@ -1,0 +1,177 @@
+//! Mounts that live in another process, which ends well, ends busy, or is killed.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+mod support;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal};
+use strongroom_mount::{MountError, MountOptions, Mounted, Unmount, unmount};
+use support::{new_vault, process_of_test};
+use tempfile::TempDir;
+
+const FOLDER: &str = "STRONGROOM_TEST_FOLDER";
+
+/// Not a test: the process that the tests below start. Mounts and waits for its end.
+#[test]
+#[ignore = "started by the other tests"]
+fn daemon() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let vault = new_vault(&folder.join("vault"));
+    let filesystem = vault.filesystem().unwrap();
+    let mounted =
+        Mounted::start(filesystem, &folder.join("mnt"), &MountOptions::default()).unwrap();
+    mounted.end_on_signals().unwrap();
+    println!("\nmounted");
+    mounted.wait().unwrap();
+    println!("\nended");
+}
+
+/// One test at a time: a process being started holds, between fork and exec, the files of all others.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A daemon of its own. Killed, reaped and unmounted at the end, also of a test that fails.
+struct Daemon {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    folder: TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("mnt")).unwrap();
+        let mut child = process_of_test("daemon")
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut daemon = Self {
+            child,
+            output,
+            folder,
+            _alone: alone,
+        };
+        assert!(daemon.says("mounted"));
+        daemon
+    }
+
+    /// Reads until that line or the end.
+    fn says(&mut self, line: &str) -> bool {
+        (&mut self.output)
+            .lines()
+            .any(|read| read.is_ok_and(|read| read == line))
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended; then both are no-ops, and the mount is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = rustix::mount::unmount(self.mount_point(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let path = path.canonicalize().unwrap();
+    table
+        .lines()
+        .any(|line| line.split(' ').nth(4) == path.to_str())
+}
+
+#[test]
+fn unmounting_returns_when_the_daemon_has_made_everything_durable() {
+    let mut daemon = Daemon::start();
+    fs::write(daemon.mount_point().join("file"), b"content").unwrap();
+    unmount(&daemon.mount_point(), Unmount::IfUnused).unwrap();
+    assert!(!is_mounted(&daemon.mount_point()));
+    assert!(daemon.says("ended"));
+    assert!(daemon.child.wait().unwrap().success());
+    let again = unmount(&daemon.mount_point(), Unmount::IfUnused);
+    assert!(matches!(again, Err(MountError::NotMounted(_))));
+}
+
+#[test]
+fn a_mount_in_use_is_refused_or_waited_for() {
+    let mut daemon = Daemon::start();
+    let path = daemon.mount_point();
+    let mut file = File::create(path.join("file")).unwrap();
+    assert!(matches!(
+        unmount(&path, Unmount::IfUnused),
+        Err(MountError::Busy(_))
+    ));
+    let waiting = std::thread::spawn({
+        let path = path.clone();
+        move || unmount(&path, Unmount::Lazily)
+    });
+    // The file works on until it is closed; only then the daemon ends.
+    file.write_all(b"content").unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    waiting.join().unwrap().unwrap();
+    assert!(daemon.says("ended"));
+}
+
+#[test]
+fn a_signal_ends_the_daemon_with_everything_durable_even_when_in_use() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut daemon = Daemon::start();
+        let mut file = File::create(daemon.mount_point().join("file")).unwrap();
+        file.write_all(b"accepted").unwrap();
+        daemon.signal(signal);
+        assert!(daemon.says("ended"));
+        assert!(daemon.child.wait().unwrap().success());
+        assert!(!is_mounted(&daemon.mount_point()));
+        assert!(file.write_all(b"too late").is_err());
+    }
+}
+
+#[test]
+fn a_killed_daemon_leaves_a_place_that_can_be_mounted_again() {
+    let mut daemon = Daemon::start();
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    let dead = fs::metadata(daemon.mount_point()).unwrap_err();
+    assert_eq!(
+        dead.raw_os_error(),
+        Some(rustix::io::Errno::NOTCONN.raw_os_error())
+    );
+    let vault = new_vault(&daemon.folder.path().join("another"));
+    let filesystem = vault.filesystem().unwrap();
+    let mounted =
+        Mounted::start(filesystem, &daemon.mount_point(), &MountOptions::default()).unwrap();
+    fs::write(daemon.mount_point().join("file"), b"works").unwrap();
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn unmounting_after_a_killed_daemon_says_that_nothing_was_confirmed() {
+    let mut daemon = Daemon::start();
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    let ended = unmount(&daemon.mount_point(), Unmount::IfUnused);
+    assert!(
+        matches!(ended, Err(MountError::Unconfirmed(_))),
+        "{ended:?}"
+    );
+    assert!(!is_mounted(&daemon.mount_point()));
+}
