@@ -1,11 +1,12 @@
 //! Measures appending and reading in each way that the file system of a folder takes.
 //!
-//! `cargo run --release -p strongroom-segments --example throughput -- FOLDER [MIB]` writes MIB (1024) to
-//! FOLDER, twice for each way in turn, reads them back in runs and at random, and removes them.
+//! `cargo run --release -p strongroom-segments --example throughput -- FOLDER [MIB] [THREADS]` writes MIB (1024)
+//! to FOLDER from THREADS (1) threads, twice for each way in turn, reads them back in runs and at random, and
+//! removes them. The processor time is that of writing and syncing, in user and system mode.
 
 use std::path::Path;
 use std::time::Instant;
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
@@ -14,6 +15,7 @@ use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
 const MIB: f64 = 1024.0 * 1024.0;
 const BLOCK_BYTES: u32 = 64 * 1024;
 const BATCH_BLOCKS: usize = 64;
+const RUN_BLOCKS: usize = 64;
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -25,10 +27,14 @@ fn main() {
         .next()
         .and_then(|mib| mib.parse().ok())
         .unwrap_or(1024);
+    let threads = arguments
+        .next()
+        .and_then(|threads| threads.parse().ok())
+        .unwrap_or(1);
     for round in 0..2 {
         for transfer in [Transfer::Direct, Transfer::DontCache, Transfer::Buffered] {
             let path = Path::new(&folder).join(format!("throughput-{transfer:?}"));
-            match measure(&path, transfer, mib) {
+            match measure(&path, transfer, mib, threads) {
                 Ok(line) => println!("round {round} {line}"),
                 Err(error) => println!("round {round} {transfer:?}: {error}"),
             }
@@ -41,6 +47,7 @@ fn measure(
     path: &Path,
     transfer: Transfer,
     mib: usize,
+    threads: usize,
 ) -> Result<String, strongroom_segments::Error> {
     let options = StoreOptions {
         direct: DirectIo::Only(transfer),
@@ -58,22 +65,33 @@ fn measure(
     let batch = vec![&block; BATCH_BLOCKS];
 
     let start = Instant::now();
-    let mut places: Vec<Location> = Vec::new();
-    let mut sequence = 0;
-    for _ in 0..mib * 16 / BATCH_BLOCKS {
-        let appended = store.append(Epoch(0), &batch, &[0; 3000])?;
-        if let Some(full) = appended.full {
-            store.finish(full, &[0; 9000])?;
+    let cpu_start = cpu_seconds();
+    let append_share = || -> Result<Vec<Location>, strongroom_segments::Error> {
+        let mut places = Vec::new();
+        for _ in 0..mib * 16 / BATCH_BLOCKS / threads {
+            let appended = store.append(Epoch(0), &batch, &[0; 3000])?;
+            if let Some(full) = appended.full {
+                store.finish(full, &[0; 9000])?;
+            }
+            places.extend(appended.locations);
         }
-        places.extend(appended.locations);
-        sequence = appended.sequence;
-    }
+        Ok(places)
+    };
+    let places: Vec<Location> = thread::scope(|scope| {
+        let shares: Vec<_> = (0..threads).map(|_| scope.spawn(append_share)).collect();
+        let mut places = Vec::new();
+        for share in shares {
+            places.extend(share.join().expect("no thread panics")?);
+        }
+        Ok::<_, strongroom_segments::Error>(places)
+    })?;
     let written = start.elapsed().as_secs_f64();
-    store.sync(sequence)?;
+    store.sync(u64::MAX)?;
     let synced = start.elapsed().as_secs_f64();
+    let cpu = cpu_seconds() - cpu_start;
 
     let start = Instant::now();
-    for places in places.chunks(16) {
+    for places in places.chunks(RUN_BLOCKS) {
         let whole = |&location: &Location| Part {
             location,
             range: 0..location.len,
@@ -95,10 +113,23 @@ fn measure(
     let small_seconds = start.elapsed().as_secs_f64();
     let clear_mib = f64::from(BLOCK_BYTES) * places.len() as f64 / MIB;
     Ok(format!(
-        "{transfer:?}: append {:.0} MB/s, with sync {:.0} MB/s; read in 1 MiB runs {:.0} MB/s; {:.0} random reads of 16 KiB per second",
+        "{transfer:?}: append {:.0} MB/s, with sync {:.0} MB/s and {cpu:.2} s of processor; read in runs {:.0} MB/s, 16 KiB at random {:.0}/s",
         clear_mib * MIB / 1e6 / written,
         clear_mib * MIB / 1e6 / synced,
         clear_mib * MIB / 1e6 / run_seconds,
         small_reads as f64 / small_seconds,
     ))
+}
+
+/// Processor time of this process so far, in seconds.
+fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>()
+        / 100.0
 }

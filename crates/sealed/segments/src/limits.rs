@@ -17,7 +17,7 @@ pub const OPEN_FILES_MAX: usize = 128;
 pub const IDLE_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The longest run that `read_many` reads by one call, in bytes.
-pub const RUN_BYTES_MAX: u64 = 1024 * 1024;
+pub const RUN_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Two blocks with at most this many bytes between them are read by one call: moving so few costs less
 /// than another request. It covers the index and the header between two batches of large blocks.
