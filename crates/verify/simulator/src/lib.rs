@@ -1,1 +1,10 @@
-//! Placeholder.
+//! Cuts the power under a vault and checks what is left against the crash contract.
+//!
+//! Takes   a seed: everything else follows from it
+//! Gives   the seed's outcome, and for a violation the sentence of the contract that was broken
+//! Never   is part of the product: only tests and `strongroom-sim` use it
+//! Spec    spec/5-crash-contract.md
+#![forbid(unsafe_code)]
+
+pub mod disk;
+pub mod random;
