@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
-use strongroom_crypto::{BlockSealer, Pool};
+use strongroom_crypto::{BlockSealer, Pool, Random};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
 
@@ -34,12 +34,6 @@ pub trait Clock: Send + Sync {
 pub trait Disk: Send + Sync {
     /// Total and free bytes of the disk that holds the vault; `None` if it does not say.
     fn space(&self) -> Option<(u64, u64)>;
-}
-
-/// Draws random numbers that name things (birth ids); secrets are drawn in the crypto crate only.
-pub trait Draw: Send + Sync {
-    /// A random number.
-    fn draw(&self) -> u64;
 }
 
 /// Who runs drains, commits, purges and compaction.
@@ -96,8 +90,11 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The disk's fill.
     pub disk: Arc<dyn Disk>,
-    /// Birth ids.
-    pub draw: Arc<dyn Draw>,
+    /// Salts and birth ids.
+    pub random: Arc<dyn Random>,
+    /// This run's prefix of segment names: the first 8 bytes of every name that `segments` draws, so that a
+    /// later open knows which unfinished files an interrupted run left.
+    pub session: [u8; 8],
     /// How it runs.
     pub options: Options,
 }
@@ -110,7 +107,7 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) draw: Arc<dyn Draw>,
+    pub(crate) random: Arc<dyn Random>,
     pub(crate) options: Options,
     pub(crate) nodes: NodeTable,
     /// Nodes whose state the store lacks.
@@ -148,6 +145,13 @@ impl Core {
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A random number that names a node among devices.
+    pub(crate) fn birth_id(&self) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.random.fill(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

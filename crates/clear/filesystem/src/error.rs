@@ -72,6 +72,9 @@ pub enum Error {
     /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
     #[error("an earlier write to the disk failed; open the vault again")]
     Failed,
+    /// Environment: no randomness.
+    #[error("{0}")]
+    Random(#[from] strongroom_crypto::RandomError),
     /// Environment: the metadata store.
     #[error("metadata: {0}")]
     Metadata(#[from] strongroom_metadata::Error),

@@ -1,19 +1,61 @@
 //! POSIX files and directories over sealed blocks and a metadata store.
 //!
-//! Takes   paths already cut into names, bytes and ranges, and the caller they come from
-//! Gives   attributes, entries and bytes; durable when `sync_*` returns
+//! Takes   names, bytes and ranges, and the caller they come from
+//! Gives   attributes, entries and bytes; durable when `sync_inode` or `sync` returns
 //! Never   knows FUSE, errno numbers, paths of the disk, or a crypto library
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]
 
-mod api;
+mod attributes;
+mod background;
+mod check;
+mod commit;
+mod copy;
+mod core;
+mod defragment;
 mod error;
+mod extents;
+mod flush;
+pub mod limits;
+mod list;
+mod lock;
+mod name;
+mod namespace;
+mod node;
+mod open;
+mod overlay;
+mod permission;
+mod place;
+mod purge;
+mod read;
+mod rename;
+mod seek;
+mod space;
 mod types;
+mod write;
+mod xattr;
 
-pub use api::Filesystem;
+use std::sync::Arc;
+
+pub use check::CheckReport;
+pub use core::{Background, Clock, Disk, Options, Parts};
 pub use error::Error;
+pub use open::Counters;
 pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 pub use types::*;
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
+/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
+#[derive(Clone)]
+pub struct Filesystem {
+    pub(crate) core: Arc<core::Core>,
+}
+
+impl std::fmt::Debug for Filesystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filesystem").finish_non_exhaustive()
+    }
+}

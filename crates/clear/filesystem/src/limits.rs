@@ -33,8 +33,9 @@ pub const CARRIED_BYTES_MAX: usize = 64 * 1024;
 /// Carried blocks move to a segment when they exceed this.
 pub const WAITING_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// A cell (64 KiB) with more fragments than this is rewritten whole by the next drain that touches it.
-pub const CELL_FRAGMENTS_MAX: usize = 8;
+/// A cell (64 KiB) with more fragments than this is rewritten whole in the background. 32: twice what a
+/// database of 4 KiB pages makes, so that such a file is never rewritten.
+pub const CELL_FRAGMENTS_MAX: usize = 32;
 
 /// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
 pub const PURGE_REGIONS_PER_STEP: usize = 64;
@@ -59,3 +60,16 @@ pub const DISK_RESERVE_BYTES: u64 = 48 * 1024 * 1024;
 
 /// Shards of the node table.
 pub(crate) const NODE_SHARDS: usize = 16;
+
+/// Byte-range locks on one file. Each costs a look at all others, and a program that needs more than a
+/// few uses a lock file of its own.
+pub(crate) const LOCKS_PER_FILE_MAX: usize = 4096;
+
+/// Entries that one call of `list` gives at most, whatever the caller asks for: bounds its memory.
+pub(crate) const LIST_ENTRIES_MAX: usize = 65_536;
+
+/// Steps up the tree when a directory is moved; deeper than any path can name, so only a cycle meets it.
+pub(crate) const DIRECTORY_DEPTH_MAX: usize = 1 << 20;
+
+/// How often a rename looks again because the file it found was replaced while its content was drained.
+pub(crate) const RENAME_ROUNDS_MAX: usize = 64;

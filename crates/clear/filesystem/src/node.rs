@@ -44,8 +44,8 @@ pub(crate) struct NodeState {
     pub(crate) purged: bool,
     /// In the dirty set.
     pub(crate) listed_dirty: bool,
-    /// An error of a drain nobody has been told of yet.
-    pub(crate) late_error: Option<crate::Error>,
+    /// Whether the xattr `security.capability` is set; `None` until somebody asks. Every write asks.
+    pub(crate) has_capability: Option<bool>,
 }
 
 impl NodeState {
@@ -81,7 +81,7 @@ impl Node {
                 regions: HashMap::new(),
                 purged: false,
                 listed_dirty: false,
-                late_error: None,
+                has_capability: None,
             }),
         }
     }
@@ -107,7 +107,9 @@ pub(crate) struct NodeTable {
 impl NodeTable {
     pub(crate) fn new(nodes_max: usize) -> Self {
         Self {
-            shards: (0..NODE_SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..NODE_SHARDS)
+                .map(|_| Mutex::new(Shard::default()))
+                .collect(),
             per_shard_max: (nodes_max / NODE_SHARDS).max(8),
         }
     }
@@ -149,7 +151,9 @@ impl NodeTable {
     /// Gives back `count` references; gives how many remain.
     pub(crate) fn release(&self, id: InodeId, count: u64) -> u64 {
         let mut shard = self.shard(id);
-        let Some(held) = shard.references.get_mut(&id) else { return 0 };
+        let Some(held) = shard.references.get_mut(&id) else {
+            return 0;
+        };
         *held = held.saturating_sub(count);
         let left = *held;
         if left == 0 {
@@ -165,7 +169,10 @@ impl NodeTable {
 
     /// How many nodes are in memory.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().nodes.len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().nodes.len())
+            .sum()
     }
 }
 
@@ -179,7 +186,9 @@ fn evict(shard: &mut Shard, count: usize) {
         .filter(|(_, node)| {
             let state = node.lock();
             // (2) holds: a dirty node is also held by the dirty set; this guards the moment between.
-            !state.listed_dirty && !state.attributes_dirty && !state.has_pending_content()
+            // A nameless node stays too: `forget` must see that its last reference went.
+            let named = state.inode.nlink > 0;
+            named && !state.listed_dirty && !state.attributes_dirty && !state.has_pending_content()
         })
         .map(|(id, _)| *id)
         .take(count)

@@ -67,6 +67,14 @@ impl Overlay {
         self.pieces.iter().map(|(start, piece)| (*start, piece))
     }
 
+    /// The bytes of the data piece that begins at `start`; none if there is no such piece.
+    pub(crate) fn data_at(&self, start: u64) -> &[u8] {
+        match self.pieces.get(&start) {
+            Some(Piece::Data(bytes)) => bytes,
+            _ => &[],
+        }
+    }
+
     /// Lays `data` over whatever is at `offset`.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         let mut at = offset;
@@ -115,12 +123,16 @@ impl Overlay {
 
     /// Joins the data piece at `start` with a data piece that follows it directly in the same cell.
     fn join_next(&mut self, start: u64) {
-        let Some(Piece::Data(bytes)) = self.pieces.get(&start) else { return };
+        let Some(Piece::Data(bytes)) = self.pieces.get(&start) else {
+            return;
+        };
         let end = start + bytes.len() as u64;
         if end % CELL_BYTES == 0 || !matches!(self.pieces.get(&end), Some(Piece::Data(_))) {
             return;
         }
-        let Some(Piece::Data(next)) = self.pieces.remove(&end) else { return };
+        let Some(Piece::Data(next)) = self.pieces.remove(&end) else {
+            return;
+        };
         if let Some(Piece::Data(bytes)) = self.pieces.get_mut(&start) {
             bytes.extend_from_slice(&next);
         }
@@ -132,7 +144,8 @@ impl Overlay {
             return;
         }
         self.cut(range.clone());
-        self.pieces.insert(range.start, Piece::Hole(range.end - range.start));
+        self.pieces
+            .insert(range.start, Piece::Hole(range.end - range.start));
     }
 
     /// Forgets what is here of `range`; what lies below shows again.
@@ -152,13 +165,17 @@ impl Overlay {
 
     /// Splits the piece that `at` lies strictly inside of.
     fn split_at(&mut self, at: u64) {
-        let Some((&start, piece)) = self.pieces.range_mut(..at).next_back() else { return };
+        let Some((&start, piece)) = self.pieces.range_mut(..at).next_back() else {
+            return;
+        };
         let inside = at - start;
         if inside >= piece.len() {
             return;
         }
         let tail = match piece {
-            Piece::Data(bytes) => Piece::Data(bytes.split_off(usize::try_from(inside).unwrap_or(0))),
+            Piece::Data(bytes) => {
+                Piece::Data(bytes.split_off(usize::try_from(inside).unwrap_or(0)))
+            }
             Piece::Hole(len) => {
                 let tail = *len - inside;
                 *len = inside;
@@ -169,9 +186,17 @@ impl Overlay {
     }
 
     /// Cuts `range` into parts, in order and without gaps, and hands each to `visit`.
-    pub(crate) fn visit<'a>(&'a self, range: Range<u64>, mut visit: impl FnMut(Range<u64>, Part<'a>)) {
+    pub(crate) fn visit<'a>(
+        &'a self,
+        range: Range<u64>,
+        mut visit: impl FnMut(Range<u64>, Part<'a>),
+    ) {
         let mut at = range.start;
-        let first = self.pieces.range(..=at).next_back().map_or(at, |(start, _)| *start);
+        let first = self
+            .pieces
+            .range(..=at)
+            .next_back()
+            .map_or(at, |(start, _)| *start);
         for (&start, piece) in self.pieces.range(first.min(at)..range.end) {
             let end = start + piece.len();
             if end <= at {
@@ -241,15 +266,25 @@ mod tests {
         const SPAN: u64 = 3 * CELL_BYTES;
         let mut seed = 7_u64;
         let mut next = move |bound: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % bound
         };
         let mut overlay = Overlay::default();
         let mut model = vec![None; SPAN as usize];
         for round in 0..4_000_u64 {
             // Half of the ranges hug a cell border, where the arithmetic is.
-            let start = if round % 2 == 0 { next(SPAN) } else { (CELL_BYTES - 20 + next(40)).min(SPAN - 1) };
-            let len = if round % 3 == 0 { next(90_000) } else { next(60) };
+            let start = if round % 2 == 0 {
+                next(SPAN)
+            } else {
+                (CELL_BYTES - 20 + next(40)).min(SPAN - 1)
+            };
+            let len = if round % 3 == 0 {
+                next(90_000)
+            } else {
+                next(60)
+            };
             let end = (start + len).min(SPAN);
             let (from, to) = (start as usize, end as usize);
             match next(4) {
@@ -277,7 +312,11 @@ mod tests {
                 last_end = start + piece.len();
                 if let Piece::Data(bytes) = piece {
                     sum += bytes.len() as u64;
-                    assert_eq!(start / CELL_BYTES, (last_end - 1) / CELL_BYTES, "(2) round {round}");
+                    assert_eq!(
+                        start / CELL_BYTES,
+                        (last_end - 1) / CELL_BYTES,
+                        "(2) round {round}"
+                    );
                 }
             }
             assert_eq!(sum, overlay.data_bytes(), "(3) round {round}");
@@ -292,7 +331,13 @@ mod tests {
         let mut newer = Overlay::default();
         newer.write(2, b"bb");
         newer.lay_below(&older);
-        assert_eq!(read(&newer, 0..8), b"aabbaaaa".iter().map(|byte| Some(*byte)).collect::<Vec<_>>());
+        assert_eq!(
+            read(&newer, 0..8),
+            b"aabbaaaa"
+                .iter()
+                .map(|byte| Some(*byte))
+                .collect::<Vec<_>>()
+        );
         assert_eq!(read(&newer, 20..30), vec![Some(0); 10]);
     }
 }

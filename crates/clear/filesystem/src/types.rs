@@ -29,7 +29,12 @@ impl Caller {
     /// The superuser, checked by nobody.
     #[must_use]
     pub const fn root() -> Self {
-        Self { uid: 0, gid: 0, groups: Vec::new(), checks: Checks::Above }
+        Self {
+            uid: 0,
+            gid: 0,
+            groups: Vec::new(),
+            checks: Checks::Above,
+        }
     }
 }
 

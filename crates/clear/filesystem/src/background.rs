@@ -1,0 +1,191 @@
+//! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
+//!
+//! Takes   notes of work from the operations
+//! Gives   that work done, by one thread or by `tick`
+//! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+use strongroom_format::SegmentId;
+use strongroom_metadata::InodeId;
+
+use crate::core::{Background, Core};
+use crate::flush::{Reason, drain_all, drain_node};
+use crate::limits::WAITING_BYTES_MAX;
+use crate::{Filesystem, Result};
+
+#[derive(Default)]
+struct Notes {
+    drain: BTreeSet<InodeId>,
+    drain_all: bool,
+    purge: BTreeSet<InodeId>,
+    defragment: BTreeSet<(InodeId, u64)>,
+    finish: HashSet<SegmentId>,
+    stop: bool,
+}
+
+impl Notes {
+    fn is_empty(&self) -> bool {
+        self.drain.is_empty() && !self.drain_all && self.purge.is_empty()
+    }
+}
+
+/// Notes of work to do.
+#[derive(Default)]
+pub(crate) struct WorkQueue {
+    notes: Mutex<Notes>,
+    wake: Condvar,
+}
+
+impl WorkQueue {
+    fn note(&self, change: impl FnOnce(&mut Notes)) {
+        let mut notes = self.notes.lock();
+        change(&mut notes);
+        if !notes.is_empty() || notes.stop {
+            self.wake.notify_one();
+        }
+    }
+
+    /// This node has enough dirty content for a drain.
+    pub(crate) fn drain_soon(&self, inode: InodeId) {
+        self.note(|notes| {
+            notes.drain.insert(inode);
+        });
+    }
+
+    /// Writers wait for room.
+    pub(crate) fn drain_everything(&self) {
+        self.note(|notes| notes.drain_all = true);
+    }
+
+    /// This node has neither names nor references.
+    pub(crate) fn purge(&self, inode: InodeId) {
+        self.note(|notes| {
+            notes.purge.insert(inode);
+        });
+    }
+
+    /// This cell of a file has too many fragments.
+    pub(crate) fn defragment(&self, inode: InodeId, cell: u64) {
+        self.note(|notes| {
+            notes.defragment.insert((inode, cell));
+        });
+    }
+
+    /// This segment takes no more batches.
+    pub(crate) fn finish_segment(&self, segment: SegmentId) {
+        self.note(|notes| {
+            notes.finish.insert(segment);
+        });
+    }
+
+    fn take(&self) -> Notes {
+        let mut notes = self.notes.lock();
+        let stop = notes.stop;
+        std::mem::replace(
+            &mut *notes,
+            Notes {
+                stop,
+                ..Notes::default()
+            },
+        )
+    }
+}
+
+/// Starts the thread, if the options ask for one.
+pub(crate) fn start(core: &Arc<Core>) -> Option<JoinHandle<()>> {
+    if core.options.background == Background::Manual || core.options.read_only {
+        return None;
+    }
+    let core = Arc::clone(core);
+    std::thread::Builder::new()
+        .name("strongroom-background".into())
+        .spawn(move || run(&core))
+        .ok()
+}
+
+/// Tells the thread to end.
+pub(crate) fn stop(core: &Core) {
+    core.work.note(|notes| notes.stop = true);
+}
+
+fn run(core: &Core) {
+    let interval = core.options.commit_interval;
+    let mut last_tick = std::time::Instant::now();
+    loop {
+        let due = last_tick + interval;
+        {
+            let mut notes = core.work.notes.lock();
+            if notes.stop {
+                return;
+            }
+            if notes.is_empty() {
+                core.work.wake.wait_until(&mut notes, due);
+            }
+            if notes.stop {
+                return;
+            }
+        }
+        let notes = core.work.take();
+        // An error is kept where the next caller meets it: in the pending content or in `failed`.
+        let _ = urgent(core, notes);
+        if std::time::Instant::now() >= due
+            || core.store.dirty_pages() > crate::limits::DIRTY_PAGES_MAX
+        {
+            let _ = periodic(core);
+            last_tick = std::time::Instant::now();
+        }
+    }
+}
+
+/// Drains and purges that were asked for.
+fn urgent(core: &Core, notes: Notes) -> Result<()> {
+    let mut result = Ok(());
+    for inode in notes.drain {
+        if let Some(node) = core.nodes.find(inode) {
+            result = result.and(drain_node(core, &node, Reason::Background));
+        }
+    }
+    if notes.drain_all {
+        result = result.and(drain_all(core));
+    }
+    for inode in notes.purge {
+        result = result.and(crate::purge::purge(core, inode));
+    }
+    for (inode, cell) in notes.defragment {
+        result = result.and(crate::defragment::defragment(core, inode, cell));
+    }
+    for segment in notes.finish {
+        result = result.and(crate::space::finish_segment(core, segment));
+    }
+    result
+}
+
+/// What happens every few seconds.
+fn periodic(core: &Core) -> Result<()> {
+    drain_all(core)?;
+    if core.store.waiting_bytes() > WAITING_BYTES_MAX {
+        crate::space::settle(core)?;
+    }
+    if crate::commit::is_behind(core) {
+        let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
+        crate::commit::commit_covering(core, target)?;
+    }
+    core.store.checkpoint()?;
+    crate::space::reclaim(core)
+}
+
+impl Filesystem {
+    /// Does all background work that is due, in the caller's thread: for `Background::Manual`.
+    ///
+    /// # Errors
+    /// The first error met; the work that failed is noted again or found again at open.
+    pub fn tick(&self) -> Result<()> {
+        let notes = self.core.work.take();
+        urgent(&self.core, notes)?;
+        periodic(&self.core)
+    }
+}

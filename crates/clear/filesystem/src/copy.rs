@@ -1,0 +1,242 @@
+//! Copies a range between files by sharing blocks: no data is read, sealed or written.
+//!
+//! Takes   two files and a range
+//! Gives   the count of bytes that the target now shares with the source
+//! Never   copies content
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
+
+use crate::core::Core;
+use crate::extents;
+use crate::flush::{Reason, RegionEdit, drain_nodes};
+use crate::limits::FILE_BYTES_MAX;
+use crate::node::{Node, NodeState};
+use crate::overlay::CELL_BYTES;
+use crate::write::content_changed;
+use crate::{Error, Filesystem, Result};
+
+/// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// How often a step drains anew because somebody wrote meanwhile, before it copies bytes instead.
+const ATTEMPTS: usize = 4;
+
+/// Bytes that the fallback moves at once.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+impl Filesystem {
+    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many there were
+    /// before the source's end.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file.
+    pub fn copy_range(
+        &self,
+        source: InodeId,
+        source_offset: u64,
+        target: InodeId,
+        target_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let from = self.core.node(source)?;
+        let to = self.core.node(target)?;
+        let overlap = source_offset.abs_diff(target_offset) < len;
+        if source == target && overlap && len > 0 {
+            return Err(Error::InvalidArgument("the ranges overlap"));
+        }
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(STEP_BYTES);
+            let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let copied = self.copy_step(&from, at, &to, until, step)?;
+            done += copied;
+            if copied < step {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn copy_step(
+        &self,
+        from: &Arc<Node>,
+        at: u64,
+        to: &Arc<Node>,
+        until: u64,
+        len: u64,
+    ) -> Result<u64> {
+        for _ in 0..ATTEMPTS {
+            drain_nodes(
+                &self.core,
+                &[Arc::clone(from), Arc::clone(to)],
+                Reason::Namespace,
+            )?;
+            let _gate = self.core.mutate()?;
+            if let Some(copied) = share(&self.core, from, at, to, until, len)? {
+                return Ok(copied);
+            }
+        }
+        self.copy_bytes(from, at, to, until, len)
+    }
+
+    /// Somebody writes to one of the files all the time: copies what is there, piece by piece.
+    fn copy_bytes(
+        &self,
+        from: &Arc<Node>,
+        at: u64,
+        to: &Arc<Node>,
+        until: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let mut buffer = vec![0; BYTES_AT_ONCE];
+        let mut done = 0;
+        while done < len {
+            let want = usize::try_from(len - done)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len());
+            let count = self.read(from.id, at + done, &mut buffer[..want])?;
+            if count == 0 {
+                break;
+            }
+            self.write(to.id, until + done, &buffer[..count])?;
+            done += count as u64;
+        }
+        Ok(done)
+    }
+}
+
+/// Shares the blocks of one step; `None` if one of the files has pending content again.
+fn share(
+    core: &Core,
+    from: &Arc<Node>,
+    at: u64,
+    to: &Arc<Node>,
+    until: u64,
+    len: u64,
+) -> Result<Option<u64>> {
+    let mut writer = core.store.lock();
+    if from.id == to.id {
+        let mut state = from.lock();
+        let Some(len) = shareable(&state, at, until, len)? else {
+            return Ok(None);
+        };
+        let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
+        return splice(core, &mut writer, to, &mut state, &parts, at, until, len).map(Some);
+    }
+    let (mut source, mut target);
+    if from.id < to.id {
+        source = from.lock();
+        target = to.lock();
+    } else {
+        target = to.lock();
+        source = from.lock();
+    }
+    let Some(len) = shareable(&source, at, until, len)? else {
+        return Ok(None);
+    };
+    if shareable(&target, 0, 0, 0)?.is_none() {
+        return Ok(None);
+    }
+    let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
+    splice(core, &mut writer, to, &mut target, &parts, at, until, len).map(Some)
+}
+
+/// The length that can be shared, or `None` while content is pending.
+fn shareable(state: &NodeState, at: u64, until: u64, len: u64) -> Result<Option<u64>> {
+    if state.purged {
+        return Err(Error::Stale);
+    }
+    match state.inode.kind {
+        NodeKind::File => {}
+        NodeKind::Directory => return Err(Error::IsADirectory),
+        _ => return Err(Error::InvalidArgument("not a regular file")),
+    }
+    let len = len.min(state.inode.size.saturating_sub(at));
+    if until
+        .checked_add(len)
+        .is_none_or(|end| end > FILE_BYTES_MAX)
+    {
+        return Err(Error::FileTooLarge);
+    }
+    Ok((!state.has_pending_content()).then_some(len))
+}
+
+fn source_parts(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    state: &mut NodeState,
+    range: Range<u64>,
+) -> Result<Vec<Extent>> {
+    let mut parts = Vec::new();
+    if range.is_empty() {
+        return Ok(parts);
+    }
+    for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
+        let extents = core.region(writer, inode, state, region)?;
+        parts.extend(
+            extents
+                .iter()
+                .filter_map(|extent| extents::part(extent, &range)),
+        );
+    }
+    Ok(parts)
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one step of `share`, split off for its length only"
+)]
+fn splice(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    to: &Arc<Node>,
+    state: &mut NodeState,
+    parts: &[Extent],
+    at: u64,
+    until: u64,
+    len: u64,
+) -> Result<u64> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let mut edit = RegionEdit::new(to, state);
+    edit.punch(writer, until..until + len)?;
+    for part in parts {
+        for piece in cut_at_cells(part, until + (part.start - at)) {
+            writer.change_references(piece.block, 1)?;
+            edit.put(writer, piece)?;
+        }
+    }
+    // Sharing makes no new block, so a fragmented copy is as good as its source.
+    edit.finish(writer)?;
+    state.inode.size = state.inode.size.max(until + len);
+    state.stored_size = state.inode.size;
+    content_changed(state, core.now());
+    core.list_dirty(to, state);
+    core.changed();
+    Ok(len)
+}
+
+/// `part` at its new `start`, cut where the target's cells meet: an extent lies inside one cell.
+fn cut_at_cells(part: &Extent, start: u64) -> impl Iterator<Item = Extent> {
+    let room = CELL_BYTES - start % CELL_BYTES;
+    let first = u32::try_from(room).unwrap_or(u32::MAX).min(part.len);
+    let head = Extent {
+        start,
+        len: first,
+        block: part.block,
+        block_offset: part.block_offset,
+    };
+    let tail = Extent {
+        start: start + u64::from(first),
+        len: part.len - first,
+        block: part.block,
+        block_offset: part.block_offset + first,
+    };
+    [head, tail].into_iter().filter(|piece| piece.len > 0)
+}

@@ -1,0 +1,96 @@
+//! Rewrites a cell that small overwrites have cut into many blocks as one block per contiguous run.
+//!
+//! Takes   a cell with too many fragments
+//! Gives   the same bytes in fewer blocks
+//! Never   looks like an edit: no time, size or version changes
+
+use std::sync::Arc;
+
+use strongroom_format::Kind;
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES};
+
+use crate::core::Core;
+use crate::extents;
+use crate::flush::{RegionEdit, number_of};
+use crate::node::Node;
+use crate::overlay::CELL_BYTES;
+use crate::place::Placement;
+use crate::{Error, Result};
+
+/// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
+pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
+    let _gate = core.mutate()?;
+    let node = match core.node(inode) {
+        Err(Error::Stale) => return Ok(()),
+        node => node?,
+    };
+    // Nobody else drains this node meanwhile, so its extents change only by copies and truncation to
+    // nothing, which `replace` notices.
+    let _flush = node.flush.lock();
+    let seen = cell_extents(core, &node, cell)?;
+    for run in runs(&seen) {
+        let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
+        crate::read::read_extents(core, inode, run, &mut clear)?;
+        let placement = Placement::appended(core, vec![core.sealer.seal(Kind::Data, &clear)])?;
+        replace(core, &node, cell, run, placement)?;
+    }
+    Ok(())
+}
+
+fn cell_extents(core: &Core, node: &Node, cell: u64) -> Result<Vec<Extent>> {
+    let mut writer = core.store.lock();
+    let mut state = node.lock();
+    if state.purged {
+        return Ok(Vec::new());
+    }
+    let list = core.region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
+    let inside = |extent: &&Extent| extent.start >= cell && extent.start < cell + CELL_BYTES;
+    Ok(list.iter().filter(inside).copied().collect())
+}
+
+/// Runs of at least two extents that follow one another without a gap.
+fn runs(list: &[Extent]) -> impl Iterator<Item = &[Extent]> {
+    list.chunk_by(|first, second| extents::end(first) == second.start)
+        .filter(|run| run.len() > 1)
+}
+
+/// Installs the rewritten run, if the extents are still those that were read.
+fn replace(
+    core: &Core,
+    node: &Arc<Node>,
+    cell: u64,
+    run: &[Extent],
+    mut placement: Placement,
+) -> Result<()> {
+    let mut writer = core.store.lock();
+    let mut state = node.lock();
+    placement.note_segments(core, &mut writer)?;
+    if state.purged {
+        return Ok(());
+    }
+    let list = core.region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
+    if !run.iter().all(|extent| list.contains(extent)) {
+        return Ok(());
+    }
+    let placed = placement
+        .into_blocks()
+        .next()
+        .expect("one block was sealed");
+    let len = placed.clear_len;
+    let block = number_of(core, &mut writer, placed)?;
+    let mut edit = RegionEdit::new(node, &mut state);
+    edit.put(
+        &mut writer,
+        Extent {
+            start: run[0].start,
+            len,
+            block,
+            block_offset: 0,
+        },
+    )?;
+    edit.finish(&mut writer)?;
+    state.attributes_dirty = true;
+    core.list_dirty(node, &mut state);
+    core.changed();
+    Ok(())
+}

@@ -1,0 +1,370 @@
+//! Dirty ranges become sealed blocks and extents in the open transaction.
+//!
+//! Takes   nodes with pending content
+//! Gives   the same content as extents of the transaction; durable with the next commit
+//! Never   commits
+//!
+//! Invariants
+//!  (1) A drain takes all pending content of a node at one moment and installs it in one hold of the
+//!      writer, with the size of that moment: the stored file is always a prefix of the file's operations.
+//!  (2) While a drain runs its content stays readable (`NodeState::draining`); if it fails, the content is
+//!      pending again and nothing is lost.
+//!  (3) A block row exists only for sealed bytes that the commit makes durable: appended to a segment that
+//!      is synced before, or carried in the commit itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+use strongroom_format::{Kind, SealedBlock};
+use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, Transaction};
+
+use crate::core::Core;
+use crate::extents;
+use crate::limits::{CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, NODE_REGIONS_MAX};
+use crate::node::{Node, NodeState};
+use crate::overlay::{Overlay, Piece};
+use crate::place::{Placed, Placement};
+use crate::{Error, Result};
+
+/// Who asks for a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Somebody waits for durability: small content is carried in the commit.
+    Sync,
+    /// A name is about to point at the content, or blocks are about to be shared.
+    Namespace,
+    /// A timer or a bound.
+    Background,
+}
+
+/// One node's content on its way down.
+struct Draining<'a> {
+    node: &'a Arc<Node>,
+    content: Arc<Overlay>,
+    size: u64,
+}
+
+/// Drains one node, if it has anything pending.
+pub(crate) fn drain_node(core: &Core, node: &Arc<Node>, reason: Reason) -> Result<()> {
+    drain_nodes(core, std::slice::from_ref(node), reason)
+}
+
+/// Drains every node that is dirty now.
+pub(crate) fn drain_all(core: &Core) -> Result<()> {
+    let nodes: Vec<Arc<Node>> = core.dirty.lock().values().map(Arc::clone).collect();
+    let mut first_error = Ok(());
+    let mut group = Vec::new();
+    let mut group_bytes = 0;
+    for node in nodes {
+        let bytes = node.lock().active.data_bytes();
+        group.push(node);
+        group_bytes += bytes;
+        // Small files share a batch; the group's size bounds what is sealed at once.
+        if group_bytes >= crate::limits::DRAIN_BYTES || group.len() >= 1024 {
+            first_error = first_error.and(drain_nodes(core, &group, Reason::Background));
+            group.clear();
+            group_bytes = 0;
+        }
+    }
+    first_error.and(drain_nodes(core, &group, Reason::Background))
+}
+
+/// Drains `nodes` together: one batch of sealed blocks, one hold of the writer.
+///
+/// # Errors
+/// The content of all of them is pending again.
+pub(crate) fn drain_nodes(core: &Core, nodes: &[Arc<Node>], reason: Reason) -> Result<()> {
+    let mut sorted: Vec<&Arc<Node>> = nodes.iter().collect();
+    sorted.sort_by_key(|node| node.id);
+    sorted.dedup_by_key(|node| node.id);
+    let _holds: Vec<MutexGuard<'_, ()>> = sorted.iter().map(|node| node.flush.lock()).collect();
+    let drains: Vec<Draining<'_>> = sorted.into_iter().filter_map(begin).collect();
+    if drains.is_empty() {
+        return Ok(());
+    }
+    let result = seal_and_install(core, &drains, reason);
+    if let Err(error) = &result {
+        core.space.note_drain_error(error);
+        for drain in &drains {
+            take_back(core, drain);
+        }
+    }
+    let _guard = core.room.0.lock();
+    core.room.1.notify_all();
+    result
+}
+
+/// (1): takes all that is pending, and the size that goes with it.
+fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
+    let mut state = node.lock();
+    if state.active.is_empty() {
+        return None;
+    }
+    let content = Arc::new(std::mem::take(&mut state.active));
+    state.draining = Some(Arc::clone(&content));
+    Some(Draining {
+        node,
+        content,
+        size: state.inode.size,
+    })
+}
+
+/// (2): the drain failed before anything was installed.
+fn take_back(core: &Core, drain: &Draining<'_>) {
+    let mut state = drain.node.lock();
+    if state.draining.take().is_none() {
+        return;
+    }
+    let before = state.active.data_bytes();
+    state.active.lay_below(&drain.content);
+    let added = state.active.data_bytes() - before;
+    core.dirty_bytes.fetch_add(added, Ordering::AcqRel);
+    core.dirty_bytes
+        .fetch_sub(drain.content.data_bytes(), Ordering::AcqRel);
+    core.list_dirty(drain.node, &mut state);
+}
+
+fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
+    let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
+    let sealed = core.sealer.seal_all(&core.pool, Kind::Data, clear);
+    let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
+    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
+    let carried = reason == Reason::Sync && total <= CARRIED_BYTES_MAX;
+    let placement = if carried {
+        Placement::carried(sealed)
+    } else {
+        Placement::appended(core, sealed)?
+    };
+    let mut writer = core.store.lock();
+    if core.failed.load(Ordering::Acquire) {
+        return Err(Error::Failed);
+    }
+    let result = install_all(core, &mut writer, drains, placement);
+    if result.is_err() {
+        // Rows may be half written: nothing of this transaction may be committed.
+        core.failed.store(true, Ordering::Release);
+    }
+    result
+}
+
+/// The bytes of one data piece, kept alive for the sealing threads.
+struct DataPiece {
+    content: Arc<Overlay>,
+    start: u64,
+}
+
+impl AsRef<[u8]> for DataPiece {
+    fn as_ref(&self) -> &[u8] {
+        self.content.data_at(self.start)
+    }
+}
+
+fn data_pieces(drain: &Draining<'_>) -> impl Iterator<Item = DataPiece> {
+    drain
+        .content
+        .pieces()
+        .filter(|(_, piece)| matches!(piece, Piece::Data(_)))
+        .map(|(start, _)| DataPiece {
+            content: Arc::clone(&drain.content),
+            start,
+        })
+}
+
+fn install_all(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    drains: &[Draining<'_>],
+    mut placement: Placement,
+) -> Result<()> {
+    placement.note_segments(core, writer)?;
+    let mut blocks = placement.into_blocks();
+    for drain in drains {
+        let mut state = drain.node.lock();
+        if !state.purged {
+            install(core, writer, drain, &mut state, &mut blocks)?;
+        } else {
+            // The rows went while the content was being sealed; its share of the batch is waste.
+            let pieces = drain.content.pieces();
+            let count = pieces
+                .filter(|(_, piece)| matches!(piece, Piece::Data(_)))
+                .count();
+            blocks.by_ref().take(count).for_each(drop);
+        }
+        state.draining = None;
+        core.dirty_bytes
+            .fetch_sub(drain.content.data_bytes(), Ordering::AcqRel);
+    }
+    core.changed();
+    Ok(())
+}
+
+fn install(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    drain: &Draining<'_>,
+    state: &mut NodeState,
+    blocks: &mut impl Iterator<Item = Placed>,
+) -> Result<()> {
+    let mut edit = RegionEdit::new(drain.node, state);
+    for (start, piece) in drain.content.pieces() {
+        match piece {
+            Piece::Hole(len) => edit.punch(writer, start..start + len)?,
+            Piece::Data(bytes) => {
+                let placed = blocks.next().expect("one placed block per data piece");
+                let number = number_of(core, writer, placed)?;
+                let len =
+                    u32::try_from(bytes.len()).expect("overlay (2) holds: a piece fits a cell");
+                edit.put(
+                    writer,
+                    Extent {
+                        start,
+                        len,
+                        block: number,
+                        block_offset: 0,
+                    },
+                )?;
+            }
+        }
+    }
+    let fragmented = edit.finish(writer)?;
+    state.stored_size = drain.size;
+    state.attributes_dirty = true;
+    core.list_dirty(drain.node, state);
+    for cell in fragmented {
+        core.work.defragment(drain.node.id, cell);
+    }
+    Ok(())
+}
+
+/// The block's number: that of an equal block, or of a new row with one reference.
+pub(crate) fn number_of(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    placed: Placed,
+) -> Result<BlockNumber> {
+    if let Some(number) = writer.block_by_id(&placed.id)? {
+        writer.change_references(number, 1)?;
+        return Ok(number);
+    }
+    // A block that was known when it was sealed may have gone since: then its bytes are carried.
+    let (place, waiting) = placed.row();
+    let number = writer.insert_block(
+        &placed.id,
+        placed.clear_len,
+        core.sealer.epoch(),
+        1,
+        place,
+        waiting,
+    )?;
+    Ok(number)
+}
+
+/// Which of `sealed` an equal block exists for already, so that it need not be appended.
+pub(crate) fn known(core: &Core, sealed: &[SealedBlock]) -> Result<Vec<bool>> {
+    let writer = core.store.lock();
+    sealed
+        .iter()
+        .map(|block| Ok(writer.block_by_id(&block.id)?.is_some()))
+        .collect()
+}
+
+/// Changes the extents of one node, region by region, and keeps references and `allocated` right.
+pub(crate) struct RegionEdit<'a> {
+    node: &'a Arc<Node>,
+    state: &'a mut NodeState,
+    /// The region at hand: number, extents before, extents now.
+    open: Option<(u64, Vec<Extent>, Vec<Extent>)>,
+    fragmented: Vec<u64>,
+}
+
+impl<'a> RegionEdit<'a> {
+    pub(crate) fn new(node: &'a Arc<Node>, state: &'a mut NodeState) -> Self {
+        Self {
+            node,
+            state,
+            open: None,
+            fragmented: Vec::new(),
+        }
+    }
+
+    /// Makes `extent` (whose block already counts this reference) the content of its range.
+    pub(crate) fn put(&mut self, writer: &mut Transaction<'_>, extent: Extent) -> Result<()> {
+        let range = extent.start..extents::end(&extent);
+        let (before, now) = self.region(writer, extent.start / REGION_BYTES)?;
+        *now = extents::without(now, &range);
+        extents::insert(now, extent);
+        // Counted by the caller: `finish` must not count it again.
+        before.push(Extent { len: 0, ..extent });
+        let fragments = extents::fragments_in_cell(now, extent.start);
+        if fragments > CELL_FRAGMENTS_MAX {
+            self.fragmented
+                .push(extent.start - extent.start % crate::overlay::CELL_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Removes what `range` holds.
+    pub(crate) fn punch(
+        &mut self,
+        writer: &mut Transaction<'_>,
+        range: std::ops::Range<u64>,
+    ) -> Result<()> {
+        self.close(writer)?;
+        let last = (range.end - 1) / REGION_BYTES;
+        let mut from = range.start / REGION_BYTES;
+        loop {
+            let regions = writer.regions_from(self.node.id, from, 256)?;
+            let Some(&highest) = regions.last() else {
+                return Ok(());
+            };
+            for region in regions {
+                if region > last {
+                    return Ok(());
+                }
+                let (_, now) = self.region(writer, region)?;
+                *now = extents::without(now, &range);
+            }
+            from = highest + 1;
+        }
+    }
+
+    fn region(
+        &mut self,
+        writer: &mut Transaction<'_>,
+        region: u64,
+    ) -> Result<(&mut Vec<Extent>, &mut Vec<Extent>)> {
+        if self.open.as_ref().is_none_or(|(open, ..)| *open != region) {
+            self.close(writer)?;
+            let extents = writer.region(self.node.id, region)?;
+            self.open = Some((region, extents.clone(), extents));
+        }
+        let (_, before, now) = self.open.as_mut().expect("opened just above");
+        Ok((before, now))
+    }
+
+    fn close(&mut self, writer: &mut Transaction<'_>) -> Result<()> {
+        let Some((region, before, now)) = self.open.take() else {
+            return Ok(());
+        };
+        for (block, change) in extents::reference_changes(&before, &now) {
+            writer.change_references(block, change)?;
+        }
+        // Marks of length 0 stand for counted references, not for bytes.
+        let allocated = self.state.inode.allocated + extents::bytes(&now);
+        self.state.inode.allocated = allocated.saturating_sub(extents::bytes(&before));
+        writer.put_region(self.node.id, region, &now)?;
+        if self.state.regions.len() >= NODE_REGIONS_MAX {
+            self.state.regions.clear();
+        }
+        self.state.regions.insert(region, Arc::new(now));
+        Ok(())
+    }
+
+    /// Writes the last region; gives the cells that have too many fragments.
+    pub(crate) fn finish(mut self, writer: &mut Transaction<'_>) -> Result<Vec<u64>> {
+        self.close(writer)?;
+        self.fragmented.dedup();
+        Ok(self.fragmented)
+    }
+}

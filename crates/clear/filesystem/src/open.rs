@@ -1,0 +1,210 @@
+//! Joins the parts of a file system and finishes what an earlier run left behind; closes it again.
+//!
+//! Takes   a store, segments, keys and the world outside as values
+//! Gives   a file system whose rows and segments agree
+//! Never   deletes a segment file that it cannot explain
+//!
+//! Invariants
+//!  (1) After open no segment holds bytes behind its last committed batch.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState};
+use strongroom_segments::Recovery;
+
+use strongroom_format::SegmentId;
+
+use crate::core::{Core, Parts};
+use crate::lock::LockTable;
+use crate::node::NodeTable;
+use crate::{Error, Filesystem, Result, Timestamp};
+
+/// The setting that names the runs which may have left segment files behind.
+const SESSIONS: &str = "segment_sessions";
+
+/// What a file system did since it was opened. For tests and `stats`; counts do not drift as times do.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    /// Of the segment files.
+    pub segments: strongroom_segments::Counters,
+    /// Of the metadata store.
+    pub metadata: strongroom_metadata::Counters,
+    /// Bytes of content not yet stored.
+    pub dirty_bytes: u64,
+    /// Nodes in memory.
+    pub nodes: usize,
+}
+
+impl Filesystem {
+    /// Makes the root directory of a new vault.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn format(parts: &Parts, uid: u32, gid: u32) -> Result<()> {
+        let mut birth = [0; 8];
+        parts.random.fill(&mut birth)?;
+        let now: Timestamp = parts.clock.now();
+        let mut writer = parts.store.lock();
+        writer.put_inode(&Inode {
+            id: InodeId::ROOT,
+            birth_id: u64::from_le_bytes(birth),
+            kind: NodeKind::Directory,
+            mode: 0o755,
+            uid,
+            gid,
+            rdev: 0,
+            nlink: 2,
+            size: 0,
+            allocated: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            content_version: 0,
+            parent: InodeId::ROOT,
+            target: Vec::new(),
+            reserved: 0,
+        })?;
+        writer.commit()?;
+        drop(writer);
+        Ok(parts.store.sync_log()?)
+    }
+
+    /// Opens a file system and finishes what an earlier run left: torn tails, orphans, leaving segments.
+    ///
+    /// # Errors
+    /// Of the stores; nothing acknowledged is touched.
+    pub fn open(parts: Parts) -> Result<Self> {
+        let Parts {
+            store,
+            segments,
+            sealer,
+            clock,
+            disk,
+            random,
+            session,
+            options,
+        } = parts;
+        // The caller of the pool works too.
+        let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
+        let core = Core {
+            nodes: NodeTable::new(options.nodes_max),
+            store,
+            segments,
+            sealer,
+            pool,
+            clock,
+            disk,
+            random,
+            options,
+            dirty: Mutex::default(),
+            dirty_bytes: AtomicU64::new(0),
+            room: (Mutex::new(()), Condvar::new()),
+            gate: RwLock::new(()),
+            changes: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            commits: crate::commit::CommitState::default(),
+            locks: LockTable::new(),
+            work: crate::background::WorkQueue::default(),
+            space: crate::space::SpaceState::default(),
+        };
+        if core.store.lock().inode(InodeId::ROOT)?.is_none() {
+            return Err(Error::Damaged {
+                inode: InodeId::ROOT,
+                offset: 0,
+            });
+        }
+        if !core.options.read_only {
+            recover_segments(&core)?;
+            forget_leftovers(&core, session)?;
+            crate::purge::purge_orphans(&core)?;
+        }
+        let core = std::sync::Arc::new(core);
+        crate::background::start(&core);
+        Ok(Self { core })
+    }
+
+    /// Makes everything durable and ends the background work. Handles that remain get `ReadOnly`-like errors
+    /// only by reopening; close last.
+    ///
+    /// # Errors
+    /// As `sync`; then what was not durable is still pending and `close` may be called again.
+    pub fn close(&self) -> Result<()> {
+        crate::background::stop(&self.core);
+        self.sync()?;
+        if !self.core.options.read_only {
+            self.core.store.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            segments: self.core.segments.counters(),
+            metadata: self.core.store.counters(),
+            dirty_bytes: self
+                .core
+                .dirty_bytes
+                .load(std::sync::atomic::Ordering::Acquire),
+            nodes: self.core.nodes.len(),
+        }
+    }
+}
+
+/// (1), and leftovers of segments that were begun or leaving when the last run ended.
+fn recover_segments(core: &Core) -> Result<()> {
+    let rows = core.store.lock().segments()?;
+    for row in &rows {
+        if row.state != SegmentState::Open {
+            continue;
+        }
+        match core.segments.recover_open(row.id, row.committed_len) {
+            Ok(Recovery::Resumed { .. }) => {}
+            Ok(Recovery::Finished) => {
+                core.store
+                    .lock()
+                    .set_segment_state(row.number, SegmentState::Finished)?;
+            }
+            Ok(Recovery::Empty) => {
+                core.segments.remove(row.id)?;
+                core.store.lock().remove_segment(row.number)?;
+            }
+            // Its blocks are lost or damaged: reads say so, block by block; nothing more is appended.
+            Ok(Recovery::Damaged { .. }) | Err(strongroom_segments::Error::Missing(_)) => {
+                core.store
+                    .lock()
+                    .set_segment_state(row.number, SegmentState::Finished)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    core.changed();
+    Ok(())
+}
+
+/// Removes segment files that an earlier run began and never committed a block of. Files of runs that the
+/// database does not know stay: an older copy of it may have been put back, and they hold newer content.
+fn forget_leftovers(core: &Core, session: [u8; 8]) -> Result<()> {
+    let mut writer = core.store.lock();
+    let known: HashSet<_> = writer.segments()?.iter().map(|row| row.id).collect();
+    let sessions = writer.setting(SESSIONS)?.unwrap_or_default();
+    let ours = |id: &SegmentId| {
+        sessions
+            .chunks_exact(8)
+            .any(|session| id.0.starts_with(session))
+    };
+    for id in core.segments.list()? {
+        if !known.contains(&id) && ours(&id) {
+            core.segments.remove(id)?;
+        }
+    }
+    // The earlier sessions' files are gone or have rows, so only this one's name matters from here on.
+    writer.put_setting(SESSIONS, &session)?;
+    writer.commit()?;
+    drop(writer);
+    Ok(core.store.sync_log()?)
+}

@@ -1,0 +1,199 @@
+//! Sealed blocks find their place: a batch of a segment, or the commit itself.
+//!
+//! Takes   sealed blocks
+//! Gives   one `Placed` per block, in order, and the rows of the segments they went to
+//! Never   opens a block
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use strongroom_format::index::{IndexEntry, encode_index};
+use strongroom_format::{BlockId, Kind, SealedBlock, SegmentId};
+use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_segments::Appended;
+
+use crate::core::Core;
+use crate::{Error, Result};
+
+/// Sealed bytes that one batch may hold; larger drains are cut into several.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// A block and where it went.
+pub(crate) struct Placed {
+    pub(crate) id: BlockId,
+    pub(crate) clear_len: u32,
+    /// Its place, once `note_segments` has numbered the segment; `None` if it was not appended.
+    at: Option<(SegmentId, u32)>,
+    number: Option<SegmentNumber>,
+    /// The sealed bytes, kept when they may have to be carried.
+    bytes: Option<Vec<u8>>,
+}
+
+impl Placed {
+    /// What the row of a new block says.
+    pub(crate) fn row(&self) -> (Place, Option<&[u8]>) {
+        match (self.number, self.at) {
+            (Some(number), Some((_, offset))) => (Place::Segment(number, offset), None),
+            _ => (Place::Waiting, self.bytes.as_deref()),
+        }
+    }
+}
+
+/// Where a drain's blocks went.
+pub(crate) struct Placement {
+    blocks: Vec<Placed>,
+    appended: Vec<Appended>,
+}
+
+impl Placement {
+    /// All of `sealed` travel in the commit.
+    pub(crate) fn carried(sealed: Vec<SealedBlock>) -> Self {
+        let blocks = sealed
+            .into_iter()
+            .map(|block| placed(block, None, true))
+            .collect();
+        Self {
+            blocks,
+            appended: Vec::new(),
+        }
+    }
+
+    /// Appends what no equal block exists for.
+    ///
+    /// # Errors
+    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
+    pub(crate) fn appended(core: &Core, sealed: Vec<SealedBlock>) -> Result<Self> {
+        let known = crate::flush::known(core, &sealed)?;
+        let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
+        let mut appended = Vec::new();
+        let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
+        for batch in cut_batches(&sealed, &fresh) {
+            let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
+            let result = append_batch(core, &blocks)?;
+            for (index, location) in batch.iter().zip(&result.locations) {
+                places[*index] = Some((location.segment, location.offset));
+            }
+            appended.push(result);
+        }
+        let blocks = sealed
+            .into_iter()
+            .zip(places)
+            .map(|(block, place)| placed(block, place, place.is_none()))
+            .collect();
+        Ok(Self { blocks, appended })
+    }
+
+    /// Writes the rows of the segments that were appended to, and numbers the blocks' places.
+    pub(crate) fn note_segments(
+        &mut self,
+        core: &Core,
+        writer: &mut Transaction<'_>,
+    ) -> Result<()> {
+        let mut numbers: HashMap<SegmentId, SegmentNumber> = HashMap::new();
+        for batch in &self.appended {
+            numbers.insert(batch.segment, note_batch(core, writer, batch)?);
+        }
+        for block in &mut self.blocks {
+            block.number = block
+                .at
+                .and_then(|(segment, _)| numbers.get(&segment).copied());
+        }
+        Ok(())
+    }
+
+    /// One per sealed block, in order.
+    pub(crate) fn into_blocks(self) -> std::vec::IntoIter<Placed> {
+        self.blocks.into_iter()
+    }
+}
+
+fn placed(block: SealedBlock, at: Option<(SegmentId, u32)>, keep: bool) -> Placed {
+    let bytes = keep.then_some(block.bytes);
+    Placed {
+        id: block.id,
+        clear_len: block.clear_len,
+        at,
+        number: None,
+        bytes,
+    }
+}
+
+/// Writes what a batch did to its segment's row; gives the segment's number.
+pub(crate) fn note_batch(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    batch: &Appended,
+) -> Result<SegmentNumber> {
+    let (number, committed_len) = segment_row(core, writer, batch.segment)?;
+    let bytes: u64 = batch
+        .locations
+        .iter()
+        .map(|location| u64::from(location.len))
+        .sum();
+    writer.add_total_bytes(number, bytes)?;
+    // Batches are installed in any order: a later one may have moved the mark already.
+    writer.set_committed_len(number, committed_len.max(batch.end))?;
+    core.space
+        .installed_sequence
+        .fetch_max(batch.sequence, Ordering::AcqRel);
+    if let Some(full) = batch.full {
+        core.work.finish_segment(full);
+    }
+    Ok(number)
+}
+
+/// The row of a segment, made when its first batch is installed.
+fn segment_row(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    id: SegmentId,
+) -> Result<(SegmentNumber, u64)> {
+    if let Some(segment) = writer.segment_by_id(&id)? {
+        if segment.state == SegmentState::Leaving {
+            return Err(Error::Failed);
+        }
+        return Ok((segment.number, segment.committed_len));
+    }
+    Ok((writer.insert_segment(&id, core.sealer.epoch())?, 0))
+}
+
+/// Cuts `fresh` (indexes into `sealed`) into runs of at most `BATCH_BYTES`.
+fn cut_batches(sealed: &[SealedBlock], fresh: &[usize]) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for &index in fresh {
+        let len = sealed[index].bytes.len();
+        if bytes.saturating_add(len) > BATCH_BYTES {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += len;
+        if let Some(batch) = batches.last_mut() {
+            batch.push(index);
+        }
+    }
+    batches
+}
+
+/// Appends one batch with its sealed index.
+pub(crate) fn append_batch(core: &Core, blocks: &[&SealedBlock]) -> Result<Appended> {
+    let entries: Vec<IndexEntry> = blocks
+        .iter()
+        .map(|block| IndexEntry {
+            id: block.id,
+            kind: Kind::Data as u16,
+            clear_len: block.clear_len,
+        })
+        .collect();
+    let index = core.sealer.seal_record(
+        core.random.as_ref(),
+        Kind::BatchIndex,
+        &encode_index(&entries),
+    )?;
+    let appended = core.segments.append(core.sealer.epoch(), blocks, &index)?;
+    if let Some(first) = appended.locations.first() {
+        core.space
+            .note_contents(appended.segment, appended.started, first.offset, entries);
+    }
+    Ok(appended)
+}

@@ -1,0 +1,340 @@
+//! A byte range of a file becomes bytes: from memory where it is newer, else from blocks.
+//!
+//! Takes   an inode and a range
+//! Gives   the bytes as of one moment; holes as zeros
+//! Never   shows bytes of a block that did not open
+//!
+//! Invariants
+//!  (1) What is resolved is resolved in one hold of the node: active → draining → extents.
+//!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is resolved anew.
+
+use std::ops::Range;
+
+use strongroom_crypto::BlockSealer;
+use strongroom_format::{Kind, Location, chunk_span};
+use strongroom_metadata::{Block, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction};
+use strongroom_segments::{Part as SealedPart, SealedBytes};
+
+use crate::core::Core;
+use crate::extents;
+use crate::node::{Node, NodeState};
+use crate::overlay::{Overlay, Part};
+use crate::{Error, Filesystem, Result};
+
+/// How often a read resolves anew before it reports damage: each time means that a block was moved.
+const ATTEMPTS: usize = 4;
+
+/// Sealed bytes from which opening is spread over the pool.
+const POOL_BYTES: usize = 128 * 1024;
+
+impl Filesystem {
+    /// Fills `buffer` from `offset`; gives the count of bytes before the end of the file.
+    ///
+    /// # Errors
+    /// `Damaged` with the first offset that cannot be read; what precedes it can be read by itself.
+    pub fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let node = self.core.node(inode)?;
+        let mut last = Error::Stale;
+        for _ in 0..ATTEMPTS {
+            match read_once(&self.core, &node, offset, buffer) {
+                Err(Error::Segments(error @ strongroom_segments::Error::Missing(_))) => {
+                    last = Error::Segments(error);
+                }
+                result => return result,
+            }
+        }
+        Err(match last {
+            Error::Segments(strongroom_segments::Error::Missing(_)) => {
+                Error::Damaged { inode, offset }
+            }
+            other => other,
+        })
+    }
+}
+
+/// A piece of the buffer to be filled from a block.
+struct Fetch {
+    /// Where in the buffer.
+    out: Range<usize>,
+    /// Which bytes of the clear block.
+    clear: Range<usize>,
+    block: Block,
+    /// The sealed bytes, if the block waits for a segment.
+    waiting: Option<Vec<u8>>,
+    location: Option<Location>,
+}
+
+fn read_once(core: &Core, node: &Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let mut below = Vec::new();
+    {
+        let state = node.lock();
+        let len = readable(&state, offset, buffer.len())?;
+        fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
+        if below.is_empty() {
+            return Ok(len);
+        }
+    }
+    let mut writer = core.store.lock();
+    below.clear();
+    let mut state = node.lock();
+    let len = readable(&state, offset, buffer.len())?;
+    fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
+    let mut fetches = Vec::new();
+    for range in below {
+        resolve(
+            core,
+            &mut writer,
+            node.id,
+            &mut state,
+            range,
+            offset,
+            &mut fetches,
+        )?;
+    }
+    drop(state);
+    drop(writer);
+    fetch_all(core, node.id, offset, &mut buffer[..len], fetches)?;
+    Ok(len)
+}
+
+/// How many of `wanted` bytes at `offset` lie before the end.
+fn readable(state: &NodeState, offset: u64, wanted: usize) -> Result<usize> {
+    if state.purged {
+        return Err(Error::Stale);
+    }
+    match state.inode.kind {
+        NodeKind::File => {}
+        NodeKind::Directory => return Err(Error::IsADirectory),
+        _ => return Err(Error::InvalidArgument("not a regular file")),
+    }
+    let left = state.inode.size.saturating_sub(offset);
+    Ok(usize::try_from(left).unwrap_or(usize::MAX).min(wanted))
+}
+
+/// Copies what memory holds, zeros the rest, and names the ranges that the extents must answer.
+fn fill_from_memory(state: &NodeState, offset: u64, out: &mut [u8], below: &mut Vec<Range<u64>>) {
+    let range = offset..offset + out.len() as u64;
+    let empty = Overlay::default();
+    let draining = state.draining.as_deref().unwrap_or(&empty);
+    let place = |range: &Range<u64>| -> Range<usize> {
+        // Both lie inside the buffer, whose length is a usize.
+        usize::try_from(range.start - offset).unwrap_or(0)
+            ..usize::try_from(range.end - offset).unwrap_or(0)
+    };
+    state.active.visit(range, |range, part| match part {
+        Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
+        Part::Hole => out[place(&range)].fill(0),
+        Part::Below => draining.visit(range, |range, part| match part {
+            Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
+            Part::Hole => out[place(&range)].fill(0),
+            Part::Below => {
+                out[place(&range)].fill(0);
+                below.push(range);
+            }
+        }),
+    });
+}
+
+/// Names the blocks behind `range`. What no extent holds stays zero.
+fn resolve(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    state: &mut NodeState,
+    range: Range<u64>,
+    offset: u64,
+    fetches: &mut Vec<Fetch>,
+) -> Result<()> {
+    for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
+        let extents = core.region(writer, inode, state, region)?;
+        let first = extents.partition_point(|extent| extents::end(extent) <= range.start);
+        for extent in &extents[first..] {
+            let Some(part) = extents::part(extent, &range) else {
+                break;
+            };
+            fetches.push(fetch_of(writer, inode, &part, offset)?);
+        }
+    }
+    Ok(())
+}
+
+fn fetch_of(
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    part: &Extent,
+    offset: u64,
+) -> Result<Fetch> {
+    let damaged = Error::Damaged {
+        inode,
+        offset: part.start,
+    };
+    let Some(block) = writer.block(part.block)? else {
+        return Err(damaged);
+    };
+    let from = part.block_offset as usize;
+    let clear = from..from + part.len as usize;
+    if clear.end > block.clear_len as usize {
+        return Err(damaged);
+    }
+    let out = usize::try_from(part.start - offset).unwrap_or(0);
+    let mut fetch = Fetch {
+        out: out..out + clear.len(),
+        clear,
+        block,
+        waiting: None,
+        location: None,
+    };
+    match fetch.block.place {
+        Place::Waiting => match writer.waiting(part.block)? {
+            Some(bytes) => fetch.waiting = Some(bytes),
+            None => return Err(damaged),
+        },
+        Place::Segment(number, at) => {
+            let Some(row) = writer.segment(number)? else {
+                return Err(damaged);
+            };
+            let clear_len = fetch.block.clear_len as usize;
+            let len = strongroom_format::limits::sealed_len(clear_len);
+            let len = u32::try_from(len).map_err(|_| damaged)?;
+            fetch.location = Some(Location {
+                segment: row.id,
+                offset: at,
+                len,
+            });
+        }
+    }
+    Ok(fetch)
+}
+
+/// Fills `out` with the content of `list`, whose extents follow one another without a gap.
+pub(crate) fn read_extents(
+    core: &Core,
+    inode: InodeId,
+    list: &[Extent],
+    out: &mut [u8],
+) -> Result<()> {
+    let Some(first) = list.first() else {
+        return Ok(());
+    };
+    let mut writer = core.store.lock();
+    let fetches = list
+        .iter()
+        .map(|extent| fetch_of(&mut writer, inode, extent, first.start))
+        .collect::<Result<_>>()?;
+    drop(writer);
+    fetch_all(core, inode, first.start, out, fetches)
+}
+
+/// Reads and opens all `fetches` into `buffer`, in parallel if that pays.
+fn fetch_all(
+    core: &Core,
+    inode: InodeId,
+    offset: u64,
+    buffer: &mut [u8],
+    fetches: Vec<Fetch>,
+) -> Result<()> {
+    let parts: Vec<SealedPart> = fetches.iter().filter_map(sealed_part).collect();
+    let mut sealed = core.segments.read_many(&parts).into_iter();
+    let mut total = 0;
+    let mut jobs = Vec::with_capacity(fetches.len());
+    for fetch in fetches {
+        let bytes = match fetch.waiting {
+            Some(_) => None,
+            None => match sealed.next().expect("one answer per part") {
+                Ok(bytes) => Some(bytes),
+                Err(error @ strongroom_segments::Error::Missing(_)) => return Err(error.into()),
+                Err(_) => {
+                    return Err(Error::Damaged {
+                        inode,
+                        offset: offset + fetch.out.start as u64,
+                    });
+                }
+            },
+        };
+        total += fetch.out.len();
+        jobs.push((fetch, bytes));
+    }
+    let damaged = |out: &Range<usize>| Error::Damaged {
+        inode,
+        offset: offset + out.start as u64,
+    };
+    if total < POOL_BYTES || jobs.len() < 2 {
+        return jobs.iter().try_for_each(|(fetch, bytes)| {
+            let out = &mut buffer[fetch.out.clone()];
+            open_into(&core.sealer, fetch, bytes.as_ref(), out).map_err(|()| damaged(&fetch.out))
+        });
+    }
+    // A job of the pool owns what it works on, so each opens into a buffer of its own.
+    let open = |(fetch, bytes): (Fetch, Option<SealedBytes>)| {
+        let sealer = core.sealer.clone();
+        move || {
+            let mut clear = vec![0; fetch.out.len()];
+            let opened = open_into(&sealer, &fetch, bytes.as_ref(), &mut clear);
+            (fetch.out, opened.map(|()| clear))
+        }
+    };
+    for (out, opened) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
+        buffer[out.clone()].copy_from_slice(&opened.map_err(|()| damaged(&out))?);
+    }
+    Ok(())
+}
+
+/// The sealed chunks that cover what is wanted.
+fn sealed_part(fetch: &Fetch) -> Option<SealedPart> {
+    let location = fetch.location?;
+    let span = chunk_span(fetch.block.clear_len as usize, fetch.clear.clone());
+    let range = u32::try_from(span.start).ok()?..u32::try_from(span.end).ok()?;
+    Some(SealedPart { location, range })
+}
+
+fn open_into(
+    sealer: &BlockSealer,
+    fetch: &Fetch,
+    bytes: Option<&SealedBytes>,
+    out: &mut [u8],
+) -> std::result::Result<(), ()> {
+    let clear_len = fetch.block.clear_len as usize;
+    let sealed: &[u8] = match (&fetch.waiting, bytes) {
+        (Some(whole), _) => {
+            let span = chunk_span(clear_len, fetch.clear.clone());
+            whole.get(span).ok_or(())?
+        }
+        (None, Some(bytes)) => bytes.as_ref(),
+        (None, None) => return Err(()),
+    };
+    let block = &fetch.block;
+    sealer
+        .open_range(
+            block.epoch,
+            Kind::Data,
+            &block.id,
+            clear_len,
+            fetch.clear.clone(),
+            sealed,
+            out,
+        )
+        .map_err(|_| ())
+}
+
+impl Core {
+    /// The extents of one region, from memory or from the transaction.
+    pub(crate) fn region(
+        &self,
+        writer: &mut Transaction<'_>,
+        inode: InodeId,
+        state: &mut NodeState,
+        region: u64,
+    ) -> Result<std::sync::Arc<Vec<Extent>>> {
+        if let Some(extents) = state.regions.get(&region) {
+            return Ok(std::sync::Arc::clone(extents));
+        }
+        let extents = std::sync::Arc::new(writer.region(inode, region)?);
+        if state.regions.len() >= crate::limits::NODE_REGIONS_MAX {
+            state.regions.clear();
+        }
+        state
+            .regions
+            .insert(region, std::sync::Arc::clone(&extents));
+        Ok(extents)
+    }
+}

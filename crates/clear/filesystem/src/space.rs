@@ -1,0 +1,418 @@
+//! How full the disk is, and giving back what nothing references: carried blocks, empty and sparse segments.
+//!
+//! Takes   rows about segments
+//! Gives   free space, without ever opening a block that it does not have to move
+//! Never   unlinks a segment that a durable commit still references
+//!
+//! Invariants
+//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`.
+//!  (2) A moved block has one row all the time; its old bytes stay until (1).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
+use strongroom_format::{Kind, Location, SealedBlock, SegmentId};
+use strongroom_metadata::{Block, BlockNumber, Place, Segment, SegmentState};
+use strongroom_segments::Part;
+
+use crate::core::Core;
+use crate::place::{append_batch, note_batch};
+use crate::{Error, Filesystem, Result, Space};
+
+/// The disk is asked again after this many admitted bytes.
+const PROBE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// ... or after this many questions.
+const PROBE_QUESTIONS: u64 = 256;
+
+/// Blocks moved in one batch.
+const MOVE_BLOCKS: usize = 64;
+
+/// A finished segment is compacted when less than this share of it is live.
+const LIVE_SHARE_MIN: (u64, u64) = (1, 2);
+
+/// A segment file below this counts as a fragment of one, as short sessions leave them; 1 MiB.
+const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// So many small segments are allowed before they are joined.
+const SMALL_SEGMENTS_MAX: usize = 16;
+
+/// What the space part keeps in memory.
+#[derive(Default)]
+pub(crate) struct SpaceState {
+    /// Highest sequence of a batch whose blocks are installed.
+    pub(crate) installed_sequence: AtomicU64,
+    probe: Mutex<Probe>,
+    drain_without_space: AtomicBool,
+    drain_failed: AtomicBool,
+    stored_bytes: AtomicU64,
+    /// Batch indexes of segments begun in this session, for their tables of contents.
+    contents: Mutex<HashMap<SegmentId, Vec<(u32, Vec<IndexEntry>)>>>,
+}
+
+#[derive(Default)]
+struct Probe {
+    last: Option<(u64, u64)>,
+    questions: u64,
+    pending: u64,
+}
+
+impl SpaceState {
+    /// Total and free bytes of the disk, asked now and then.
+    pub(crate) fn disk_space(&self, core: &Core) -> Option<(u64, u64)> {
+        let mut probe = self.probe.lock();
+        probe.questions += 1;
+        let pending = core.dirty_bytes.load(Ordering::Acquire);
+        let due = probe.last.is_none()
+            || probe.questions >= PROBE_QUESTIONS
+            || pending.abs_diff(probe.pending) >= PROBE_BYTES;
+        if due {
+            *probe = Probe {
+                last: core.disk.space(),
+                questions: 0,
+                pending,
+            };
+        }
+        probe.last
+    }
+
+    /// Remembers why a drain in the background failed, for the next writer that waits.
+    pub(crate) fn note_drain_error(&self, error: &Error) {
+        let without_space = matches!(
+            error,
+            Error::NoSpace
+                | Error::Segments(strongroom_segments::Error::NoSpace)
+                | Error::Metadata(strongroom_metadata::Error::NoSpace)
+        );
+        let flag = if without_space {
+            &self.drain_without_space
+        } else {
+            &self.drain_failed
+        };
+        flag.store(true, Ordering::Release);
+    }
+
+    /// The error of a failed drain, once.
+    pub(crate) fn take_drain_error(&self) -> Result<()> {
+        if self.drain_without_space.swap(false, Ordering::AcqRel) {
+            return Err(Error::NoSpace);
+        }
+        if self.drain_failed.swap(false, Ordering::AcqRel) {
+            return Err(Error::Failed);
+        }
+        Ok(())
+    }
+
+    /// Live sealed bytes, as of the last reclaim.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.stored_bytes.load(Ordering::Acquire)
+    }
+
+    /// Remembers a batch for the table of contents of its segment.
+    pub(crate) fn note_contents(
+        &self,
+        segment: SegmentId,
+        started: bool,
+        first: u32,
+        entries: Vec<IndexEntry>,
+    ) {
+        let mut contents = self.contents.lock();
+        if started {
+            contents.insert(segment, Vec::new());
+        }
+        // A segment continued from an earlier session is not here: `finish_segment` scans it instead.
+        if let Some(batches) = contents.get_mut(&segment) {
+            batches.push((first, entries));
+        }
+    }
+}
+
+impl Filesystem {
+    /// How much there is and how much is left.
+    ///
+    /// # Errors
+    /// Of the metadata store.
+    pub fn space(&self) -> Result<Space> {
+        let core = &self.core;
+        let (total, free) = core.disk.space().unwrap_or((0, 0));
+        let pending = core.dirty_bytes.load(Ordering::Acquire);
+        let mut space = Space {
+            total_bytes: total,
+            free_bytes: free.saturating_sub(crate::limits::DISK_RESERVE_BYTES + pending),
+            inodes: core.store.lock().inode_count()?,
+        };
+        if let Some(quota) = core.options.quota_bytes {
+            let left = quota.saturating_sub(core.space.stored_bytes() + pending);
+            space.total_bytes = space.total_bytes.min(quota);
+            space.free_bytes = space.free_bytes.min(left);
+        }
+        Ok(space)
+    }
+
+    /// Joins and empties segments until nothing is worth it, and gives the space back.
+    ///
+    /// # Errors
+    /// Of the stores; what was moved until then stays moved.
+    pub fn compact(&self) -> Result<()> {
+        let core = &self.core;
+        self.sync()?;
+        settle(core)?;
+        loop {
+            let moved = compact_one(core, Eagerness::ByHand)?;
+            self.sync()?;
+            reclaim(core)?;
+            self.sync()?;
+            reclaim(core)?;
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Writes the table of contents and the footer of a segment that takes no more batches.
+pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
+    let known = core.space.contents.lock().remove(&id);
+    let batches = match known {
+        Some(batches) => batches,
+        None => scan_batches(core, id)?,
+    };
+    let clear = encode_contents(&batches);
+    let sealed = core
+        .sealer
+        .seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?;
+    let sequence = match core.segments.finish(id, &sealed) {
+        // Finished before a crash, or gone already: nothing to do.
+        Err(
+            strongroom_segments::Error::NotUnfinished(_) | strongroom_segments::Error::Missing(_),
+        ) => {
+            return Ok(());
+        }
+        sequence => sequence?,
+    };
+    core.segments.sync(sequence)?;
+    let _gate = core.mutate()?;
+    let mut writer = core.store.lock();
+    if let Some(segment) = writer.segment_by_id(&id)? {
+        writer.set_segment_state(segment.number, SegmentState::Finished)?;
+        core.changed();
+    }
+    Ok(())
+}
+
+fn scan_batches(core: &Core, id: SegmentId) -> Result<Vec<(u32, Vec<IndexEntry>)>> {
+    let scanned = core.segments.scan(id)?;
+    let mut batches = Vec::with_capacity(scanned.batches.len());
+    for batch in &scanned.batches {
+        let opened =
+            core.sealer
+                .open_record(core.sealer.epoch(), Kind::BatchIndex, &batch.sealed_index);
+        // A batch whose index does not open has no block that could be found by it.
+        let Ok(clear) = opened else { continue };
+        if let Ok(entries) = decode_index(&clear) {
+            batches.push((batch.blocks_offset, entries));
+        }
+    }
+    Ok(batches)
+}
+
+/// Moves carried blocks out of the database into a segment.
+pub(crate) fn settle(core: &Core) -> Result<()> {
+    loop {
+        let _gate = core.mutate()?;
+        let mut sealed = Vec::new();
+        let mut numbers = Vec::new();
+        {
+            let writer = core.store.lock();
+            for (number, bytes) in writer.waiting_blocks(MOVE_BLOCKS)? {
+                if let Some(block) = writer.block(number)? {
+                    sealed.push(SealedBlock {
+                        id: block.id,
+                        clear_len: block.clear_len,
+                        bytes,
+                    });
+                    numbers.push(number);
+                }
+            }
+        }
+        if sealed.is_empty() {
+            return Ok(());
+        }
+        move_blocks(core, &numbers, &sealed, |block| {
+            block.place == Place::Waiting
+        })?;
+    }
+}
+
+/// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
+fn move_blocks(
+    core: &Core,
+    numbers: &[BlockNumber],
+    sealed: &[SealedBlock],
+    still: impl Fn(&Block) -> bool,
+) -> Result<()> {
+    let refs: Vec<&SealedBlock> = sealed.iter().collect();
+    let appended = append_batch(core, &refs)?;
+    let mut writer = core.store.lock();
+    let segment = note_batch(core, &mut writer, &appended)?;
+    for (number, location) in numbers.iter().zip(&appended.locations) {
+        // Freed meanwhile: its copy is waste in the new segment.
+        if writer.block(*number)?.is_some_and(|block| still(&block)) {
+            writer.move_block(*number, Place::Segment(segment, location.offset))?;
+        }
+    }
+    core.changed();
+    Ok(())
+}
+
+/// Lets empty segments go, and compacts one that is worth it.
+pub(crate) fn reclaim(core: &Core) -> Result<()> {
+    let behind = crate::commit::is_behind(core);
+    let open = core.segments.open_segment();
+    let segments = core.store.lock().segments()?;
+    let live: u64 = segments.iter().map(|segment| segment.live_bytes).sum();
+    core.space
+        .stored_bytes
+        .store(live + core.store.waiting_bytes(), Ordering::Release);
+    for segment in &segments {
+        if segment.live_bytes > 0 || Some(segment.id) == open {
+            continue;
+        }
+        match segment.state {
+            SegmentState::Finished => leave(core, segment)?,
+            // (1): not behind, so the commit that made it leaving is durable, and so is its emptiness.
+            SegmentState::Leaving if !behind => unlink(core, segment)?,
+            _ => {}
+        }
+    }
+    compact_one(core, Eagerness::Idle).map(|_| ())
+}
+
+fn leave(core: &Core, segment: &Segment) -> Result<()> {
+    let _gate = core.mutate()?;
+    let mut writer = core.store.lock();
+    let now = writer.segment_by_id(&segment.id)?;
+    if now.is_some_and(|now| now.live_bytes == 0) {
+        writer.set_segment_state(segment.number, SegmentState::Leaving)?;
+        core.changed();
+    }
+    Ok(())
+}
+
+fn unlink(core: &Core, segment: &Segment) -> Result<()> {
+    let _gate = core.mutate()?;
+    core.segments.remove(segment.id)?;
+    core.store.lock().remove_segment(segment.number)?;
+    core.changed();
+    Ok(())
+}
+
+/// How hard compaction looks for work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Eagerness {
+    /// Only what wastes much.
+    Idle,
+    /// Everything with waste.
+    ByHand,
+}
+
+/// Moves the live blocks of the worst segment; gives whether there was one.
+fn compact_one(core: &Core, eagerness: Eagerness) -> Result<bool> {
+    let segments = core.store.lock().segments()?;
+    let Some(worst) = choose(&segments, eagerness) else {
+        return Ok(false);
+    };
+    let (number, id) = (worst.number, worst.id);
+    let mut after = BlockNumber(0);
+    loop {
+        let _gate = core.mutate()?;
+        let blocks = core
+            .store
+            .lock()
+            .blocks_in_segment(number, after, MOVE_BLOCKS)?;
+        let Some(last) = blocks.last() else {
+            return Ok(true);
+        };
+        after = last.number;
+        let (numbers, sealed) = read_sealed(core, id, &blocks);
+        if numbers.is_empty() {
+            // Damaged blocks stay where they are: `verify` names them, and nothing is lost by it.
+            return Ok(false);
+        }
+        move_blocks(
+            core,
+            &numbers,
+            &sealed,
+            |block| matches!(block.place, Place::Segment(at, _) if at == number),
+        )?;
+    }
+}
+
+/// The segment that gives back most for the least copying.
+fn choose(segments: &[Segment], eagerness: Eagerness) -> Option<&Segment> {
+    let finished = || {
+        segments
+            .iter()
+            .filter(|s| s.state == SegmentState::Finished && s.live_bytes > 0)
+    };
+    let (part, whole) = LIVE_SHARE_MIN;
+    let sparse = finished()
+        .filter(|s| match eagerness {
+            Eagerness::Idle => s.live_bytes * whole < s.total_bytes * part,
+            Eagerness::ByHand => s.live_bytes < s.total_bytes,
+        })
+        .min_by_key(|s| s.live_bytes * 1000 / s.total_bytes.max(1));
+    sparse.or_else(|| {
+        let small = || finished().filter(|s| s.total_bytes < SMALL_SEGMENT_BYTES);
+        (small().count() > SMALL_SEGMENTS_MAX)
+            .then(|| small().min_by_key(|s| s.total_bytes))
+            .flatten()
+    })
+}
+
+/// The sealed bytes of those `blocks` that still open: a copy never spreads damage.
+fn read_sealed(
+    core: &Core,
+    segment: SegmentId,
+    blocks: &[Block],
+) -> (Vec<BlockNumber>, Vec<SealedBlock>) {
+    let mut numbers = Vec::new();
+    let mut sealed = Vec::new();
+    for block in blocks {
+        let Place::Segment(_, offset) = block.place else {
+            continue;
+        };
+        let len = strongroom_format::limits::sealed_len(block.clear_len as usize);
+        let Ok(len) = u32::try_from(len) else {
+            continue;
+        };
+        let part = Part {
+            location: Location {
+                segment,
+                offset,
+                len,
+            },
+            range: 0..len,
+        };
+        let Some(Ok(bytes)) = core.segments.read_many(&[part]).pop() else {
+            continue;
+        };
+        let bytes: &[u8] = bytes.as_ref();
+        let clear_len = block.clear_len as usize;
+        if core
+            .sealer
+            .open(block.epoch, Kind::Data, &block.id, clear_len, bytes)
+            .is_ok()
+        {
+            numbers.push(block.number);
+            sealed.push(SealedBlock {
+                id: block.id,
+                clear_len: block.clear_len,
+                bytes: bytes.to_vec(),
+            });
+        }
+    }
+    (numbers, sealed)
+}
