@@ -6,9 +6,21 @@
 //! Spec    spec/1-keys.md, spec/2-block.md
 #![forbid(unsafe_code)]
 
+mod block_sealer;
 pub mod keys;
+#[cfg(feature = "nonce-ledger")]
+mod ledger;
 pub mod limits;
+mod open;
+pub mod pool;
+pub mod provider;
 pub mod random;
+pub mod record;
+mod seal;
+pub mod suite;
 
+pub use block_sealer::BlockSealer;
 pub use keys::{EpochKey, IdKey};
+pub use open::OpenError;
+pub use pool::Pool;
 pub use random::{Random, RandomError, SystemRandom};

@@ -26,7 +26,29 @@ pub enum SuiteId {
     ChaCha20Poly1305Blake3 = 2,
 }
 
-/// What a sealed thing is; part of its context, so that one kind never opens as another.
+impl SuiteId {
+    /// Every suite that each build reads.
+    pub const ALL: &'static [Self] = &[Self::Aes256GcmBlake3, Self::ChaCha20Poly1305Blake3];
+
+    /// The number that stands for it in the format.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The suite that `number` stands for; `None` if this build does not know it.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|suite| suite.number() == number)
+    }
+}
+
+/// What a sealed thing is; part of its context, so that one kind never proves true as another.
+///
+/// The numbers stand in spec 2.3, which also lists those kept for kinds to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
@@ -34,10 +56,38 @@ pub enum Kind {
     Data = 1,
     /// The index at the end of a batch in a segment.
     BatchIndex = 4,
-    /// The metadata key of one replica.
-    ReplicaKey = 9,
     /// The payload of a key slot.
     Slot = 8,
+    /// The metadata key of one replica.
+    ReplicaKey = 9,
+    /// The table of contents at the end of a finished segment.
+    SegmentTable = 10,
+}
+
+impl Kind {
+    /// Every kind that this build knows.
+    pub const ALL: &'static [Self] = &[
+        Self::Data,
+        Self::BatchIndex,
+        Self::Slot,
+        Self::ReplicaKey,
+        Self::SegmentTable,
+    ];
+
+    /// The number that stands for it in the format.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The kind that `number` stands for; `None` if this build does not know it.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.number() == number)
+    }
 }
 
 /// A sealed block: its name and its bytes, chunk after chunk, each with its tag.
@@ -60,4 +110,35 @@ pub struct Location {
     pub offset: u32,
     /// Count of sealed bytes.
     pub len: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_and_suite_comes_back_from_its_number_alone() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_number(kind.number()), Some(*kind));
+        }
+        for suite in SuiteId::ALL {
+            assert_eq!(SuiteId::from_number(suite.number()), Some(*suite));
+        }
+    }
+
+    #[test]
+    fn numbers_nobody_was_given_are_unknown() {
+        let known_kinds = (0..=u16::MAX)
+            .filter(|number| Kind::from_number(*number).is_some())
+            .count();
+        let known_suites = (0..=u16::MAX)
+            .filter(|number| SuiteId::from_number(*number).is_some())
+            .count();
+        assert_eq!(
+            (known_kinds, known_suites),
+            (Kind::ALL.len(), SuiteId::ALL.len())
+        );
+        assert_eq!(Kind::from_number(0), None);
+        assert_eq!(SuiteId::from_number(3), None);
+    }
 }

@@ -1,0 +1,181 @@
+//! Joins suite, compartment, keys and provider into the one value that seals and opens.
+//!
+//! Takes   the keys that unlocking gave
+//! Gives   a `BlockSealer`, cheap to clone and usable from every thread
+//! Never   shows a key, or changes under a clone that someone else holds
+//! Spec    spec/2-block.md
+//!
+//! Invariants
+//!  (1) There is at least one epoch, each number occurs once, in rising order; the last one seals.
+
+use crate::keys::{BlockKey, EpochKey, IdKey};
+use crate::provider::{Provider, Ring};
+use std::sync::Arc;
+use strongroom_format::{Epoch, SuiteId};
+
+/// Seals clear bytes and opens sealed ones, for one compartment of one vault.
+///
+/// A value: `add_epoch` changes this one and no clone of it. So whoever seals and notes the epoch
+/// beside the result uses one clone for both, and the two agree whatever happens elsewhere.
+#[derive(Clone)]
+pub struct BlockSealer {
+    parts: Arc<Parts>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) suite: SuiteId,
+    pub(crate) compartment: [u8; 16],
+    pub(crate) id_key: IdKey,
+    epochs: Vec<(Epoch, BlockKey)>,
+    pub(crate) provider: Arc<dyn Provider>,
+}
+
+impl BlockSealer {
+    /// A sealer for `compartment` (16 zero bytes for the vault's own root) that seals under the newest of `epochs`.
+    ///
+    /// # Panics
+    /// If `epochs` is empty or names one epoch twice: the caller's keyring is broken.
+    #[must_use]
+    pub fn new(
+        suite: SuiteId,
+        compartment: [u8; 16],
+        id_key: IdKey,
+        epochs: Vec<(Epoch, EpochKey)>,
+    ) -> Self {
+        assert!(
+            !epochs.is_empty(),
+            "(1) holds: a keyring has at least one epoch"
+        );
+        let mut parts = Parts {
+            suite,
+            compartment,
+            id_key,
+            epochs: Vec::new(),
+            provider: Arc::new(Ring),
+        };
+        for (epoch, key) in &epochs {
+            parts.insert(*epoch, key);
+        }
+        Self {
+            parts: Arc::new(parts),
+        }
+    }
+
+    /// The same sealer computing with `provider`; the bytes it gives stay the same.
+    #[must_use]
+    pub fn with_provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        Arc::make_mut(&mut self.parts).provider = provider;
+        self
+    }
+
+    /// Adds the key of one more epoch. If it is the newest, this value seals under it from now on.
+    ///
+    /// # Panics
+    /// If the epoch is known already.
+    pub fn add_epoch(&mut self, epoch: Epoch, key: &EpochKey) {
+        Arc::make_mut(&mut self.parts).insert(epoch, key);
+    }
+
+    /// The epoch that seals.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.parts.newest().0
+    }
+
+    /// The suite that seals and opens.
+    #[must_use]
+    pub fn suite(&self) -> SuiteId {
+        self.parts.suite
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl std::fmt::Debug for BlockSealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlockSealer")
+            .field("suite", &self.suite())
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Parts {
+    fn insert(&mut self, epoch: Epoch, key: &EpochKey) {
+        match self
+            .epochs
+            .binary_search_by_key(&epoch, |(known, _)| *known)
+        {
+            Ok(_) => panic!("(1) holds: epoch {} is given once", epoch.0),
+            Err(position) => self.epochs.insert(position, (epoch, BlockKey::of(key))),
+        }
+    }
+
+    pub(crate) fn newest(&self) -> &(Epoch, BlockKey) {
+        self.epochs
+            .last()
+            .expect("(1) holds: there is at least one epoch")
+    }
+
+    pub(crate) fn block_key(&self, epoch: Epoch) -> Option<&BlockKey> {
+        let position = self
+            .epochs
+            .binary_search_by_key(&epoch, |(known, _)| *known)
+            .ok()?;
+        Some(&self.epochs[position].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> EpochKey {
+        EpochKey::from_bytes([byte; 32])
+    }
+
+    fn sealer(epochs: Vec<(Epoch, EpochKey)>) -> BlockSealer {
+        BlockSealer::new(
+            SuiteId::Aes256GcmBlake3,
+            [0; 16],
+            IdKey::from_bytes([1; 32]),
+            epochs,
+        )
+    }
+
+    #[test]
+    fn the_newest_epoch_seals_in_whatever_order_they_are_given() {
+        let mut sealer = sealer(vec![(Epoch(7), key(7)), (Epoch(3), key(3))]);
+        assert_eq!(sealer.epoch(), Epoch(7));
+        sealer.add_epoch(Epoch(5), &key(5));
+        assert_eq!(sealer.epoch(), Epoch(7));
+        sealer.add_epoch(Epoch(8), &key(8));
+        assert_eq!(sealer.epoch(), Epoch(8));
+    }
+
+    #[test]
+    fn adding_an_epoch_leaves_clones_as_they_were() {
+        let mut sealer = sealer(vec![(Epoch(0), key(0))]);
+        let clone = sealer.clone();
+        sealer.add_epoch(Epoch(1), &key(1));
+        assert_eq!((clone.epoch(), sealer.epoch()), (Epoch(0), Epoch(1)));
+    }
+
+    #[test]
+    #[should_panic(expected = "epoch 4 is given once")]
+    fn one_epoch_with_two_keys_is_a_bug() {
+        let _ = sealer(vec![(Epoch(4), key(1)), (Epoch(4), key(2))]);
+    }
+
+    #[test]
+    fn debug_shows_suite_and_epoch_only() {
+        let shown = format!("{:?}", sealer(vec![(Epoch(4), key(0xab))]));
+        assert_eq!(
+            shown,
+            "BlockSealer { suite: Aes256GcmBlake3, epoch: Epoch(4), .. }"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! Turns sealed blocks back into clear bytes, or refuses.
+//!
+//! Takes   the epoch, kind, name and clear length that someone trusted noted, and sealed bytes from anywhere
+//! Gives   clear bytes whose authenticity is proven, or an `OpenError`
+//! Never   gives a byte of what does not prove true, panics on hostile bytes, or says why a proof failed
+//! Spec    spec/2-block.md, sections 2.5 and 2.6
+//!
+//! Two strengths of proof [2.6]. `open` proves that exactly these bytes, of this kind, in this compartment, were
+//! sealed under this name. `open_range` proves that a holder of the epoch's key sealed the chunks under this
+//! name: enough when the name comes from authenticated metadata and no second device ever signed for the vault.
+
+use crate::block_sealer::{BlockSealer, Parts};
+use crate::provider::ChunkKey;
+use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
+use std::ops::Range;
+use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
+use strongroom_format::span::{chunk_count, chunk_span, chunks_covering, sealed_len};
+use strongroom_format::{BlockId, Epoch, Kind};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+/// Why sealed bytes were not opened. None holds a byte of content, key or name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Tampering or damage: a tag or the name does not fit.
+    #[error(
+        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom verify`"
+    )]
+    Tampered {
+        /// What it should have been.
+        kind: Kind,
+    },
+    /// Tampering or damage: there are more or fewer sealed bytes than its length asks for.
+    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom verify`")]
+    WrongLength {
+        /// What it should have been.
+        kind: Kind,
+        /// Sealed bytes that its clear length asks for.
+        expected: usize,
+        /// Sealed bytes given.
+        found: usize,
+    },
+    /// Tampering or damage: a clear length that nothing is ever sealed with.
+    #[error(
+        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom verify`"
+    )]
+    TooLong {
+        /// What it should have been.
+        kind: Kind,
+        /// The claim.
+        clear_len: usize,
+    },
+    /// Caller: the range does not lie inside the block.
+    #[error("the range {start}..{end} does not lie inside a block of {clear_len} bytes")]
+    RangeOutside {
+        /// First byte asked for.
+        start: usize,
+        /// End asked for.
+        end: usize,
+        /// Bytes there are.
+        clear_len: usize,
+    },
+    /// Caller or environment: no key for this epoch; it was never granted here, or destroyed after a rotation.
+    #[error("no key for epoch {}; synchronise with a device that has it", epoch.0)]
+    UnknownEpoch {
+        /// The epoch.
+        epoch: Epoch,
+    },
+}
+
+impl BlockSealer {
+    /// Opens a whole block and recomputes its name: the full proof.
+    ///
+    /// Allocates `clear_len` bytes, once the lengths are found to agree.
+    ///
+    /// # Errors
+    /// Every `OpenError` but `RangeOutside`.
+    pub fn open(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        id: &BlockId,
+        clear_len: usize,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, OpenError> {
+        let secret = self.secret(epoch, kind, id, clear_len)?;
+        check_len(kind, sealed_len(clear_len), sealed.len())?;
+        let mut clear = open_chunks(self.parts(), &secret, kind, clear_len, sealed)?;
+        if self.verify_id(kind, id, &clear) {
+            return Ok(clear);
+        }
+        clear.zeroize();
+        Err(OpenError::Tampered { kind })
+    }
+
+    /// Opens the clear bytes of `range` into `out`; proves their chunks by their tags alone.
+    ///
+    /// `sealed`: exactly the bytes of the block that `chunk_span(clear_len, range)` names. `kind` goes into the
+    /// error only: a tag does not prove it. An empty range proves nothing. No allocation; a chunk that is
+    /// asked for in part costs a copy.
+    ///
+    /// # Errors
+    /// Every `OpenError`; then `out` is all zero.
+    ///
+    /// # Panics
+    /// If `out` is not as long as `range`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what names a block, what part of it, and from where to where"
+    )]
+    pub fn open_range(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        id: &BlockId,
+        clear_len: usize,
+        range: Range<usize>,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), OpenError> {
+        assert_eq!(out.len(), range.len(), "the buffer is as long as the range");
+        let opened = self.try_open_range(epoch, kind, id, clear_len, range, sealed, out);
+        if opened.is_err() {
+            out.zeroize();
+        }
+        opened
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the same as open_range")]
+    fn try_open_range(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        id: &BlockId,
+        clear_len: usize,
+        range: Range<usize>,
+        sealed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let secret = self.secret(epoch, kind, id, clear_len)?;
+        if range.start > range.end || range.end > clear_len {
+            return Err(OpenError::RangeOutside {
+                start: range.start,
+                end: range.end,
+                clear_len,
+            });
+        }
+        check_len(
+            kind,
+            chunk_span(clear_len, range.clone()).len(),
+            sealed.len(),
+        )?;
+        let last = chunk_count(clear_len) - 1;
+        let mut result = Ok(());
+        let parts = self.parts();
+        parts
+            .provider
+            .with_key(parts.suite, secret.key(), &mut |key| {
+                let (mut sealed, mut out) = (sealed, &mut *out);
+                for number in chunks_covering(clear_len, range.clone()) {
+                    let place = if number == last {
+                        ChunkPlace::Last
+                    } else {
+                        ChunkPlace::Inner
+                    };
+                    let from = number * CHUNK_BYTES;
+                    let chunk = from..clear_len.min(from + CHUNK_BYTES);
+                    let part = range.start.max(chunk.start) - from..range.end.min(chunk.end) - from;
+                    let (this_sealed, rest_sealed) = sealed.split_at(chunk.len() + TAG_BYTES);
+                    let (this_out, rest_out) = std::mem::take(&mut out).split_at_mut(part.len());
+                    if open_part(
+                        key,
+                        secret.nonce(number, place),
+                        this_sealed,
+                        part,
+                        this_out,
+                    )
+                    .is_err()
+                    {
+                        result = Err(OpenError::Tampered { kind });
+                        return;
+                    }
+                    (sealed, out) = (rest_sealed, rest_out);
+                }
+            });
+        result
+    }
+
+    /// Whether `clear` is what `id` names, in constant time for its length.
+    #[must_use]
+    pub fn verify_id(&self, kind: Kind, id: &BlockId, clear: &[u8]) -> bool {
+        let parts = self.parts();
+        let found = block_id(&parts.id_key, kind, &parts.compartment, &NO_SALT, clear);
+        found.0.ct_eq(&id.0).into()
+    }
+
+    fn secret(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        id: &BlockId,
+        clear_len: usize,
+    ) -> Result<BlockSecret, OpenError> {
+        if clear_len > BLOCK_BYTES_MAX {
+            return Err(OpenError::TooLong { kind, clear_len });
+        }
+        let parts = self.parts();
+        let key = parts
+            .block_key(epoch)
+            .ok_or(OpenError::UnknownEpoch { epoch })?;
+        Ok(BlockSecret::of(key, parts.suite, id))
+    }
+}
+
+fn check_len(kind: Kind, expected: usize, found: usize) -> Result<(), OpenError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(OpenError::WrongLength {
+            kind,
+            expected,
+            found,
+        })
+    }
+}
+
+/// Opens every chunk of a block or record by tag. `sealed` is `sealed_len(clear_len)` bytes.
+pub(crate) fn open_chunks(
+    parts: &Parts,
+    secret: &BlockSecret,
+    kind: Kind,
+    clear_len: usize,
+    sealed: &[u8],
+) -> Result<Vec<u8>, OpenError> {
+    let last = chunk_count(clear_len) - 1;
+    let mut clear = Vec::with_capacity(clear_len);
+    let mut result = Ok(());
+    parts
+        .provider
+        .with_key(parts.suite, secret.key(), &mut |key| {
+            for (number, chunk) in sealed.chunks(CHUNK_BYTES + TAG_BYTES).enumerate() {
+                let place = if number == last {
+                    ChunkPlace::Last
+                } else {
+                    ChunkPlace::Inner
+                };
+                let (text, tag) = chunk
+                    .split_last_chunk()
+                    .expect("the length was checked: each chunk has its tag");
+                let start = clear.len();
+                clear.extend_from_slice(text);
+                if key
+                    .open(secret.nonce(number, place), &mut clear[start..], *tag)
+                    .is_err()
+                {
+                    result = Err(OpenError::Tampered { kind });
+                    return;
+                }
+            }
+        });
+    if result.is_err() {
+        clear.zeroize();
+    }
+    result.map(|()| clear)
+}
+
+/// Opens one sealed chunk and puts the clear bytes of `part` of it into `out`.
+fn open_part(
+    key: &dyn ChunkKey,
+    nonce: [u8; crate::suite::NONCE_BYTES],
+    sealed: &[u8],
+    part: Range<usize>,
+    out: &mut [u8],
+) -> Result<(), crate::provider::Refused> {
+    let (text, tag) = sealed
+        .split_last_chunk()
+        .expect("the length was checked: each chunk has its tag");
+    if part.len() == text.len() {
+        out.copy_from_slice(text);
+        return key.open(nonce, out, *tag);
+    }
+    let mut whole = [0; CHUNK_BYTES];
+    let whole = &mut whole[..text.len()];
+    whole.copy_from_slice(text);
+    key.open(nonce, whole, *tag)?;
+    out.copy_from_slice(&whole[part]);
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Seals small records that must hide even whether two are equal, and opens them.
+//!
+//! Takes   clear bytes, and 32 random bytes for the salt
+//! Gives   salt ‖ name ‖ sealed chunks, and back
+//! Never   trusts the name that stands beside the record: it is recomputed on every open
+//! Spec    spec/2-block.md, section 2.7
+//!
+//! Invariants
+//!  (1) A dead random generator reveals at most that two records are equal.    [2.7]
+
+use crate::block_sealer::BlockSealer;
+use crate::open::{OpenError, open_chunks};
+use crate::random::{Random, RandomError};
+use crate::seal::seal_chunks;
+use crate::suite::{BlockSecret, SALT_BYTES, block_id};
+use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
+use strongroom_format::span::{clear_len, sealed_len};
+use strongroom_format::{BlockId, Epoch, Kind};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// Bytes of a record before its sealed chunks: salt and name.
+pub const RECORD_HEAD_BYTES: usize = SALT_BYTES + 32;
+
+/// Length in bytes of a record sealed from `clear_len` bytes.
+#[must_use]
+pub const fn record_len(clear_len: usize) -> usize {
+    RECORD_HEAD_BYTES.saturating_add(sealed_len(clear_len))
+}
+
+impl BlockSealer {
+    /// Seals `clear`, at most `SEALED_RECORD_CLEAR_BYTES_MAX` bytes, under the newest epoch and a fresh salt.
+    ///
+    /// Gives `record_len(clear.len())` bytes.
+    ///
+    /// # Errors
+    /// `RandomError` if `random` fails; then nothing was sealed.
+    ///
+    /// # Panics
+    /// If `clear` is longer: the caller bounds what it writes.
+    pub fn seal_record(
+        &self,
+        random: &dyn Random,
+        kind: Kind,
+        clear: &[u8],
+    ) -> Result<Vec<u8>, RandomError> {
+        assert!(
+            clear.len() <= SEALED_RECORD_CLEAR_BYTES_MAX,
+            "a record is bounded before it is sealed"
+        );
+        let mut salt = [0; SALT_BYTES];
+        random.fill(&mut salt)?;
+        let parts = self.parts();
+        let id = block_id(&parts.id_key, kind, &parts.compartment, &salt, clear);
+        let mut record = Vec::with_capacity(record_len(clear.len()));
+        record.extend_from_slice(&salt);
+        record.extend_from_slice(&id.0);
+        seal_chunks(
+            parts,
+            &BlockSecret::of(&parts.newest().1, parts.suite, &id),
+            clear,
+            &mut record,
+        );
+        Ok(record)
+    }
+
+    /// Opens a record and recomputes its name: the full proof. What it held is wiped when dropped.
+    ///
+    /// Allocates less than `record.len()` bytes.
+    ///
+    /// # Errors
+    /// `UnknownEpoch`, `TooLong`, or `Tampered` for everything else, a wrong length too.
+    pub fn open_record(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        record: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+        let tampered = OpenError::Tampered { kind };
+        let (salt, rest) = record.split_first_chunk::<SALT_BYTES>().ok_or(tampered)?;
+        let (id, sealed) = rest.split_first_chunk::<32>().ok_or(tampered)?;
+        let clear_len = clear_len(sealed.len()).ok_or(tampered)?;
+        if clear_len > SEALED_RECORD_CLEAR_BYTES_MAX {
+            return Err(OpenError::TooLong { kind, clear_len });
+        }
+        let parts = self.parts();
+        let key = parts
+            .block_key(epoch)
+            .ok_or(OpenError::UnknownEpoch { epoch })?;
+        let secret = BlockSecret::of(key, parts.suite, &BlockId(*id));
+        let clear = Zeroizing::new(open_chunks(parts, &secret, kind, clear_len, sealed)?);
+        let found = block_id(&parts.id_key, kind, &parts.compartment, salt, &clear);
+        if found.0.ct_eq(id).into() {
+            Ok(clear)
+        } else {
+            Err(tampered)
+        }
+    }
+}

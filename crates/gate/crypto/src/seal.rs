@@ -1,0 +1,101 @@
+//! Turns clear blocks into sealed ones, so that nobody without the vault's keys can read, alter or swap them.
+//!
+//! Takes   clear bytes and their kind
+//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`
+//! Never   stores, chooses keys, or names a crypto library
+//! Spec    spec/2-block.md, sections 2.2 to 2.5
+//!
+//! Invariants
+//!  (1) One key and nonce never seal two different plaintexts.                       [2.4]
+//!  (2) The name is computed over exactly the bytes that are encrypted.              [2.3]
+
+use crate::block_sealer::{BlockSealer, Parts};
+use crate::limits::SEAL_ALL_PARALLEL_BYTES_MIN;
+use crate::pool::Pool;
+use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
+use strongroom_format::span::{chunk_count, sealed_len};
+use strongroom_format::{Kind, SealedBlock};
+
+impl BlockSealer {
+    /// Seals `clear`, at most `BLOCK_BYTES_MAX` bytes, under the newest epoch.
+    ///
+    /// The same bytes of the same kind give the same block. O(n) time, one allocation.
+    ///
+    /// # Panics
+    /// If `clear` is longer: the caller cuts content into blocks.
+    #[must_use]
+    pub fn seal(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
+        assert!(
+            clear.len() <= BLOCK_BYTES_MAX,
+            "content is cut into blocks before it is sealed"
+        );
+        let parts = self.parts();
+        let id = block_id(&parts.id_key, kind, &parts.compartment, &NO_SALT, clear);
+        let mut bytes = Vec::with_capacity(sealed_len(clear.len()));
+        seal_chunks(
+            parts,
+            &BlockSecret::of(&parts.newest().1, parts.suite, &id),
+            clear,
+            &mut bytes,
+        );
+        let clear_len = u32::try_from(clear.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
+        SealedBlock {
+            id,
+            clear_len,
+            bytes,
+        }
+    }
+
+    /// Seals each of `clear` in order, on all threads of `pool` when there is enough to share out.
+    ///
+    /// Gives each sealed block with the buffer it came from, same order, so that buffers can be used again.
+    /// Owned (or counted) buffers and not borrowed ones: jobs of a lasting pool may outlive any borrow.
+    ///
+    /// # Panics
+    /// As `seal`, on the calling thread, after every other block was finished.
+    #[must_use]
+    pub fn seal_all<B>(&self, pool: &Pool, kind: Kind, clear: Vec<B>) -> Vec<(SealedBlock, B)>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        let bytes: usize = clear.iter().map(|buffer| buffer.as_ref().len()).sum();
+        if bytes < SEAL_ALL_PARALLEL_BYTES_MIN {
+            return clear
+                .into_iter()
+                .map(|buffer| (self.seal(kind, buffer.as_ref()), buffer))
+                .collect();
+        }
+        let job = |buffer: B| {
+            let sealer = self.clone();
+            move || (sealer.seal(kind, buffer.as_ref()), buffer)
+        };
+        pool.run_all(clear.into_iter().map(job).collect())
+    }
+}
+
+/// Appends the sealed chunks of `clear` to `sealed`. The only place that encrypts.
+pub(crate) fn seal_chunks(parts: &Parts, secret: &BlockSecret, clear: &[u8], sealed: &mut Vec<u8>) {
+    sealed.reserve_exact(sealed_len(clear.len()));
+    let last = chunk_count(clear.len()) - 1;
+    parts
+        .provider
+        .with_key(parts.suite, secret.key(), &mut |key| {
+            for number in 0..=last {
+                let place = if number == last {
+                    ChunkPlace::Last
+                } else {
+                    ChunkPlace::Inner
+                };
+                let from = number * CHUNK_BYTES;
+                let chunk = &clear[from..clear.len().min(from + CHUNK_BYTES)];
+                let nonce = secret.nonce(number, place);
+                #[cfg(feature = "nonce-ledger")]
+                crate::ledger::note(secret.key(), &nonce, chunk);
+                let start = sealed.len();
+                sealed.extend_from_slice(chunk);
+                let tag = key.seal(nonce, &mut sealed[start..]);
+                sealed.extend_from_slice(&tag);
+            }
+        });
+}
