@@ -24,3 +24,35 @@ pub use keys::{EpochKey, IdKey};
 pub use open::OpenError;
 pub use pool::Pool;
 pub use random::{Random, RandomError, SystemRandom};
+
+// Keys and trust: spec/1-keys.md.
+mod age_key;
+mod change;
+mod error;
+mod fingerprint;
+mod genesis;
+mod grant;
+mod key_file;
+mod keyring;
+mod membership;
+mod passphrase;
+mod principal;
+mod printed_secret;
+mod recovery_code;
+mod replica;
+mod slot;
+mod unlock;
+
+pub use age_key::{AgeIdentity, AgeKeyError, AgeRecipient};
+pub use error::{KeyError, UnlockError};
+pub use fingerprint::Fingerprint;
+pub use genesis::create;
+pub use key_file::{KeyFile, KeyFileError};
+pub use keyring::{Changed, Keyring, SlotInfo, list_slots};
+pub use membership::Forged;
+pub use passphrase::{Argon2Cost, OutOfMemory, Passphrase, PassphraseError};
+pub use printed_secret::PrintedSecretError;
+pub use recovery_code::RecoveryCode;
+pub use replica::{METADATA_KEY_BYTES, MetadataKey, Replica};
+pub use slot::{NewKey, NewSlot, Secret};
+pub use unlock::unlock;

@@ -7,3 +7,15 @@ pub const SEAL_ALL_PARALLEL_BYTES_MIN: usize = 128 * 1024;
 
 /// The most worker threads one pool starts, whatever is asked for.
 pub const POOL_THREADS_MAX: usize = 256;
+
+/// The longest passphrase, in bytes of UTF-8 after normalisation.
+pub const PASSPHRASE_BYTES_MAX: usize = 1024;
+
+/// The longest text taken for an identity file, key file or recovery code, in bytes. An RSA key of 16384 bits fits.
+pub const SECRET_TEXT_BYTES_MAX: usize = 32 * 1024;
+
+/// The most memory that calibration chooses by itself, in KiB; whoever wants more says so.
+pub const ARGON2_CALIBRATED_MEMORY_KIB_MAX: u32 = 1024 * 1024;
+
+/// What one try at a passphrase should cost on the machine that makes the slot.
+pub const ARGON2_TARGET: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,0 +1,274 @@
+//! Turns a chain of signed records into who is a member and which epochs there are, or says which record is forged.
+//!
+//! Takes   the records of a header, oldest first; or changes to make and the member who signs them
+//! Gives   a `Membership`, or the next record
+//! Never   needs a secret to verify: a device, a server and a stranger come to the same result
+//! Spec    spec/1-keys.md, section 1.4
+//!
+//! Invariants
+//!  (1) Each record after the first holds the id of the one before, so none can be left out or moved.    [1.4.4]
+//!  (2) A slot's principal signs new devices and nothing else.                                           [1.4.7]
+//!  (3) Whoever is retired never comes back, and the record that retires begins an epoch.                [1.4.8]
+//!  (4) Epochs count up by one.                                                                          [1.4.9]
+
+use crate::principal::{Principal, verify};
+use std::collections::{BTreeMap, BTreeSet};
+use strongroom_format::limits::{DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
+use strongroom_format::{
+    Change, Commitment, Epoch, PrincipalId, PublicKeys, Record, RecordBody, RecordId, Role, VaultId,
+};
+
+/// Tampering: a record does not follow from those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("membership record {record} is forged: it {why}")]
+pub struct Forged {
+    /// Its place in the chain, from 0.
+    pub record: usize,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// A member: what it may sign, and its public keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// What it is.
+    pub(crate) role: Role,
+    /// Its public keys.
+    pub(crate) keys: PublicKeys,
+}
+
+/// What a verified chain says.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership {
+    vault: VaultId,
+    nonce: [u8; 32],
+    head: RecordId,
+    count: usize,
+    active: BTreeMap<PrincipalId, Member>,
+    retired: BTreeSet<PrincipalId>,
+    commitments: Vec<Commitment>,
+}
+
+impl Membership {
+    /// Verifies `records` from the first to the last.
+    pub(crate) fn verify(records: &[Record]) -> Result<Self, Forged> {
+        let (genesis, later) = records.split_first().ok_or(Forged {
+            record: 0,
+            why: "is missing",
+        })?;
+        let mut membership = Self::begin(genesis)?;
+        for record in later {
+            membership.apply(record)?;
+        }
+        Ok(membership)
+    }
+
+    /// Begins a chain with its genesis record, signed by the first device.
+    pub(crate) fn begin(genesis: &Record) -> Result<Self, Forged> {
+        let mut membership = Self {
+            vault: VaultId(genesis.id.0),
+            nonce: genesis.body.link,
+            head: genesis.id,
+            count: 0,
+            active: BTreeMap::new(),
+            retired: BTreeSet::new(),
+            commitments: Vec::new(),
+        };
+        let forged = |why| Err(Forged { record: 0, why });
+        if genesis.body.sequence != 0 {
+            return forged("has another place in the chain");
+        }
+        let [
+            Change::Add {
+                role: Role::Device,
+                keys,
+            },
+            slots @ ..,
+            Change::Begin {
+                epoch: Epoch(0), ..
+            },
+        ] = genesis.body.changes.as_slice()
+        else {
+            return forged("does not name one device, its slots and epoch 0");
+        };
+        if !slots.iter().all(|change| {
+            matches!(
+                change,
+                Change::Add {
+                    role: Role::Slot,
+                    ..
+                }
+            )
+        }) {
+            return forged("does not name one device, its slots and epoch 0");
+        }
+        if keys.id() != genesis.body.author || !verify(keys, genesis.id, &genesis.signature) {
+            return forged("is not signed by its device");
+        }
+        membership.change(&genesis.body.changes)?;
+        membership.count = 1;
+        Ok(membership)
+    }
+
+    /// Takes in the next record. On an error this value must not be used any more.
+    pub(crate) fn apply(&mut self, record: &Record) -> Result<(), Forged> {
+        let Record {
+            body,
+            id,
+            signature,
+        } = record;
+        if body.sequence != self.count as u64 || body.link != self.head.0 {
+            return Err(self.forged("does not follow the record before it"));
+        }
+        if self.count >= RECORDS_MAX {
+            return Err(self.forged("is one too many"));
+        }
+        let author = self
+            .active
+            .get(&body.author)
+            .ok_or(self.forged("is signed by somebody who is no member"))?;
+        if !verify(&author.keys, *id, signature) {
+            return Err(self.forged("has a wrong signature"));
+        }
+        let adds_a_device = |change: &Change| {
+            matches!(
+                change,
+                Change::Add {
+                    role: Role::Device,
+                    ..
+                }
+            )
+        };
+        if author.role == Role::Slot && !body.changes.iter().all(adds_a_device) {
+            return Err(self.forged("is signed by a key slot, which may only add devices"));
+        }
+        let retires = body
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Retire { .. }));
+        let begins = body
+            .changes
+            .iter()
+            .filter(|change| matches!(change, Change::Begin { .. }))
+            .count();
+        if begins > 1 || (retires && begins == 0) {
+            return Err(self.forged("retires a member without beginning one epoch"));
+        }
+        self.change(&body.changes)?;
+        self.head = *id;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The record that makes `changes` after this chain, signed by `author`. `apply` says whether it may.
+    pub(crate) fn next(&self, changes: Vec<Change>, author: &Principal) -> Record {
+        let body = RecordBody {
+            sequence: self.count as u64,
+            link: self.head.0,
+            author: author.id(),
+            changes,
+        };
+        let signature = author.sign(body.id());
+        body.signed(signature)
+    }
+
+    /// The hash of the genesis record.
+    pub(crate) const fn vault(&self) -> VaultId {
+        self.vault
+    }
+
+    /// The random bytes of the genesis record, which every commitment covers.
+    pub(crate) const fn nonce(&self) -> &[u8; 32] {
+        &self.nonce
+    }
+
+    /// The members of now.
+    pub(crate) const fn active(&self) -> &BTreeMap<PrincipalId, Member> {
+        &self.active
+    }
+
+    /// Whether `principal` is a member in `role` now.
+    pub(crate) fn is(&self, principal: PrincipalId, role: Role) -> bool {
+        self.active
+            .get(&principal)
+            .is_some_and(|member| member.role == role)
+    }
+
+    /// How many members have `role` now.
+    pub(crate) fn count_of(&self, role: Role) -> usize {
+        self.active
+            .values()
+            .filter(|member| member.role == role)
+            .count()
+    }
+
+    /// The newest epoch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        let count =
+            u32::try_from(self.commitments.len()).expect("(4) holds: at most one epoch a record");
+        Epoch(
+            count
+                .checked_sub(1)
+                .expect("(4) holds: genesis begins epoch 0"),
+        )
+    }
+
+    /// What the keys of `epoch` must match; `None` if the chain does not begin it.
+    pub(crate) fn commitment(&self, epoch: Epoch) -> Option<Commitment> {
+        self.commitments
+            .get(usize::try_from(epoch.0).ok()?)
+            .copied()
+    }
+
+    fn forged(&self, why: &'static str) -> Forged {
+        Forged {
+            record: self.count,
+            why,
+        }
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<(), Forged> {
+        for change in changes {
+            match change {
+                Change::Add { role, keys } => self.add(*role, keys)?,
+                Change::Retire { principal } => {
+                    self.active
+                        .remove(principal)
+                        .ok_or(self.forged("retires somebody who is no member"))?;
+                    self.retired.insert(*principal);
+                }
+                Change::Begin { epoch, commitment } => {
+                    if usize::try_from(epoch.0).ok() != Some(self.commitments.len()) {
+                        return Err(self.forged("begins an epoch out of turn"));
+                    }
+                    self.commitments.push(*commitment);
+                }
+            }
+        }
+        if self.count_of(Role::Slot) == 0 {
+            return Err(self.forged("leaves no key slot"));
+        }
+        if self.count_of(Role::Slot) > SLOTS_MAX || self.count_of(Role::Device) > DEVICES_MAX {
+            return Err(self.forged("adds more members than there may be"));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, role: Role, keys: &PublicKeys) -> Result<(), Forged> {
+        let id = keys.id();
+        if self.retired.contains(&id) || self.active.contains_key(&id) {
+            return Err(self.forged("adds somebody who is or was a member"));
+        }
+        self.active.insert(
+            id,
+            Member {
+                role,
+                keys: keys.clone(),
+            },
+        );
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

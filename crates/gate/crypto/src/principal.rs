@@ -1,0 +1,197 @@
+//! Turns a 32-byte seed into a principal: someone who can be given keys and whose signatures count.
+//!
+//! Takes   random bytes, or the seed that a slot or a replica gave
+//! Gives   public keys, signatures over membership records, and opened grants (grant.rs)
+//! Never   shows the seed or a secret key; decides who may sign what (membership.rs does)
+//! Spec    spec/1-keys.md, section 1.3
+//!
+//! Invariants
+//!  (1) Each use of the seed has its own purpose in the key table.                [1.3.1]
+//!  (2) A signature is over a label and a record's id, so it means nothing else.  [1.4.6]
+
+use crate::keys::{Purpose, derive};
+use crate::random::{Random, RandomError};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use hpke::kem::XWing;
+use hpke::{Deserializable as _, Kem as _, Serializable as _};
+use strongroom_format::limits::KEM_PUBLIC_BYTES;
+use strongroom_format::{PrincipalId, PublicKeys, RecordId};
+use zeroize::Zeroizing;
+
+/// Bytes of a principal's seed.
+pub(crate) const SEED_BYTES: usize = 32;
+/// What every membership signature begins with.
+const SIGNATURE_LABEL: &[u8] = b"strongroom format 0 2026-11-21 membership signature";
+
+/// A device or a key slot, with its secrets.
+#[derive(Clone)]
+pub(crate) struct Principal {
+    seed: Zeroizing<[u8; SEED_BYTES]>,
+    signing: SigningKey,
+    kem: <XWing as hpke::Kem>::PrivateKey,
+    keys: PublicKeys,
+    id: PrincipalId,
+}
+
+impl std::fmt::Debug for Principal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "Principal({})",
+            strongroom_format::hex::encode(&self.id.0)
+        )
+    }
+}
+
+impl Principal {
+    /// A new principal that nobody knows yet.
+    pub(crate) fn random(random: &dyn Random) -> Result<Self, RandomError> {
+        let mut seed = Zeroizing::new([0; SEED_BYTES]);
+        random.fill(seed.as_mut_slice())?;
+        Ok(Self::from_seed(seed))
+    }
+
+    /// The principal that `seed` makes, always the same.
+    pub(crate) fn from_seed(seed: Zeroizing<[u8; SEED_BYTES]>) -> Self {
+        let signing_key = Zeroizing::new(derive(Purpose::PrincipalSigning, seed.as_slice()));
+        let signing = SigningKey::from_bytes(&signing_key);
+        let kem_key = Zeroizing::new(derive(Purpose::PrincipalKem, seed.as_slice()));
+        let kem = <XWing as hpke::Kem>::PrivateKey::from_bytes(kem_key.as_slice())
+            .expect("(kem) holds: an X-Wing decapsulation key is any 32 bytes");
+        let mut kem_public = Box::new([0; KEM_PUBLIC_BYTES]);
+        XWing::sk_to_pk(&kem).write_exact(kem_public.as_mut_slice());
+        let keys = PublicKeys {
+            signing: signing.verifying_key().to_bytes(),
+            kem: kem_public,
+        };
+        let id = keys.id();
+        Self {
+            seed,
+            signing,
+            kem,
+            keys,
+            id,
+        }
+    }
+
+    /// The hash of the public keys.
+    pub(crate) const fn id(&self) -> PrincipalId {
+        self.id
+    }
+
+    /// The public keys.
+    pub(crate) const fn keys(&self) -> &PublicKeys {
+        &self.keys
+    }
+
+    /// The seed, to be wrapped in a slot or a replica.
+    pub(crate) const fn seed(&self) -> &Zeroizing<[u8; SEED_BYTES]> {
+        &self.seed
+    }
+
+    /// The secret half for grants.
+    pub(crate) const fn kem(&self) -> &<XWing as hpke::Kem>::PrivateKey {
+        &self.kem
+    }
+
+    /// This principal's signature over the record of that id.
+    pub(crate) fn sign(&self, record: RecordId) -> [u8; 64] {
+        self.signing.sign(&signed_bytes(record)).to_bytes()
+    }
+}
+
+/// Whether `signature` over the record is by the holder of `keys`.
+///
+/// Strict: keys of small order and signatures in a second encoding are refused, so that all verifiers agree.
+pub(crate) fn verify(keys: &PublicKeys, record: RecordId, signature: &[u8; 64]) -> bool {
+    VerifyingKey::from_bytes(&keys.signing).is_ok_and(|key| {
+        key.verify_strict(&signed_bytes(record), &Signature::from_bytes(signature))
+            .is_ok()
+    })
+}
+
+fn signed_bytes(record: RecordId) -> Vec<u8> {
+    [SIGNATURE_LABEL, &record.0].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SystemRandom;
+    use strongroom_format::hex;
+
+    #[test]
+    fn a_seed_makes_the_same_principal_again() {
+        let first = Principal::random(&SystemRandom).unwrap();
+        let again = Principal::from_seed(first.seed().clone());
+        assert_eq!(first.keys(), again.keys());
+        assert_eq!(first.id(), again.id());
+    }
+
+    #[test]
+    fn a_signature_counts_for_one_record_and_one_principal() {
+        let (one, other) = (
+            Principal::random(&SystemRandom).unwrap(),
+            Principal::random(&SystemRandom).unwrap(),
+        );
+        let signature = one.sign(RecordId([1; 32]));
+        assert!(verify(one.keys(), RecordId([1; 32]), &signature));
+        assert!(!verify(one.keys(), RecordId([2; 32]), &signature));
+        assert!(!verify(other.keys(), RecordId([1; 32]), &signature));
+        for place in 0..64 {
+            let mut signature = signature;
+            signature[place] ^= 1;
+            assert!(
+                !verify(one.keys(), RecordId([1; 32]), &signature),
+                "{place}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_of_small_order_signs_nothing() {
+        let mut keys = Principal::random(&SystemRandom).unwrap().keys().clone();
+        keys.signing = [0; 32];
+        keys.signing[0] = 1; // the neutral element: with it, R = identity and S = 0 verify any message when not strict
+        let mut signature = [0; 64];
+        signature[0] = 1;
+        assert!(!verify(&keys, RecordId([1; 32]), &signature));
+    }
+
+    #[test]
+    fn debug_shows_public_values_only() {
+        let principal = Principal::from_seed(Zeroizing::new([0xab; SEED_BYTES]));
+        assert_eq!(
+            format!("{principal:?}"),
+            format!("Principal({})", hex::encode(&principal.id().0))
+        );
+    }
+
+    /// Goal: the library under the signatures agrees with the world's collection of traps. Method: every Wycheproof
+    /// case; strict verification may only be stricter where the collection itself says that implementations differ.
+    #[test]
+    fn wycheproof_ed25519_agrees() {
+        use wycheproof::eddsa::{TestName, TestSet};
+        let set = TestSet::load(TestName::Ed25519).unwrap();
+        let mut cases = 0;
+        for group in &set.test_groups {
+            let key: [u8; 32] = group.key.pk.as_slice().try_into().unwrap();
+            for test in &group.tests {
+                cases += 1;
+                let valid = <[u8; 64]>::try_from(test.sig.as_slice()).is_ok_and(|signature| {
+                    VerifyingKey::from_bytes(&key).is_ok_and(|key| {
+                        key.verify_strict(&test.msg, &Signature::from_bytes(&signature))
+                            .is_ok()
+                    })
+                });
+                assert_eq!(
+                    valid,
+                    test.result == wycheproof::TestResult::Valid,
+                    "case {}",
+                    test.tc_id
+                );
+            }
+        }
+        assert!(cases > 100, "{cases}");
+    }
+}

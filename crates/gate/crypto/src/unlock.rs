@@ -1,0 +1,160 @@
+//! Opens a vault's keys from its header and something a person has, and believes nothing before it is checked.
+//!
+//! Takes   the exact bytes of `vault.json`, a secret, and the newest generation seen before
+//! Gives   a `Keyring`, or an error that says which check failed
+//! Never   writes, or tells a wrong secret from a slot that was tampered with: nobody can
+//! Spec    spec/1-keys.md, section 1.9
+//!
+//! Order of the checks, cheapest first; each is needed, none trusts a later one:
+//!  (1) length, checksum, format, every field and bound         damaged or not ours            [1.9.1]
+//!  (2) genesis hash = vault id; each record follows            forged membership              [1.9.2]
+//!  (3) a slot opens, its payload names this vault              wrong secret, foreign slot     [1.9.3]
+//!  (4) the slot's principal is a member as a slot              removed slot put back          [1.9.4]
+//!  (5) the newest epoch's grant opens and matches              forged grant                   [1.9.5]
+//!  (6) MAC of the exact bytes under the newest epoch           edited header                  [1.9.6]
+//!  (7) generation not below the last one seen                  older header put back          [1.9.7]
+
+use crate::error::UnlockError;
+use crate::grant::EpochKeys;
+use crate::keyring::{Keyring, header_mac};
+use crate::membership::Membership;
+use crate::passphrase::Argon2Cost;
+use crate::principal::Principal;
+use crate::slot::{Secret, open};
+use std::collections::BTreeMap;
+use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, StoredHeader};
+use subtle::ConstantTimeEq as _;
+
+/// Opens the keys of the vault whose `vault.json` is `header`, with `secret`.
+///
+/// Tries every slot of the secret's kind, so it takes as long as their Argon2id together: at most
+/// `ARGON2_WORK_KIB_MAX`. `last_seen_generation`: if it is kept inside the vault, give `None` here and call
+/// `Keyring::check_generation` as soon as it can be read.
+///
+/// # Errors
+/// Every variant of `UnlockError` but `ReplicaForged`.
+pub fn unlock(
+    header: &[u8],
+    secret: &Secret,
+    last_seen_generation: Option<u64>,
+) -> Result<Keyring, UnlockError> {
+    let StoredHeader {
+        header: values,
+        mac,
+        covered_bytes,
+    } = Header::decode(header)?;
+    check_argon2(&values)?;
+    let membership = Membership::verify(&values.records)?;
+    if membership.vault() != values.vault {
+        return Err(UnlockError::ForeignMembership);
+    }
+
+    let (slot, signer) = open_slot(&values, &membership, secret)?;
+    let unlocked_by = Some((slot.id, slot.lock.kind()));
+    let (epochs, newest) = open_grants(&values, &membership, &signer)?;
+
+    let expected = header_mac(&newest.epoch_key, &header[..covered_bytes]);
+    if !bool::from(expected.ct_eq(&mac)) {
+        return Err(UnlockError::HeaderEdited);
+    }
+    let epochs = epochs
+        .into_iter()
+        .map(|(epoch, keys)| (epoch, keys.epoch_key))
+        .collect();
+    let keyring = Keyring {
+        header: values,
+        membership,
+        epochs,
+        id_key: newest.id_key,
+        signer,
+        unlocked_by,
+    };
+    keyring.check_generation(last_seen_generation.unwrap_or(0))?;
+    Ok(keyring)
+}
+
+/// Refuses a cost below the floor too: whoever could lower it could make the person's next passphrase cheap to guess.
+fn check_argon2(header: &Header) -> Result<(), UnlockError> {
+    for slot in &header.slots {
+        if let Lock::Passphrase(parameters) = &slot.lock {
+            Argon2Cost::of(parameters)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_slot<'a>(
+    header: &'a Header,
+    membership: &Membership,
+    secret: &Secret,
+) -> Result<(&'a Slot, Principal), UnlockError> {
+    let kind = secret.kind();
+    let mut failure = UnlockError::NoSlotOfThatKind { kind };
+    for slot in header.slots.iter().filter(|slot| slot.lock.kind() == kind) {
+        match open(slot, secret) {
+            Ok(Some(payload)) if payload.vault != header.vault => {
+                return Err(UnlockError::ForeignSlot { slot: slot.id });
+            }
+            Ok(Some(payload)) if !membership.is(payload.principal.id(), Role::Slot) => {
+                return Err(UnlockError::SlotNotMember { slot: slot.id });
+            }
+            Ok(Some(payload)) if payload.principal.id() != slot.principal => {
+                return Err(UnlockError::HeaderEdited);
+            }
+            Ok(Some(payload)) => return Ok((slot, payload.principal)),
+            Ok(None) if matches!(failure, UnlockError::OutOfMemory(_)) => {}
+            Ok(None) => failure = UnlockError::WrongSecret { kind },
+            // Another slot of this person may ask for less.
+            Err(error) => failure = UnlockError::OutOfMemory(error),
+        }
+    }
+    Err(failure)
+}
+
+/// The keys of every epoch granted to `principal`, and those of the newest. Older ones may have been forgotten.
+fn open_grants(
+    header: &Header,
+    membership: &Membership,
+    principal: &Principal,
+) -> Result<(BTreeMap<Epoch, EpochKeys>, EpochKeys), UnlockError> {
+    let mut epochs = BTreeMap::new();
+    for grant in header
+        .grants
+        .iter()
+        .filter(|grant| grant.principal == principal.id())
+    {
+        epochs.insert(grant.epoch, open_grant(grant, membership, principal)?);
+    }
+    let epoch = membership.epoch();
+    let newest = epochs
+        .get(&epoch)
+        .cloned()
+        .ok_or(UnlockError::GrantMissing { epoch })?;
+    // The id key names blocks for the vault's life: an older epoch that carries another one is forged.
+    for (epoch, keys) in &epochs {
+        if !bool::from(keys.id_key.bytes().ct_eq(newest.id_key.bytes())) {
+            return Err(UnlockError::GrantForged { epoch: *epoch });
+        }
+    }
+    Ok((epochs, newest))
+}
+
+fn open_grant(
+    grant: &Grant,
+    membership: &Membership,
+    principal: &Principal,
+) -> Result<EpochKeys, UnlockError> {
+    let forged = UnlockError::GrantForged { epoch: grant.epoch };
+    let commitment = membership.commitment(grant.epoch).ok_or(forged.clone())?;
+    EpochKeys::open(
+        grant,
+        principal,
+        membership.vault(),
+        membership.nonce(),
+        commitment,
+    )
+    .ok_or(forged)
+}
+
+#[cfg(test)]
+mod tests;
