@@ -263,7 +263,11 @@ mod tests {
         };
         assert_eq!(reads_for(&[part(&places[0]), part(&places[2])]), 2);
         let all: Vec<Part> = places.iter().map(part).collect();
-        assert_eq!(reads_for(&all), 2, "100 blocks of 64 KiB in runs of at most 4 MiB");
+        assert_eq!(
+            reads_for(&all),
+            2,
+            "100 blocks of 64 KiB in runs of at most 4 MiB"
+        );
     }
 
     #[test]

@@ -204,6 +204,26 @@ mod tests {
     }
 
     #[test]
+    fn a_resumed_file_has_room_set_aside_again_before_a_batch_is_written() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let kept = store
+            .append(Epoch(0), &[&block(50)], b"")
+            .expect("appended");
+        drop(store);
+        let store = folder.open();
+        store
+            .recover_open(kept.segment, kept.end)
+            .expect("recovered");
+        let file = store.files.get(&store.disk, kept.segment).expect("there");
+        assert_eq!(file.allocated_bytes().expect("told"), kept.end);
+        store
+            .append(Epoch(0), &[&block(50)], b"")
+            .expect("appended");
+        assert!(file.allocated_bytes().expect("told") >= SEGMENT_BYTES_MAX);
+    }
+
+    #[test]
     fn an_ending_that_was_written_but_never_committed_is_found() {
         let folder = Folder::new();
         let store = folder.open();
