@@ -159,6 +159,10 @@ impl Filesystem {
         let core = &self.core;
         self.sync()?;
         settle(core)?;
+        if let Some(open) = core.segments.open_segment() {
+            // Its waste can go only once nothing is appended to it any more.
+            finish_segment(core, open)?;
+        }
         loop {
             let moved = compact_one(core, Eagerness::ByHand)?;
             self.sync()?;

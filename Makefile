@@ -1,0 +1,40 @@
+# Every task of this repository. `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+TOOLS := $(CURDIR)/.tools
+export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
+
+.PHONY: help setup build check test posix sim demo vectors clean
+
+help: ## list these tasks
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: ## install what building and testing need, or say what to type
+	@tools/setup.sh
+
+build: setup ## the release binary, target/release/strongroom
+	cargo build --release --locked -p strongroom-cli
+
+check: setup ## format, lints, documents, unit tests of the small crates; run it before each commit
+	cargo fmt --all -- --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --locked -p strongroom-format -p strongroom-crypto -p strongroom-segments -p strongroom-conformance --lib --tests
+
+test: setup ## all tests, with real mounts; what CI runs
+	tools/test.sh
+
+posix: build ## pjdfstest and fsx on a mount, as root
+	tools/posix.sh
+
+sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
+	tools/sim.sh
+
+demo: build ## the main job on real files: mount, git, 1 GiB, kill -9, compare
+	tools/demo.sh
+
+vectors: ## make the test vectors anew from the independent implementation
+	tools/vectors/run.sh
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf $(TOOLS)

@@ -1,0 +1,323 @@
+//! A file system in a temporary folder, with a clock that moves at each look and users to act for.
+//!
+//! Whoever drops a `Lab` checks the vault: every test ends in a sound one.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use strongroom_crypto::{BlockSealer, EpochKey, IdKey, SystemRandom};
+use strongroom_filesystem::{
+    Attributes, Background, Caller, Checks, Clock, Disk, Error, Filesystem, InodeId, Listing,
+    NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp,
+};
+use strongroom_format::{Epoch, SegmentId, SuiteId};
+use strongroom_segments::{SegmentStore, StoreOptions};
+
+/// The root directory.
+pub(crate) const ROOT: InodeId = InodeId::ROOT;
+
+const METADATA_KEY: [u8; 80] = [7; 80];
+
+/// A clock that never shows a time twice, so that a test sees which operation set which.
+#[derive(Default)]
+struct Ticks(AtomicI64);
+
+impl Clock for Ticks {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.fetch_add(1_000, Ordering::Relaxed) + 1_000)
+    }
+}
+
+/// A disk that is full when told so.
+#[derive(Default)]
+struct Gauge(AtomicBool);
+
+impl Disk for Gauge {
+    fn space(&self) -> Option<(u64, u64)> {
+        let free = if self.0.load(Ordering::Relaxed) {
+            0
+        } else {
+            1 << 40
+        };
+        Some((1 << 41, free))
+    }
+}
+
+/// One vault, used as its `Filesystem`.
+pub(crate) struct Lab {
+    // Gone for a moment only, between closing and opening again.
+    open: Option<Filesystem>,
+    clock: Arc<Ticks>,
+    disk: Arc<Gauge>,
+    folder: tempfile::TempDir,
+}
+
+impl Deref for Lab {
+    type Target = Filesystem;
+
+    fn deref(&self) -> &Filesystem {
+        self.open
+            .as_ref()
+            .expect("open between two calls of a test")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take().filter(|_| !std::thread::panicking()) {
+            let report = open.check().expect("the check runs");
+            assert_eq!(
+                report.problems,
+                Vec::<String>::new(),
+                "the test left a damaged vault"
+            );
+        }
+    }
+}
+
+fn options() -> Options {
+    Options {
+        background: Background::Manual,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+fn parts(
+    folder: &tempfile::TempDir,
+    clock: &Arc<Ticks>,
+    disk: &Arc<Gauge>,
+    options: Options,
+) -> Parts {
+    let path = folder.path();
+    let metadata = || strongroom_metadata::Options {
+        reserve_bytes: 0,
+        ..Default::default()
+    };
+    let store = match strongroom_metadata::Store::create(path, &METADATA_KEY, metadata()) {
+        Err(strongroom_metadata::Error::AlreadyThere) => {
+            strongroom_metadata::Store::open(path, &METADATA_KEY, metadata())
+        }
+        created => created,
+    };
+    let session = strongroom_segments::random_name()
+        .expect("the system has randomness")
+        .0;
+    let session: [u8; 8] = session[..8].try_into().expect("half of a name");
+    let mut segment_options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
+    segment_options.names = Box::new(move || {
+        let mut name = strongroom_segments::random_name()?.0;
+        name[..8].copy_from_slice(&session);
+        Ok(SegmentId(name))
+    });
+    let keys = vec![(Epoch(0), EpochKey::from_bytes([3; 32]))];
+    Parts {
+        store: store.expect("the metadata opens"),
+        segments: SegmentStore::open(&path.join("segments"), segment_options)
+            .expect("the segments open"),
+        sealer: BlockSealer::new(
+            SuiteId::Aes256GcmBlake3,
+            [0; 16],
+            IdKey::from_bytes([4; 32]),
+            keys,
+        ),
+        clock: Arc::clone(clock) as Arc<dyn Clock>,
+        disk: Arc::clone(disk) as Arc<dyn Disk>,
+        random: Arc::new(SystemRandom),
+        session,
+        options,
+    }
+}
+
+impl Lab {
+    /// An empty vault whose root belongs to the superuser and is open to all.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (clock, disk) = (Arc::default(), Arc::default());
+        let parts = parts(&folder, &clock, &disk, options());
+        Filesystem::format(&parts, 0, 0).expect("formats");
+        let open = Some(Filesystem::open(parts).expect("opens"));
+        let lab = Self {
+            open,
+            clock,
+            disk,
+            folder,
+        };
+        lab.chmod(ROOT, 0o777);
+        lab
+    }
+
+    fn open_again(&mut self, options: Options) {
+        self.open = None;
+        let parts = parts(&self.folder, &self.clock, &self.disk, options);
+        self.open = Some(Filesystem::open(parts).expect("opens again"));
+    }
+
+    /// Closes and opens it.
+    pub(crate) fn reopen(&mut self) {
+        self.close().expect("closes");
+        self.open_again(options());
+    }
+
+    /// Closes it and opens it for reading.
+    pub(crate) fn reopen_read_only(&mut self) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            read_only: true,
+            ..options()
+        });
+    }
+
+    /// Loses what no sync covered, and opens it.
+    pub(crate) fn crash(&mut self) {
+        self.open_again(options());
+    }
+
+    /// The vault folder.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Fills the disk, or frees it.
+    pub(crate) fn fill_disk(&self, full: bool) {
+        self.disk.0.store(full, Ordering::Relaxed);
+    }
+
+    /// Makes a node for the superuser.
+    pub(crate) fn make(
+        &self,
+        parent: InodeId,
+        name: &str,
+        kind: NodeKind,
+        mode: u32,
+    ) -> Attributes {
+        self.make_as(&Caller::root(), parent, name, kind, mode)
+            .expect("the superuser makes nodes")
+    }
+
+    /// Makes a node.
+    pub(crate) fn make_as(
+        &self,
+        caller: &Caller,
+        parent: InodeId,
+        name: &str,
+        kind: NodeKind,
+        mode: u32,
+    ) -> Result<Attributes> {
+        let target = if kind == NodeKind::Symlink {
+            b"target".to_vec()
+        } else {
+            Vec::new()
+        };
+        self.create(
+            caller,
+            parent,
+            name.as_bytes(),
+            &NewNode {
+                kind,
+                mode,
+                rdev: 0,
+                target,
+            },
+        )
+    }
+
+    /// A file of the superuser's, open to all.
+    pub(crate) fn file(&self, parent: InodeId, name: &str) -> InodeId {
+        self.make(parent, name, NodeKind::File, 0o666).inode
+    }
+
+    /// A directory of the superuser's, open to all.
+    pub(crate) fn directory(&self, parent: InodeId, name: &str) -> InodeId {
+        self.make(parent, name, NodeKind::Directory, 0o777).inode
+    }
+
+    /// What `stat` tells.
+    pub(crate) fn stat(&self, inode: InodeId) -> Attributes {
+        self.attributes(inode).expect("the node is there")
+    }
+
+    /// What a name names, without keeping a reference.
+    pub(crate) fn find(&self, parent: InodeId, name: &str) -> Option<InodeId> {
+        match self.lookup(&Caller::root(), parent, name.as_bytes()) {
+            Ok(found) => {
+                self.forget(found.inode, 1);
+                Some(found.inode)
+            }
+            Err(Error::NotFound) => None,
+            Err(error) => panic!("looking up {name}: {error}"),
+        }
+    }
+
+    /// All names of a directory, sorted.
+    pub(crate) fn names(&self, directory: InodeId) -> Vec<String> {
+        let page = self
+            .list(&Caller::root(), directory, 0, usize::MAX, Listing::Names)
+            .expect("lists");
+        let mut names: Vec<String> = page
+            .into_iter()
+            .map(|entry| String::from_utf8(entry.name).expect("tests use UTF-8"))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The first bytes of a file.
+    pub(crate) fn content(&self, inode: InodeId) -> Vec<u8> {
+        let mut buffer = vec![0; 4096];
+        let len = self.read(inode, 0, &mut buffer).expect("reads");
+        buffer.truncate(len);
+        buffer
+    }
+
+    /// Sets a mode as the superuser.
+    pub(crate) fn chmod(&self, inode: InodeId, mode: u32) {
+        let set = SetAttributes {
+            mode: Some(mode),
+            ..SetAttributes::default()
+        };
+        self.set_attributes(&Caller::root(), inode, &set)
+            .expect("the superuser sets modes");
+    }
+
+    /// Gives a node to a user and the group of the same number, and sets its mode after that.
+    pub(crate) fn give(&self, inode: InodeId, id: u32, mode: u32) {
+        let set = SetAttributes {
+            uid: Some(id),
+            gid: Some(id),
+            mode: Some(mode),
+            ..SetAttributes::default()
+        };
+        self.set_attributes(&Caller::root(), inode, &set)
+            .expect("the superuser gives away");
+    }
+}
+
+/// A user with a group of the same number, whose permissions the file system checks.
+pub(crate) fn user(id: u32) -> Caller {
+    Caller {
+        uid: id,
+        gid: id,
+        groups: Vec::new(),
+        checks: Checks::Here,
+    }
+}
+
+/// The superuser, whose permissions the file system checks.
+pub(crate) fn superuser() -> Caller {
+    user(0)
+}
+
+/// Asserts that an operation was refused for the reason given.
+macro_rules! assert_refused {
+    ($result:expr, $reason:pat $(,)?) => {
+        match $result {
+            Err($reason) => {}
+            other => panic!("expected {}, got {other:?}", stringify!($reason)),
+        }
+    };
+}
+pub(crate) use assert_refused;

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# pjdfstest and fsx against a mount of a fresh vault. Root only: the suites change users and make device nodes.
+#
+# FSX_OPS sets the operations of each of the three fsx runs (default 100000), FSX_LONG those of the last one
+# (default 1000000; 0 leaves it out).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+here=$PWD
+tools=$here/.tools
+bin=$here/target/release/strongroom
+[ "$(id -u)" = 0 ] || { echo "make posix needs root: the suites change users and make device nodes. Type: sudo make posix" >&2; exit 1; }
+
+[ -x "$tools/bin/pjdfstest" ] || cargo install --quiet --locked --root "$tools" pjdfstest@0.2.2
+[ -x "$tools/bin/fsx" ] || cargo install --quiet --locked --root "$tools" fsx@0.3.2
+
+work=$(mktemp -d)
+mount=$work/mnt
+vault=$work/vault
+cleanup() {
+    "$bin" umount "$mount" >/dev/null 2>&1 || umount -l "$mount" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap cleanup EXIT
+mkdir "$mount"
+printf 'posix suite' >"$work/passphrase"
+"$bin" init "$vault" --passphrase-file "$work/passphrase" >/dev/null
+"$bin" mount "$vault" "$mount" --passphrase-file "$work/passphrase" --allow-other --dev --suid
+
+echo "== pjdfstest"
+mkdir -m 0755 "$mount/pjdfstest"
+# What is skipped, and why, stands in the configuration.
+"$tools/bin/pjdfstest" -c "$here/tools/pjdfstest.toml" -p "$mount/pjdfstest" | tee "$work/pjdfstest.log" | tail -n 40
+
+echo "== fsx, three at once"
+pids=()
+for n in 1 2 3; do
+    mkdir "$mount/fsx$n"
+    "$tools/bin/fsx" -f "$here/tools/fsx.toml" -N "${FSX_OPS:-100000}" -S "$n" "$mount/fsx$n/file" >"$work/fsx$n.log" 2>&1 &
+    pids+=($!)
+done
+failed=0
+for n in 1 2 3; do
+    wait "${pids[$((n - 1))]}" || { failed=1; tail -n 30 "$work/fsx$n.log"; }
+done
+[ $failed = 0 ] || { echo "fsx found a difference" >&2; exit 1; }
+echo "three runs of ${FSX_OPS:-100000} operations: no difference"
+
+if [ "${FSX_LONG:-1000000}" != 0 ]; then
+    "$tools/bin/fsx" -f "$here/tools/fsx.toml" -N "${FSX_LONG:-1000000}" -S 4 "$mount/long" >"$work/long.log" 2>&1 ||
+        { tail -n 30 "$work/long.log"; exit 1; }
+    echo "one run of ${FSX_LONG:-1000000} operations: no difference"
+fi
+"$bin" check "$vault"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs what building and testing need. Where it may not, it says exactly what to type.
+set -euo pipefail
+
+missing=()
+need() { # command, Debian package
+    command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+need cc gcc
+need make make
+need perl perl
+need git git
+need python3 python3
+need fusermount3 fuse3
+need setfattr attr
+need sqlite3 sqlite3
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing: ${missing[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -qq >/dev/null
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    else
+        echo "These programs are missing. On Debian or Ubuntu type:" >&2
+        echo "    sudo apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "Rust is missing. Install it from https://rustup.rs, then run this again." >&2
+    exit 1
+fi

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Writes spec/vectors/block/*.json: sealed blocks and records, right ones and such with exactly one fault.
+
+An implementation of spec/2-block.md of its own, slow and plain: BLAKE3 from blake3_slow.py, AES-GCM and
+ChaCha20-Poly1305 from the Python package `cryptography`. The package `blake3` only cross-checks the former.
+Gives the same files on every run; what it did not write itself it removes from the folder.
+
+    python3 -m venv VENV && VENV/bin/pip install -r tools/vectors/requirements.txt
+    VENV/bin/python tools/vectors/generate.py
+"""
+
+import json
+import pathlib
+
+import blake3 as blake3_package
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
+from blake3_slow import blake3, derive_key
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "block"
+CHUNK, TAG, BLOCK_MAX = 16 * 1024, 16, 64 * 1024
+LABEL, FORMAT = b"strongroom\0\0", 0
+BLOCK_SEALING = "strongroom format 0 2026-11-21 block sealing"
+AEADS = {1: AESGCM, 2: ChaCha20Poly1305}
+DATA, BATCH_INDEX, REPLICA_KEY = 1, 4, 9
+NO_SALT = bytes(32)
+
+ID_KEY = bytes(range(0x40, 0x60))
+EPOCH_KEYS = {0: bytes(range(0x80, 0xA0)), 5: bytes(range(0xA0, 0xC0))}
+COMPARTMENT = bytes(range(0x10, 0x20))
+SALT = bytes(range(0xE0, 0x100))
+
+
+def pattern(length):
+    """Content that a reader can make anew from its length: byte i is i mod 251."""
+    return bytes(index % 251 for index in range(length))
+
+
+def name(kind, clear, salt=NO_SALT, compartment=COMPARTMENT, id_key=ID_KEY, form=FORMAT, label=LABEL):
+    context = label + form.to_bytes(2, "little") + kind.to_bytes(2, "little") + compartment + salt
+    assert len(context) == 64
+    return blake3(context + clear, key=id_key)
+
+
+def key_and_base(suite, epoch_key, block_id):
+    block_key = derive_key(BLOCK_SEALING, epoch_key)
+    stream = blake3(suite.to_bytes(2, "little") + block_id, 44, key=block_key)
+    return stream[:32], stream[32:]
+
+
+def cut(clear):
+    return [clear[at:at + CHUNK] for at in range(0, len(clear), CHUNK)] or [b""]
+
+
+def seal(suite, epoch, block_id, clear, last_flag=True, aad=b"", number=lambda index: index):
+    """The sealed chunks; the last three arguments exist to make faults."""
+    key, base = key_and_base(suite, EPOCH_KEYS[epoch], block_id)
+    chunks, sealed = cut(clear), b""
+    for index, chunk in enumerate(chunks):
+        flag = 1 if last_flag and index == len(chunks) - 1 else 0
+        mask = number(index).to_bytes(11, "little") + bytes([flag])
+        nonce = bytes(left ^ right for left, right in zip(base, mask))
+        sealed += AEADS[suite](key).encrypt(nonce, chunk, aad)
+    return sealed
+
+
+def flip(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+
+
+FILES = {}
+
+
+def vector(file, spec, why, expect, operation, suite, kind, epoch, compartment=COMPARTMENT, keys=EPOCH_KEYS, **rest):
+    assert file not in FILES, file
+    FILES[file] = {
+        "spec": spec, "why": why, "expect": expect, "operation": operation, "suite": suite, "kind": kind,
+        "compartment": compartment.hex(), "id_key": ID_KEY.hex(),
+        "epochs": [{"epoch": number, "key": key.hex()} for number, key in sorted(keys.items())],
+        "epoch": epoch,
+    } | {key: value.hex() if isinstance(value, bytes) else value for key, value in rest.items()}
+
+
+def right_blocks():
+    """Blocks that open. Long ones give a pattern's length and the hash of the sealed bytes."""
+    for suite, label in ((1, "aes"), (2, "chacha")):
+        for length in (0, 1, 100):
+            clear = pattern(length)
+            block_id = name(DATA, clear)
+            vector(f"ok-{label}-{length}", "2.1", f"{length} bytes, suite {suite}", "ok", "block", suite, DATA, 5,
+                   clear=clear, id=block_id, clear_len=length, sealed=seal(suite, 5, block_id, clear))
+        for length in (CHUNK - 1, CHUNK, CHUNK + 1, BLOCK_MAX):
+            clear = pattern(length)
+            block_id = name(DATA, clear)
+            sealed = seal(suite, 5, block_id, clear)
+            vector(f"ok-{label}-{length}", "2.16", f"{length} bytes, suite {suite}", "ok", "block", suite, DATA, 5,
+                   clear_pattern=length, id=block_id, clear_len=length, sealed_blake3=blake3(sealed))
+    clear = b"an older epoch"
+    block_id = name(DATA, clear)
+    vector("ok-older-epoch", "2.13", "not the newest epoch: opens, and is not sealed anew", "ok", "open", 1, DATA, 0,
+           clear=clear, id=block_id, clear_len=len(clear), sealed=seal(1, 0, block_id, clear))
+
+
+def right_records():
+    for suite, label in ((1, "aes"), (2, "chacha")):
+        for kind, clear in ((BATCH_INDEX, b"an index"), (REPLICA_KEY, bytes(80)), (BATCH_INDEX, b"")):
+            block_id = name(kind, clear, SALT)
+            record = SALT + block_id + seal(suite, 5, block_id, clear)
+            vector(f"ok-record-{label}-{kind}-{len(clear)}", "2.24", f"a record of {len(clear)} bytes, suite {suite}",
+                   "ok", "record", suite, kind, 5, clear=clear, salt=SALT, record=record)
+
+
+def faulty_blocks():
+    clear = pattern(100)
+    block_id = name(DATA, clear)
+    sealed = seal(1, 5, block_id, clear)
+
+    def fault(file, spec, why, expect="tampered", suite=1, kind=DATA, epoch=5, **changes):
+        fields = {"id": block_id, "clear_len": 100, "sealed": sealed} | changes
+        vector(file, spec, why, expect, "open", suite, kind, epoch, **fields)
+
+    def named(file, why, **changes):
+        """Sealed honestly, but under a name computed differently."""
+        wrong = name(**({"kind": DATA, "clear": clear} | changes))
+        fault(file, "2.6", why, id=wrong, sealed=seal(1, 5, wrong, clear))
+
+    fault("ciphertext-bit", "2.21", "one bit of the ciphertext is flipped", sealed=flip(sealed, 3))
+    fault("tag-bit", "2.21", "one bit of the tag is flipped", sealed=flip(sealed, len(sealed) - 1))
+    fault("name-bit", "2.22", "one bit of the name is flipped", id=flip(block_id, 0))
+    fault("short-by-one", "2.20", "the last byte is missing", "wrong-length", sealed=sealed[:-1])
+    fault("long-by-one", "2.20", "one byte too many", "wrong-length", sealed=sealed + b"\0")
+    fault("no-bytes", "2.20", "nothing where a block should be", "wrong-length", sealed=b"")
+    fault("too-long", "2.1", "a length that no block has", "too-long", clear_len=BLOCK_MAX + 1)
+    fault("length-changed", "2.20", "length and bytes agree, and are not what was sealed", clear_len=99, sealed=sealed[1:])
+    fault("unknown-epoch", "2.13", "no key for the epoch", "unknown-epoch", epoch=6)
+    fault("other-epoch", "2.13", "sealed under epoch 5, said to be of epoch 0", epoch=0)
+    fault("other-suite", "2.12", "sealed by suite 1, opened as suite 2", suite=2)
+    fault("other-kind", "2.4", "a block of data is no batch index", kind=BATCH_INDEX)
+    fault("other-compartment", "2.5", "sealed in another compartment", compartment=bytes(16))
+    fault("aad", "2.18", "associated data that must be empty is not", sealed=seal(1, 5, block_id, clear, aad=b"x"))
+    fault("no-last-flag", "2.17", "the last chunk lacks the flag", sealed=seal(1, 5, block_id, clear, last_flag=False))
+    fault("number-from-one", "2.17", "chunks counted from 1", sealed=seal(1, 5, block_id, clear, number=lambda i: i + 1))
+    named("name-other-label", "a name made with another label", label=b"Strongroom\0\0")
+    named("name-other-format", "a name made with another format", form=1)
+    named("name-big-endian", "a name whose kind was written big-endian", kind=0x0100)
+    named("name-salted", "a block's salt is zero", salt=SALT)
+    named("name-other-key", "a name made with another id key", id_key=bytes(32))
+    named("name-of-other-content", "sealed under the name of another content", clear=pattern(99))
+
+
+def faulty_chunks():
+    """Faults that need more than one chunk: each chunk is right by itself. Built by the reader from the pattern."""
+    length = 2 * CHUNK + 100
+    clear = pattern(length)
+    block_id = name(DATA, clear)
+    sealed = seal(1, 5, block_id, clear)
+    size = CHUNK + TAG
+    one, two, three = sealed[:size], sealed[size:2 * size], sealed[2 * size:]
+    for file, why, order, clear_len, expect in (
+        ("chunks-swapped", "the first two chunks changed places", [1, 0, 2], length, "tampered"),
+        ("chunk-repeated", "the first chunk stands where the second belongs", [0, 0, 2], length, "tampered"),
+        ("chunk-dropped", "the second chunk is missing, the length adjusted", [0, 2], CHUNK + 100, "tampered"),
+        ("cut-after-chunk", "the last chunk is missing, the length adjusted", [0, 1], 2 * CHUNK, "tampered"),
+        ("cut-length-kept", "the last chunk is missing, the length kept", [0, 1], length, "wrong-length"),
+    ):
+        arranged = b"".join((one, two, three)[at] for at in order)
+        vector(file, "2.17", why, expect, "arranged", 1, DATA, 5, clear_pattern=length, id=block_id,
+               clear_len=clear_len, chunks=order, sealed_blake3=blake3(arranged))
+
+
+def faulty_records():
+    clear = b"an index"
+    block_id = name(BATCH_INDEX, clear, SALT)
+    record = SALT + block_id + seal(1, 5, block_id, clear)
+
+    def fault(file, why, record, expect="tampered", kind=BATCH_INDEX, epoch=5, spec="2.26"):
+        vector(file, spec, why, expect, "open_record", 1, kind, epoch, record=record)
+
+    fault("record-salt-bit", "one bit of the salt is flipped", flip(record, 0))
+    fault("record-name-bit", "one bit of the name is flipped", flip(record, 32))
+    fault("record-sealed-bit", "one bit of the sealed bytes is flipped", flip(record, 64))
+    fault("record-tag-bit", "one bit of the tag is flipped", flip(record, len(record) - 1))
+    fault("record-short-by-one", "the last byte is missing", record[:-1])
+    fault("record-head-only", "salt and name, and no chunk", record[:64])
+    fault("record-empty", "no byte at all", b"")
+    fault("record-other-kind", "a batch index is no replica key", record, kind=REPLICA_KEY)
+    fault("record-unknown-epoch", "no key for the epoch", record, "unknown-epoch", epoch=6, spec="2.13")
+    forged = name(BATCH_INDEX, clear, SALT, id_key=bytes(32))
+    fault("record-name-other-key", "sealed honestly under a name that another id key made",
+          SALT + forged + seal(1, 5, forged, clear))
+
+
+def check_blake3():
+    """Both implementations agree over every shape of the tree that the vectors meet."""
+    for length in (0, 1, 63, 64, 65, 1023, 1024, 1025, 2048, 3072, 5000, 16384, 65536 + 64):
+        data = pattern(length)
+        assert blake3(data) == blake3_package.blake3(data).digest(), length
+        assert blake3(data, 100, key=ID_KEY) == blake3_package.blake3(data, key=ID_KEY).digest(100), length
+        expected = blake3_package.blake3(data, derive_key_context="context").digest()
+        assert derive_key("context", data) == expected, length
+
+
+def known_hashes():
+    """Known answers for BLAKE3 alone, in the three modes, over the pattern."""
+    cases = [{
+        "length": length,
+        "hash": blake3(pattern(length)).hex(),
+        "keyed_xof_44": blake3(pattern(length), 44, key=ID_KEY).hex(),
+        "derived": derive_key(BLOCK_SEALING, pattern(length)).hex(),
+    } for length in (0, 1, 64, 65, 1024, 1025, 4097, 65600)]
+    FILES["blake3"] = {
+        "spec": "2.11", "why": "BLAKE3 in the three modes in use, over pattern content", "expect": "ok",
+        "operation": "blake3", "key": ID_KEY.hex(), "context": BLOCK_SEALING, "cases": cases,
+    }
+
+
+def main():
+    check_blake3()
+    known_hashes()
+    right_blocks()
+    right_records()
+    faulty_blocks()
+    faulty_chunks()
+    faulty_records()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.json"):
+        if old.stem not in FILES:
+            old.unlink()
+    for file, content in FILES.items():
+        (FOLDER / f"{file}.json").write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{len(FILES)} vectors in {FOLDER.relative_to(FOLDER.parents[2])}")
+
+
+if __name__ == "__main__":
+    main()
