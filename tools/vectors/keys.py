@@ -1,0 +1,328 @@
+"""Writes spec/vectors/keys: a vault header made from spec/1-keys.md alone, and one file per fault.
+
+A slow second implementation: nothing is shared with the Rust code but the specification. Needs the Python packages
+`blake3`, `cryptography`, `argon2-cffi` and `kyber-py` (any virtual environment will do). The output is the same on every run.
+
+    python tools/vectors/keys.py
+
+base.json holds the header as lines and what it says. Every other file is a change of those lines:
+    spec      the sentence that the case is about
+    expect    ok, or the error that must come
+    why       what was done
+    edits     [[first line, lines removed, [lines put there]], ...], from the last to the first
+    secret    kind and text
+    last_seen the newest generation seen before, or null
+"""
+import base64, copy, difflib, hashlib, hmac, json, pathlib, unicodedata
+
+from argon2.low_level import Type, hash_secret_raw
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from kyber_py.ml_kem import ML_KEM_768
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "keys"
+DATE = "strongroom format 0 2026-11-21 "
+LATIN = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def drawn(name, length):
+    """Bytes in the place of random ones, the same on every run."""
+    return blake3(b"strongroom key vectors " + name.encode()).digest(length)
+
+
+def derive(purpose, secret):
+    return blake3(secret, derive_key_context=DATE + purpose).digest()
+
+
+def raw(key):
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+# 1.2 canonical CBOR
+
+def head(major, value):
+    for limit, code, width in ((24, None, 0), (1 << 8, 24, 1), (1 << 16, 25, 2), (1 << 32, 26, 4), (1 << 64, 27, 8)):
+        if value < limit:
+            first = value if code is None else code
+            return bytes([major << 5 | first]) + (value.to_bytes(width, "big") if width else b"")
+
+
+def cbor(value):
+    if isinstance(value, int):
+        return head(0, value)
+    if isinstance(value, bytes):
+        return head(2, len(value)) + value
+    return head(4, len(value)) + b"".join(map(cbor, value))
+
+
+# 1.3 principals
+
+class Principal:
+    def __init__(self, name):
+        self.seed = drawn("seed of " + name, 32)
+        self.signing = Ed25519PrivateKey.from_private_bytes(derive("principal ed25519", self.seed))
+        expanded = hashlib.shake_256(derive("principal x-wing", self.seed)).digest(96)
+        self.lattice_public, self.lattice_secret = ML_KEM_768.key_derive(expanded[:64])
+        self.curve = X25519PrivateKey.from_private_bytes(expanded[64:])
+        self.ed = raw(self.signing.public_key())
+        self.kem = self.lattice_public + raw(self.curve.public_key())
+        assert len(self.kem) == 1216
+        self.id = derive("membership principal id", self.ed + self.kem)
+
+    def add(self, role):
+        return [1, role, self.ed, self.kem]
+
+
+# 1.4 membership
+
+def record(sequence, link, author, changes):
+    body = cbor([0, sequence, link, author.id, changes])
+    identity = derive("membership record id", body)
+    signature = author.signing.sign((DATE + "membership signature").encode() + identity)
+    return cbor([body, signature]), identity
+
+
+# 1.5 epochs and grants
+
+def commitment(nonce, epoch, epoch_key, id_key):
+    return derive("epoch commitment", nonce + epoch.to_bytes(4, "little") + epoch_key + id_key)
+
+
+def hkdf_extract(salt, secret):
+    return hmac.new(salt or bytes(32), secret, hashlib.sha256).digest()
+
+
+def hkdf_expand(key, info, length):
+    out, block, count = b"", b"", 1
+    while len(out) < length:
+        block = hmac.new(key, block + info + bytes([count]), hashlib.sha256).digest()
+        out, count = out + block, count + 1
+    return out[:length]
+
+
+def grant(vault, epoch, member, epoch_key, id_key, name):
+    random = drawn("encapsulation " + name, 64)
+    lattice_secret, lattice_text = ML_KEM_768._encaps_internal(member.lattice_public, random[:32])
+    ephemeral = X25519PrivateKey.from_private_bytes(random[32:])
+    curve_text = raw(ephemeral.public_key())
+    curve_secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(member.kem[1184:]))
+    shared = hashlib.sha3_256(
+        lattice_secret + curve_secret + curve_text + member.kem[1184:] + b"\\.//^\\").digest()
+    suite = b"HPKE" + bytes.fromhex("647a00010002")
+
+    def extract(salt, label, secret):
+        return hkdf_extract(salt, b"HPKE-v1" + suite + label + secret)
+
+    def expand(key, label, info, length):
+        return hkdf_expand(key, length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info, length)
+
+    info = (DATE + "grant").encode() + vault + epoch.to_bytes(4, "little") + member.id
+    context = b"\0" + extract(b"", b"psk_id_hash", b"") + extract(b"", b"info_hash", info)
+    secret = extract(shared, b"secret", b"")
+    key, nonce = expand(secret, b"key", context, 32), expand(secret, b"base_nonce", context, 12)
+    sealed = AESGCM(key).encrypt(nonce, epoch_key + id_key, b"")
+    return {"epoch": epoch, "principal": member.id.hex(), "sealed": b64(lattice_text + curve_text + sealed)}
+
+
+# 1.6 slots; the sealed record is that of spec/2-block.md
+
+def seal_record(sealing, naming, kind, salt, clear):
+    context = b"strongroom\0\0" + (0).to_bytes(2, "little") + kind.to_bytes(2, "little") + bytes(16) + salt
+    identity = blake3(context + clear, key=naming).digest()
+    secret = blake3((1).to_bytes(2, "little") + identity, key=derive("block sealing", sealing)).digest(44)
+    nonce = bytearray(secret[32:])
+    nonce[11] ^= 1
+    return salt + identity + AESGCM(secret[:32]).encrypt(bytes(nonce), clear, b"")
+
+
+def slot(name, kind, key, principal, vault, argon2=None, vault_in_payload=None):
+    clear = principal.seed + (vault_in_payload or vault)
+    sealed = seal_record(derive("slot sealing", key), derive("slot naming", key), 8, drawn("salt " + name, 32), clear)
+    made = {"id": drawn("slot " + name, 8).hex(), "kind": kind, "label": name, "created": 1_700_000_000,
+            "principal": principal.id.hex()}
+    if argon2:
+        made["argon2"] = argon2
+    return made | {"sealed": b64(sealed)}
+
+
+def passphrase_key(text, argon2):
+    stretched = hash_secret_raw(unicodedata.normalize("NFC", text).encode(), bytes.fromhex(argon2["salt"]),
+                                argon2["passes"], argon2["memory_kib"], argon2["lanes"], 32, Type.ID, 0x13)
+    return derive("slot passphrase", stretched)
+
+
+def printed(secret):
+    def digits(bits):
+        bits += "0" * (-len(bits) % 5)
+        return "".join(LATIN[int(bits[place:place + 5], 2)] for place in range(0, len(bits), 5))
+
+    def bits(data):
+        return "".join(f"{byte:08b}" for byte in data)
+
+    text = digits(bits(secret)) + digits(bits(derive("printed secret checksum", secret))[:20])
+    return "-".join(text[place:place + 4] for place in range(0, len(text), 4))
+
+
+# 1.7 the header file
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def mac(epoch_key, covered):
+    return blake3(covered, key=derive("header mac", epoch_key)).hexdigest()
+
+
+def encode(values, epoch_key, made_mac=None):
+    covered = json.dumps(values, indent=2, ensure_ascii=False)[:-2] + ",\n"
+    text = covered + f'  "mac": "{made_mac or mac(epoch_key, covered.encode())}",\n'
+    return text + f'  "checksum": "{blake3(text.encode()).hexdigest()}"\n}}\n'
+
+
+def main():
+    device, person, paper, removed, stranger = map(Principal, ["device", "person", "paper", "removed", "stranger"])
+    id_key, keys, nonce = drawn("id key", 32), [drawn("epoch 0", 32), drawn("epoch 1", 32)], drawn("nonce", 32)
+    argon2 = {"memory_kib": 65536, "passes": 3, "lanes": 1, "salt": drawn("argon2 salt", 16).hex()}
+    code, key_file = drawn("recovery code", 20), drawn("key file", 32)
+
+    begin = [[3, epoch, commitment(nonce, epoch, keys[epoch], id_key)] for epoch in (0, 1)]
+    genesis, vault = record(0, nonce, device, [device.add(1), person.add(2), paper.add(2), begin[0]])
+    first, first_id = record(1, vault, device, [removed.add(2)])
+    second, second_id = record(2, first_id, device, [[2, removed.id], begin[1]])
+    members = {"device": device, "person": person, "paper": paper}
+    grants = [grant(vault, epoch, member, keys[epoch], id_key, f"{epoch} {name}")
+              for epoch in (0, 1) for name, member in members.items()]
+    file_key = derive("slot key file", key_file)
+    removed_slot = slot("removed", "key-file", file_key, removed, vault)
+    base = {
+        "format": 0, "flags": [], "vault": vault.hex(), "generation": 3, "suite": 1,
+        "membership": [b64(genesis), b64(first), b64(second)],
+        "slots": [slot("person", "passphrase", passphrase_key("caf\u00e9 au lait", argon2), person, vault, argon2),
+                  slot("paper", "recovery-code", derive("slot recovery code", code), paper, vault)],
+        "grants": grants,
+    }
+    text = encode(base, keys[1])
+    base_mac = json.loads(text)["mac"]
+    lines = text.split("\n")
+    by_code = {"kind": "recovery-code", "text": printed(code)}
+    by_file = {"kind": "key-file", "text": "strongroom-key-file-0:" + printed(key_file) + "\n"}
+    # The accent as a character of its own: NFC joins it to the letter.
+    by_passphrase = {"kind": "passphrase", "text": "cafe\u0301 au lait"}
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for old in FOLDER.glob("*.json"):
+        old.unlink()
+
+    def write(name, value):
+        (FOLDER / (name + ".json")).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    naming = blake3(b"strongroom\0\0" + bytes([0, 0, 1, 0]) + bytes(48) + b"text", key=id_key).hexdigest()
+    write("base", {"lines": lines, "vault": vault.hex(), "generation": 3, "epochs": [0, 1], "slots": ["person", "paper"],
+                   "id_of_text": naming})
+
+    def case(name, spec, expect, why, changed=text, secret=by_code, last_seen=None):
+        new = changed.split("\n")
+        matched = difflib.SequenceMatcher(None, lines, new, autojunk=False).get_opcodes()
+        edits = [[a, b - a, new[c:d]] for tag, a, b, c, d in reversed(matched) if tag != "equal"]
+        write(name, {"spec": spec, "expect": expect, "why": why, "edits": edits, "secret": secret, "last_seen": last_seen})
+
+    def changed(edit, key=None):
+        """The header after `edit`; with the MAC it had, as whoever has no key must leave it, or one under `key`."""
+        values = copy.deepcopy(base)
+        values = edit(values) or values
+        return encode(values, key, None if key else base_mac)
+
+    def records(*chain):
+        return changed(lambda values: values.update(membership=[b64(made) for made in chain]))
+
+    def replaced(old, new):
+        assert old in text
+        body = text.replace(old, new, 1).rsplit('  "checksum"', 1)[0]
+        return body + f'  "checksum": "{blake3(body.encode()).hexdigest()}"\n}}\n'
+
+    case("ok-recovery-code", "1.9", "ok", "as it was made", last_seen=3)
+    case("ok-passphrase", "1.6.4", "ok", "typed in another normal form", secret=by_passphrase)
+    case("ok-typed-loosely", "1.6.9", "ok", "lower case, spaces, letters for digits",
+         secret={"kind": "recovery-code", "text": printed(code).lower().replace("-", "  ").replace("0", "o").replace("1", "l")})
+    case("ok-key-file", "1.6.8", "ok", "with one more slot, of a key file",
+         changed(lambda values: values.update(
+             slots=values["slots"] + [slot("file", "key-file", file_key, paper, vault)]), keys[1]), by_file)
+    case("ok-other-layout", "1.7.3", "ok", "other white space, under a MAC over those bytes",
+         (lambda body: (lambda with_mac: with_mac + f'  "checksum": "{blake3(with_mac.encode()).hexdigest()}"\n}}\n')(
+             body + f'  "mac": "{mac(keys[1], body.encode())}",\n'))(
+             text.split('  "mac"')[0].replace('"flags": []', '"flags":    [ ]')))
+
+    case("damaged-digit", "1.7.2", "damaged", "one digit of the generation", text.replace('"generation": 3', '"generation": 2'))
+    case("damaged-cut", "1.7.2", "damaged", "the end is missing", text[:-40])
+    case("damaged-empty", "1.7.2", "damaged", "nothing is there", "")
+    case("format-unknown", "1.7.4", "format", "format 1", replaced('"format": 0', '"format": 1'))
+    case("flag-unknown", "1.7.4", "format", "a flag", replaced('"flags": []', '"flags": ["x"]'))
+    case("suite-unknown", "1.7.4", "format", "suite 3", replaced('"suite": 1', '"suite": 3'))
+    case("field-unknown", "1.7.4", "format", "a field", replaced('"suite": 1', '"suite": 1, "x": 1'))
+    case("argon2-over-ceiling", "1.6.6", "format", "memory of 8 GiB", replaced('"memory_kib": 65536', '"memory_kib": 8388608'))
+    case("argon2-under-floor", "1.6.6", "format", "memory of 32 KiB", replaced('"memory_kib": 65536', '"memory_kib": 32'))
+
+    def stretched_head(data):
+        return data.replace(b"\x82\x59", b"\x98\x02\x59", 1)
+
+    case("record-not-canonical", "1.2.1", "format", "the head of the first record in a longer form",
+         records(stretched_head(genesis), first, second))
+    case("record-dropped", "1.4.4", "forged 1", "the second of three", records(genesis, second))
+    case("record-reordered", "1.4.4", "forged 1", "the last two changed places", records(genesis, second, first))
+    case("record-cut-off", "1.7.3", "header-edited", "the last one, and with it an epoch", records(genesis, first))
+    bad = bytearray(second)
+    bad[-1] ^= 1
+    case("record-signature", "1.4.6", "forged 2", "the last bit of the signature", records(genesis, first, bytes(bad)))
+    case("record-of-a-stranger", "1.4.5", "forged 3", "signed by nobody",
+         records(genesis, first, second, record(3, second_id, stranger, [stranger.add(1)])[0]))
+    case("record-of-a-slot", "1.4.7", "forged 3", "a slot's principal adds a slot",
+         records(genesis, first, second, record(3, second_id, person, [stranger.add(2)])[0]))
+    case("record-of-the-retired", "1.4.8", "forged 3", "the removed slot adds a device",
+         records(genesis, first, second, record(3, second_id, removed, [stranger.add(1)])[0]))
+    case("record-brings-back", "1.4.8", "forged 3", "a device adds the removed slot again",
+         records(genesis, first, second, record(3, second_id, device, [removed.add(2)])[0]))
+    case("record-without-epoch", "1.4.8", "forged 3", "a slot is retired and no epoch begins",
+         records(genesis, first, second, record(3, second_id, device, [[2, paper.id]])[0]))
+    case("record-epoch-skipped", "1.4.9", "forged 3", "epoch 3 after epoch 1",
+         records(genesis, first, second, record(3, second_id, device, [[3, 3, bytes(32)]])[0]))
+    other_genesis, _ = record(0, drawn("other nonce", 32), stranger, [stranger.add(1), paper.add(2), begin[0]])
+    case("membership-foreign", "1.9.2", "foreign-membership", "a whole chain of another vault", records(other_genesis))
+
+    wrong = {"kind": "recovery-code", "text": printed(drawn("another code", 20))}
+    case("secret-wrong", "1.9.3", "wrong-secret", "another recovery code", secret=wrong)
+    case("secret-wrong-passphrase", "1.9.3", "wrong-secret", "another passphrase",
+         secret={"kind": "passphrase", "text": "cafe au lait"})
+    case("secret-of-no-slot", "1.9.3", "no-slot", "a key file", secret=by_file)
+
+    def swap_slot(made):
+        return changed(lambda values: values["slots"].__setitem__(1, made))
+
+    code_key = derive("slot recovery code", code)
+    case("slot-foreign", "1.9.3", "foreign-slot", "a payload made for another vault",
+         swap_slot(slot("paper", "recovery-code", code_key, paper, vault, vault_in_payload=drawn("other vault", 32))))
+    case("slot-put-back", "1.9.4", "slot-not-member", "the removed slot",
+         changed(lambda values: values["slots"].append(removed_slot)), by_file)
+    case("slot-label", "1.9.6", "header-edited", "a label", changed(lambda values: values["slots"][0].update(label="x")))
+
+    def without(values):
+        values["grants"] = [made for made in grants if (made["epoch"], made["principal"]) != (1, paper.id.hex())]
+        return values
+
+    def with_grant(epoch, epoch_key, identity):
+        made = grant(vault, epoch, paper, epoch_key, identity, "forged")
+        return changed(lambda values: without(values)["grants"].append(made))
+
+    case("grant-missing", "1.9.5", "grant-missing 1", "none of the newest epoch", changed(without))
+    case("grant-of-an-old-key", "1.5.4", "grant-forged 1", "the key of epoch 0 as that of epoch 1", with_grant(1, keys[0], id_key))
+    case("grant-of-another-id-key", "1.5.4", "grant-forged 1", "right epoch key, wrong id key",
+         with_grant(1, keys[1], drawn("other", 32)))
+    case("mac-of-an-old-epoch", "1.7.3", "header-edited", "made by somebody who was removed", changed(lambda values: None, keys[0]))
+    case("generation-raised", "1.9.6", "header-edited", "an old header dressed as a new one",
+         changed(lambda values: values.update(generation=9)), last_seen=9)
+    case("generation-behind", "1.9.7", "generation-behind", "generation 3 after 4 was seen", last_seen=4)
+
+
+main()
