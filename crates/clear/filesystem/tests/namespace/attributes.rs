@@ -38,7 +38,8 @@ fn each_attribute_is_set_alone_and_ctime_follows() {
     let file = lab.file(ROOT, "f");
     let mut expected = lab.stat(file);
     let at = |time| Some(SetTime::At(Timestamp(time)));
-    let steps: [(SetAttributes, fn(&mut Attributes)); 5] = [
+    type Effect = fn(&mut Attributes);
+    let steps: [(SetAttributes, Effect); 5] = [
         (
             SetAttributes {
                 mode: Some(0o1234),
