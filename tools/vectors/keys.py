@@ -272,7 +272,7 @@ def main():
          records(stretched_head(genesis), first, second))
     case("record-dropped", "1.4.4", "forged 1", "the second of three", records(genesis, second))
     case("record-reordered", "1.4.4", "forged 1", "the last two changed places", records(genesis, second, first))
-    case("record-cut-off", "1.7.3", "header-edited", "the last one, and with it an epoch", records(genesis, first))
+    case("record-cut-off", "1.5.4", "grant-forged 1", "the last one, and with it an epoch that was granted", records(genesis, first))
     bad = bytearray(second)
     bad[-1] ^= 1
     case("record-signature", "1.4.6", "forged 2", "the last bit of the signature", records(genesis, first, bytes(bad)))

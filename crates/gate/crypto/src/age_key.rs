@@ -267,6 +267,65 @@ mod tests {
         );
     }
 
+    /// Keys made for this test alone; they open nothing else.
+    const SSH_KEY: &str = "\
+-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW
+QyNTUxOQAAACBW3Bup/vUgyScPUAecrUCcIwoxolVZoEifOLLTAWZsCgAAAIiSiN6kkoje
+pAAAAAtzc2gtZWQyNTUxOQAAACBW3Bup/vUgyScPUAecrUCcIwoxolVZoEifOLLTAWZsCg
+AAAEChl0TdTKHRYrYmMaRWVNX4xGvlu7r8is8aSHn6XHJpIFbcG6n+9SDJJw9QB5ytQJwj
+CjGiVVmgSJ84stMBZmwKAAAABHRlc3QB
+-----END OPENSSH PRIVATE KEY-----
+";
+    const SSH_PUBLIC: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFbcG6n+9SDJJw9QB5ytQJwjCjGiVVmgSJ84stMBZmwK test";
+    /// Protected by the passphrase "tést".
+    const SSH_LOCKED_KEY: &str = "\
+-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIAAAAGYmNyeXB0AAAAGAAAABAXWOza06
+K1bsk2I7vE0om1AAAAEAAAAAEAAAAzAAAAC3NzaC1lZDI1NTE5AAAAIKVZvscXQ1j+wMPQ
+GnH48GIaI/oe5LP1ty9Yre82q+CtAAAAkG0WOwG5P3DWFtBoAP06bdWbv8kOKt7EuRT0YJ
+qdJutReoGCMT/3UGajktNW5PBtXJM5aWBCFzoqAMLJPPLxUo2bCaTy25NwZTrrTqFDcSkp
+BTtaar7OiCoQNwS9n5sB8jpZSwO+7fD4vY7q/ELw4Kip16xM41T74XifARs1NN9swLSb3A
+odQOi0ffB8qt9RAA==
+-----END OPENSSH PRIVATE KEY-----
+";
+    const SSH_LOCKED_PUBLIC: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKVZvscXQ1j+wMPQGnH48GIaI/oe5LP1ty9Yre82q+Ct test";
+
+    #[test]
+    fn an_ssh_slot_opens_with_its_key_alone() {
+        let recipient = AgeRecipient::parse(SSH_PUBLIC).unwrap();
+        assert_eq!(recipient.kind(), SlotKind::Ssh);
+        let sealed = recipient.seal(&[7; 64]).unwrap();
+        let identity = AgeIdentity::parse(SSH_KEY.as_bytes(), None).unwrap();
+        assert_eq!(*identity.open::<64>(&sealed).unwrap(), [7; 64]);
+        let other = AgeRecipient::parse(SSH_LOCKED_PUBLIC)
+            .unwrap()
+            .seal(&[7; 64])
+            .unwrap();
+        assert!(identity.open::<64>(&other).is_none());
+        assert!(pair().0.open::<64>(&sealed).is_none());
+    }
+
+    #[test]
+    fn a_protected_ssh_key_needs_its_passphrase() {
+        let parse = |passphrase| AgeIdentity::parse(SSH_LOCKED_KEY.as_bytes(), passphrase);
+        assert_eq!(parse(None).unwrap_err(), AgeKeyError::PassphraseNeeded);
+        assert_eq!(
+            parse(Some("test")).unwrap_err(),
+            AgeKeyError::WrongPassphrase
+        );
+        let sealed = AgeRecipient::parse(SSH_LOCKED_PUBLIC)
+            .unwrap()
+            .seal(&[7; 64])
+            .unwrap();
+        assert_eq!(
+            *parse(Some("tést")).unwrap().open::<64>(&sealed).unwrap(),
+            [7; 64]
+        );
+    }
+
     #[test]
     fn debug_shows_the_kind_only() {
         let (identity, recipient) = pair();

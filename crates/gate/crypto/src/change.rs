@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Who is retired has no slot, no grant, and gets no key of the epoch that begins.       [1.4.8]
-//!  (2) Every change makes a higher generation.                                               [1.7.4]
+//!  (2) Every change makes a higher generation.                                               [1.7.5]
 
 use crate::error::KeyError;
 use crate::keyring::{Changed, Keyring};

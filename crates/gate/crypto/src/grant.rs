@@ -50,7 +50,7 @@ impl EpochKeys {
     /// The public value that fixes these keys for `epoch` of the vault whose genesis holds `nonce`.
     pub(crate) fn commitment(&self, nonce: &[u8; 32], epoch: Epoch) -> Commitment {
         let mut hasher = blake3::Hasher::new_derive_key(Purpose::EpochCommitment.context());
-        hasher.update(nonce).update(&epoch.0.to_be_bytes());
+        hasher.update(nonce).update(&epoch.0.to_le_bytes());
         hasher
             .update(self.epoch_key.bytes())
             .update(self.id_key.bytes());
@@ -129,7 +129,7 @@ impl EpochKeys {
 }
 
 fn info(vault: VaultId, epoch: Epoch, principal: PrincipalId) -> Vec<u8> {
-    [GRANT_LABEL, &vault.0, &epoch.0.to_be_bytes(), &principal.0].concat()
+    [GRANT_LABEL, &vault.0, &epoch.0.to_le_bytes(), &principal.0].concat()
 }
 
 /// Hands bytes drawn beforehand to HPKE, so that a failing generator is an error of ours and no panic of its.

@@ -57,7 +57,7 @@ pub enum FormatError {
     },
     /// Argon2id parameters of a passphrase slot that no honest version writes.
     #[error(
-        "a passphrase slot asks for Argon2id {parameter} {found}, allowed is {min} to {max}; the header was edited"
+        "a passphrase slot has Argon2id {parameter} {found}, allowed is {min} to {max}; choose another cost, or restore a header that was edited"
     )]
     Argon2OutOfRange {
         /// Which parameter.
