@@ -3,7 +3,7 @@
 //! Takes   each key, nonce and chunk before it is encrypted
 //! Gives   nothing; ends the process at the first pair used twice for different bytes
 //! Never   keeps a key or a plaintext, only hashes of them
-//! Spec    spec/2-block.md, section 2.4
+//! Spec    spec/2-block.md, [2.14]
 //!
 //! It grows by 64 bytes and map overhead per distinct chunk and forgets nothing: for test runs, not for use.
 
@@ -28,7 +28,7 @@ pub(crate) fn note(key: &[u8; KEY_BYTES], nonce: &[u8; NONCE_BYTES], chunk: &[u8
     if *SEEN.lock().entry(pair).or_insert(plaintext) != plaintext {
         // Written past any capture of output, which an abort would lose. If even that fails, the abort still speaks.
         let _ = std::io::stderr()
-            .write_all(b"nonce ledger: one key and nonce met two plaintexts [2.4]\n");
+            .write_all(b"nonce ledger: one key and nonce met two plaintexts [2.14]\n");
         std::process::abort();
     }
 }

@@ -3,9 +3,9 @@
 //! Takes   the epoch, kind, name and clear length that someone trusted noted, and sealed bytes from anywhere
 //! Gives   clear bytes whose authenticity is proven, or an `OpenError`
 //! Never   gives a byte of what does not prove true, panics on hostile bytes, or says why a proof failed
-//! Spec    spec/2-block.md, sections 2.5 and 2.6
+//! Spec    spec/2-block.md, [2.20] to [2.23]
 //!
-//! Two strengths of proof [2.6]. `open` proves that exactly these bytes, of this kind, in this compartment, were
+//! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment, were
 //! sealed under this name. `open_range` proves that a holder of the epoch's key sealed the chunks under this
 //! name: enough when the name comes from authenticated metadata and no second device ever signed for the vault.
 

@@ -3,10 +3,10 @@
 //! Takes   a key, and chunks with their nonces
 //! Gives   ciphertext and tag, or the plaintext once its tag is proven
 //! Never   chooses a key or a nonce
-//! Spec    spec/2-block.md, section 2.5
+//! Spec    spec/2-block.md, [2.18] [2.19]
 //!
 //! Invariants
-//!  (1) All providers give the same bytes: what one seals each other opens.     [2.5]
+//!  (1) All providers give the same bytes: what one seals each other opens.     [2.19]
 
 use crate::keys::KEY_BYTES;
 use crate::suite::NONCE_BYTES;

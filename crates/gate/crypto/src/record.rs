@@ -3,10 +3,10 @@
 //! Takes   clear bytes, and 32 random bytes for the salt
 //! Gives   salt ‖ name ‖ sealed chunks, and back
 //! Never   trusts the name that stands beside the record: it is recomputed on every open
-//! Spec    spec/2-block.md, section 2.7
+//! Spec    spec/2-block.md, [2.24] to [2.27]
 //!
 //! Invariants
-//!  (1) A dead random generator reveals at most that two records are equal.    [2.7]
+//!  (1) A dead random generator reveals at most that two records are equal.    [2.25]
 
 use crate::block_sealer::BlockSealer;
 use crate::open::{OpenError, open_chunks};

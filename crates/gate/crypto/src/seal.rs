@@ -3,11 +3,11 @@
 //! Takes   clear bytes and their kind
 //! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`
 //! Never   stores, chooses keys, or names a crypto library
-//! Spec    spec/2-block.md, sections 2.2 to 2.5
+//! Spec    spec/2-block.md, [2.1] to [2.19]
 //!
 //! Invariants
-//!  (1) One key and nonce never seal two different plaintexts.                       [2.4]
-//!  (2) The name is computed over exactly the bytes that are encrypted.              [2.3]
+//!  (1) One key and nonce never seal two different plaintexts.      [2.14]
+//!  (2) The name is computed over exactly the bytes encrypted.       [2.7]
 
 use crate::block_sealer::{BlockSealer, Parts};
 use crate::limits::SEAL_ALL_PARALLEL_BYTES_MIN;

@@ -3,11 +3,11 @@
 //! Takes   kind, compartment, salt and clear bytes; the keys of the vault
 //! Gives   the `BlockId`, and from it a `BlockSecret` that serves one plaintext only
 //! Never   encrypts, stores a nonce, counts one or draws one at random
-//! Spec    spec/2-block.md, sections 2.2 to 2.4
+//! Spec    spec/2-block.md, [2.1] to [2.17]
 //!
 //! Invariants
-//!  (1) Two plaintexts, or one in two contexts, never share a `BlockSecret`.     [2.4]
-//!  (2) Within a block no two chunks share a nonce, and only the last is flagged. [2.5]
+//!  (1) Two plaintexts, or one in two contexts, never share a `BlockSecret`.     [2.12] [2.14]
+//!  (2) Within a block no two chunks share a nonce, and only the last is flagged. [2.17]
 
 use crate::keys::{BlockKey, IdKey, KEY_BYTES};
 use strongroom_format::{BlockId, Kind, SuiteId};

@@ -3,7 +3,7 @@
 //! Takes   a clear length, a clear range or a sealed length
 //! Gives   where the sealed bytes lie inside their block
 //! Never   overflows or panics, whatever the numbers
-//! Spec    spec/2-block.md, section 2.5
+//! Spec    spec/2-block.md, [2.15] and [2.16]
 
 use crate::limits::{CHUNK_BYTES, TAG_BYTES};
 use std::ops::Range;
