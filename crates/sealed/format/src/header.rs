@@ -488,8 +488,13 @@ impl JsonFile {
         bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
         bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
-        let suite = u16::try_from(self.suite).ok().and_then(SuiteId::from_number);
-        let suite = suite.ok_or(FormatError::UnknownSuite { what: WHAT, suite: self.suite })?;
+        let suite = u16::try_from(self.suite)
+            .ok()
+            .and_then(SuiteId::from_number);
+        let suite = suite.ok_or(FormatError::UnknownSuite {
+            what: WHAT,
+            suite: self.suite,
+        })?;
         let record =
             |text: &String| Record::decode(&base64(text, "membership record", RECORD_BYTES_MAX)?);
         Ok(Header {

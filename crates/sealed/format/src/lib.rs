@@ -7,15 +7,15 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
-pub mod index;
 pub mod cbor;
 pub mod error;
 pub mod header;
 pub mod hex;
-pub mod membership;
-pub mod replica;
+pub mod index;
 mod json_file;
 pub mod limits;
+pub mod membership;
+pub mod replica;
 pub mod segment;
 pub mod span;
 
