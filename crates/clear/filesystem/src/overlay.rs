@@ -127,7 +127,8 @@ impl Overlay {
             return;
         };
         let end = start + bytes.len() as u64;
-        if end % CELL_BYTES == 0 || !matches!(self.pieces.get(&end), Some(Piece::Data(_))) {
+        if end.is_multiple_of(CELL_BYTES) || !matches!(self.pieces.get(&end), Some(Piece::Data(_)))
+        {
             return;
         }
         let Some(Piece::Data(next)) = self.pieces.remove(&end) else {

@@ -39,6 +39,9 @@ const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
 /// So many small segments are allowed before they are joined.
 const SMALL_SEGMENTS_MAX: usize = 16;
 
+/// Per batch of a segment the offset of its first block, and its index.
+type Contents = Vec<(u32, Vec<IndexEntry>)>;
+
 /// What the space part keeps in memory.
 #[derive(Default)]
 pub(crate) struct SpaceState {
@@ -49,7 +52,7 @@ pub(crate) struct SpaceState {
     drain_failed: AtomicBool,
     stored_bytes: AtomicU64,
     /// Batch indexes of segments begun in this session, for their tables of contents.
-    contents: Mutex<HashMap<SegmentId, Vec<(u32, Vec<IndexEntry>)>>>,
+    contents: Mutex<HashMap<SegmentId, Contents>>,
 }
 
 #[derive(Default)]
@@ -206,7 +209,7 @@ pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
     Ok(())
 }
 
-fn scan_batches(core: &Core, id: SegmentId) -> Result<Vec<(u32, Vec<IndexEntry>)>> {
+fn scan_batches(core: &Core, id: SegmentId) -> Result<Contents> {
     let scanned = core.segments.scan(id)?;
     let mut batches = Vec::with_capacity(scanned.batches.len());
     for batch in &scanned.batches {

@@ -31,8 +31,12 @@ fn all(lab: &Lab, inode: InodeId) -> Vec<u8> {
 }
 
 fn truncate(lab: &Lab, inode: InodeId, size: u64) {
-    let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-    lab.set_attributes(&Caller::root(), inode, &set).expect("truncates");
+    let set = SetAttributes {
+        size: Some(size),
+        ..SetAttributes::default()
+    };
+    lab.set_attributes(&Caller::root(), inode, &set)
+        .expect("truncates");
 }
 
 #[test]
@@ -41,7 +45,8 @@ fn content_is_the_same_before_and_after_sync_reopen_and_crash() {
     let file = lab.file(ROOT, "file");
     let content = pattern(1, 5_000_123);
     for (index, part) in content.chunks(70_001).enumerate() {
-        lab.write(file, index as u64 * 70_001, part).expect("writes");
+        lab.write(file, index as u64 * 70_001, part)
+            .expect("writes");
     }
     assert!(all(&lab, file) == content, "from memory");
     lab.sync_inode(file).expect("syncs");
@@ -110,7 +115,12 @@ fn a_fragmented_cell_heals_without_looking_like_an_edit() {
     let mtime = lab.stat(file).mtime;
     lab.tick().expect("background work");
     let after = lab.check().expect("checks");
-    assert!(before.extents > 60 && after.extents < before.extents / 2, "{} {}", before.extents, after.extents);
+    assert!(
+        before.extents > 60 && after.extents < before.extents / 2,
+        "{} {}",
+        before.extents,
+        after.extents
+    );
     assert_eq!(lab.stat(file).mtime, mtime);
     assert!(all(&lab, file) == model);
     lab.reopen();
@@ -144,12 +154,24 @@ fn a_copy_shares_blocks_until_one_side_changes() {
     lab.write(from, 0, &content).expect("writes");
     lab.sync().expect("syncs");
     let appended = lab.counters().segments.bytes_appended;
-    assert_eq!(lab.copy_range(from, 0, to, 0, u64::MAX / 4).expect("copies"), 1_000_000);
+    assert_eq!(
+        lab.copy_range(from, 0, to, 0, u64::MAX / 4)
+            .expect("copies"),
+        1_000_000
+    );
     lab.sync().expect("syncs");
-    assert_eq!(lab.counters().segments.bytes_appended, appended, "a copy stores no content");
+    assert_eq!(
+        lab.counters().segments.bytes_appended,
+        appended,
+        "a copy stores no content"
+    );
     assert!(all(&lab, to) == content);
     // Another offset inside the cells, over what is there already.
-    assert_eq!(lab.copy_range(from, 1_234, to, 500_001, 300_000).expect("copies"), 300_000);
+    assert_eq!(
+        lab.copy_range(from, 1_234, to, 500_001, 300_000)
+            .expect("copies"),
+        300_000
+    );
     let mut model = content.clone();
     model[500_001..800_001].copy_from_slice(&content[1_234..301_234]);
     assert!(all(&lab, to) == model);
@@ -165,8 +187,15 @@ fn a_copy_within_one_file_works_unless_the_ranges_overlap() {
     let file = lab.file(ROOT, "file");
     let content = pattern(8, 300_000);
     lab.write(file, 0, &content).expect("writes");
-    assert_refused!(lab.copy_range(file, 0, file, 1_000, 2_000), Error::InvalidArgument(_));
-    assert_eq!(lab.copy_range(file, 10, file, 200_000, 150_000).expect("copies"), 150_000);
+    assert_refused!(
+        lab.copy_range(file, 0, file, 1_000, 2_000),
+        Error::InvalidArgument(_)
+    );
+    assert_eq!(
+        lab.copy_range(file, 10, file, 200_000, 150_000)
+            .expect("copies"),
+        150_000
+    );
     let mut model = content[..200_000].to_vec();
     model.extend_from_slice(&content[10..150_010]);
     assert!(all(&lab, file) == model);
@@ -176,22 +205,45 @@ fn a_copy_within_one_file_works_unless_the_ranges_overlap() {
 fn holes_are_found_punched_and_take_no_space() {
     let mut lab = Lab::new();
     let file = lab.file(ROOT, "file");
-    lab.write(file, 10 * CELL, &pattern(9, 3 * 65_536)).expect("writes");
-    assert_eq!(lab.seek(file, 0, SeekTarget::Data).expect("seeks"), 10 * CELL);
+    lab.write(file, 10 * CELL, &pattern(9, 3 * 65_536))
+        .expect("writes");
+    assert_eq!(
+        lab.seek(file, 0, SeekTarget::Data).expect("seeks"),
+        10 * CELL
+    );
     assert_eq!(lab.seek(file, 0, SeekTarget::Hole).expect("seeks"), 0);
-    lab.allocate(file, AllocateMode::PunchHole, 11 * CELL, CELL).expect("punches");
-    assert_eq!(lab.seek(file, 10 * CELL, SeekTarget::Hole).expect("seeks"), 11 * CELL);
-    assert_eq!(lab.seek(file, 11 * CELL, SeekTarget::Data).expect("seeks"), 12 * CELL);
-    assert_eq!(lab.seek(file, 12 * CELL, SeekTarget::Hole).expect("seeks"), 13 * CELL);
-    assert_refused!(lab.seek(file, 13 * CELL, SeekTarget::Data), Error::NoSuchOffset);
+    lab.allocate(file, AllocateMode::PunchHole, 11 * CELL, CELL)
+        .expect("punches");
+    assert_eq!(
+        lab.seek(file, 10 * CELL, SeekTarget::Hole).expect("seeks"),
+        11 * CELL
+    );
+    assert_eq!(
+        lab.seek(file, 11 * CELL, SeekTarget::Data).expect("seeks"),
+        12 * CELL
+    );
+    assert_eq!(
+        lab.seek(file, 12 * CELL, SeekTarget::Hole).expect("seeks"),
+        13 * CELL
+    );
+    assert_refused!(
+        lab.seek(file, 13 * CELL, SeekTarget::Data),
+        Error::NoSuchOffset
+    );
     lab.sync().expect("syncs");
     assert_eq!(lab.stat(file).blocks, 2 * CELL / 512);
     assert_eq!(lab.stat(file).size, 13 * CELL);
     truncate(&lab, file, 1 << 40);
-    assert_refused!(lab.seek(file, 13 * CELL, SeekTarget::Data), Error::NoSuchOffset);
+    assert_refused!(
+        lab.seek(file, 13 * CELL, SeekTarget::Data),
+        Error::NoSuchOffset
+    );
     lab.reopen();
     assert_eq!(lab.stat(file).size, 1 << 40);
-    assert_eq!(lab.seek(file, 1 << 39, SeekTarget::Hole).expect("seeks"), 1 << 39);
+    assert_eq!(
+        lab.seek(file, 1 << 39, SeekTarget::Hole).expect("seeks"),
+        1 << 39
+    );
 }
 
 #[test]
@@ -247,7 +299,11 @@ fn a_small_fsync_costs_one_flush_and_a_second_one_none() {
     lab.sync_inode(file).expect("syncs");
     assert_eq!(flushes(&lab), before + 1);
     lab.sync_inode(file).expect("syncs");
-    assert_eq!(flushes(&lab), before + 1, "nothing changed, nothing to flush");
+    assert_eq!(
+        flushes(&lab),
+        before + 1,
+        "nothing changed, nothing to flush"
+    );
 }
 
 #[test]
@@ -262,7 +318,8 @@ fn equal_blocks_are_stored_once() {
     lab.write(second, 0, &content).expect("writes");
     lab.sync().expect("syncs");
     assert_eq!(lab.check().expect("checks").blocks, stored);
-    lab.unlink(&Caller::root(), ROOT, b"first").expect("unlinks");
+    lab.unlink(&Caller::root(), ROOT, b"first")
+        .expect("unlinks");
     lab.forget(first, u64::MAX);
     lab.tick().expect("background work");
     lab.reopen();
@@ -277,7 +334,8 @@ fn deleting_and_compacting_give_space_back_and_keep_the_rest() {
     let mut kept = Vec::new();
     for index in 0..60_u64 {
         let file = lab.file(ROOT, &format!("file{index}"));
-        lab.write(file, 0, &pattern(1_000 + index, 1_000_000)).expect("writes");
+        lab.write(file, 0, &pattern(1_000 + index, 1_000_000))
+            .expect("writes");
         if index % 10 == 0 {
             kept.push((index, file));
         }
@@ -288,7 +346,8 @@ fn deleting_and_compacting_give_space_back_and_keep_the_rest() {
     for index in (0..60_u64).filter(|index| index % 10 != 0) {
         let name = format!("file{index}");
         let file = lab.find(ROOT, &name).expect("there");
-        lab.unlink(&Caller::root(), ROOT, name.as_bytes()).expect("unlinks");
+        lab.unlink(&Caller::root(), ROOT, name.as_bytes())
+            .expect("unlinks");
         lab.forget(file, u64::MAX);
     }
     lab.tick().expect("background work");
@@ -296,11 +355,17 @@ fn deleting_and_compacting_give_space_back_and_keep_the_rest() {
     let after = disk_usage(&lab);
     assert!(after < before / 4, "{before} bytes before, {after} after");
     for (index, file) in &kept {
-        assert!(all(&lab, *file) == pattern(1_000 + index, 1_000_000), "file {index}");
+        assert!(
+            all(&lab, *file) == pattern(1_000 + index, 1_000_000),
+            "file {index}"
+        );
     }
     lab.crash();
     for (index, file) in &kept {
-        assert!(all(&lab, *file) == pattern(1_000 + index, 1_000_000), "file {index} after a crash");
+        assert!(
+            all(&lab, *file) == pattern(1_000 + index, 1_000_000),
+            "file {index} after a crash"
+        );
     }
 }
 
@@ -308,9 +373,16 @@ fn disk_usage(lab: &Lab) -> u64 {
     let mut total = 0;
     let mut folders = vec![lab.path().join("segments")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("lists").map(|entry| entry.expect("an entry")) {
+        for entry in std::fs::read_dir(folder)
+            .expect("lists")
+            .map(|entry| entry.expect("an entry"))
+        {
             let meta = entry.metadata().expect("stats");
-            if meta.is_dir() { folders.push(entry.path()) } else { total += meta.len() }
+            if meta.is_dir() {
+                folders.push(entry.path())
+            } else {
+                total += meta.len()
+            }
         }
     }
     total
@@ -324,9 +396,13 @@ fn a_full_disk_shows_at_the_write_and_deleting_still_works() {
     lab.sync().expect("syncs");
     lab.fill_disk(true);
     let refused = (0..600).find_map(|_| lab.write(file, 200_000, &pattern(15, 10_000)).err());
-    assert_refused!(Err::<(), _>(refused.expect("a full disk is noticed")), Error::NoSpace);
+    assert_refused!(
+        Err::<(), _>(refused.expect("a full disk is noticed")),
+        Error::NoSpace
+    );
     assert!(all(&lab, file)[..100_000] == pattern(14, 100_000));
-    lab.unlink(&Caller::root(), ROOT, b"file").expect("deleting needs no room");
+    lab.unlink(&Caller::root(), ROOT, b"file")
+        .expect("deleting needs no room");
     lab.sync().expect("syncs");
     lab.fill_disk(false);
 }
@@ -349,7 +425,15 @@ fn eight_threads_write_sync_rename_and_read_at_once() {
                         lab.sync_inode(file).expect("syncs");
                     }
                     let mode = strongroom_filesystem::RenameMode::Replace;
-                    lab.rename(&Caller::root(), directory, b"new", directory, name.as_bytes(), mode).expect("renames");
+                    lab.rename(
+                        &Caller::root(),
+                        directory,
+                        b"new",
+                        directory,
+                        name.as_bytes(),
+                        mode,
+                    )
+                    .expect("renames");
                     assert!(all(lab, file) == content);
                     if round % 7 == 0 {
                         lab.sync().expect("syncs");
