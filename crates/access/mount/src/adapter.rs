@@ -25,6 +25,7 @@ use crate::content::reply_empty;
 use crate::counters::Opcode;
 use crate::limits;
 use crate::namespace::{Rename, caller, caller_setting, rename_mode};
+use crate::panics::MountId;
 use crate::shared::{Shared, Xattrs};
 use crate::xattrs::reply_with;
 
@@ -45,21 +46,24 @@ const CAPABILITIES: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
 /// The protocol library's view of a mount.
 pub(crate) struct Adapter {
     shared: Arc<Shared>,
+    mount: MountId,
     /// Whether the kernel opens files and directories without asking once it was told ENOSYS.
     opens_alone: bool,
     lists_alone: bool,
 }
 
 impl Adapter {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, mount: MountId) -> Self {
         Self {
             shared,
+            mount,
             opens_alone: false,
             lists_alone: false,
         }
     }
 
     fn count(&self, opcode: Opcode) {
+        self.mount.mark_this_thread();
         self.shared.counters.count(opcode);
     }
 

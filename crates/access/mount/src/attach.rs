@@ -18,7 +18,6 @@ use rustix::net::{
 
 use crate::error::MountError;
 use crate::limits;
-use crate::mountinfo;
 use crate::options::{MountOptions, NAME, TYPE};
 
 const DEVICE: &str = "/dev/fuse";
@@ -165,15 +164,12 @@ fn refusal(words: &str) -> MountError {
     }
 }
 
-/// Raises the read-ahead of the mount at `path` as root; else the kernel's 128 KiB remain.
+/// Raises the read-ahead of the mount with that `device` as root; else the kernel's 128 KiB remain.
 ///
 /// To be called when INIT is answered (the kernel sets its own value then) and before files are opened
 /// (they keep what they found).
-pub(crate) fn raise_read_ahead(path: &Path) {
-    let Ok(Some(entry)) = mountinfo::mount_at(path) else {
-        return;
-    };
-    let setting = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
+pub(crate) fn raise_read_ahead(device: &str) {
+    let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
     if let Err(error) = std::fs::write(setting, limits::READ_AHEAD_KIB.to_string()) {
         log::debug!("the read-ahead stays at the kernel's default: {error}");
     }

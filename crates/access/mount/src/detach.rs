@@ -34,6 +34,23 @@ pub(crate) fn detach(path: &Path, how: Detach) -> Result<(), MountError> {
     }
 }
 
+/// Ends the connection behind `path` at once: whoever waits for an answer gets an error, and the path is
+/// freed. `device` is the mount's `major:minor`.
+pub(crate) fn abort(path: &Path, device: &str) {
+    // Its owner may write this, root or not, where the control file system is mounted.
+    let minor = device.rsplit(':').next().unwrap_or(device);
+    let by_control = std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1");
+    let by_force = if by_control.is_err() && is_root() {
+        rustix::mount::unmount(path, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW)
+    } else {
+        Ok(())
+    };
+    log::debug!("ending the connection: {by_control:?}, {by_force:?}");
+    if let Err(error) = detach(path, Detach::Lazily) {
+        log::debug!("freeing the mount point: {error}");
+    }
+}
+
 fn directly(path: &Path, how: Detach) -> Result<(), MountError> {
     let flags = UnmountFlags::NOFOLLOW
         | match how {
@@ -83,7 +100,10 @@ fn through_helper(path: &Path, how: Detach) -> Result<(), MountError> {
 fn refusal(path: &Path, words: &str) -> MountError {
     if words.contains("busy") {
         MountError::Busy(path.to_path_buf())
-    } else if words.contains("not found in") || words.contains("not mounted") {
+    } else if ["not found in", "not mounted", "Invalid argument"]
+        .iter()
+        .any(|word| words.contains(word))
+    {
         MountError::NotMounted(path.to_path_buf())
     } else {
         MountError::HelperRefused(words.trim().to_owned())

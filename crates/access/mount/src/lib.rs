@@ -33,6 +33,7 @@ mod mountinfo;
 mod mountpoint;
 mod namespace;
 mod options;
+mod panics;
 mod pool;
 mod record;
 mod references;

@@ -21,16 +21,17 @@ use strongroom::filesystem::Filesystem;
 
 use crate::adapter::Adapter;
 use crate::counters::{Counters, RequestCounts};
-use crate::detach::{Detach, detach};
+use crate::detach::{Detach, abort, detach};
 use crate::error::MountError;
 use crate::gate::Gate;
 use crate::invalidate::{Invalidator, NotifierThread};
 use crate::options::MountOptions;
+use crate::panics::{self, MountId};
 use crate::pool::Pool;
 use crate::record::Record;
 use crate::references::References;
 use crate::shared::{Shared, Xattrs};
-use crate::{attach, idle, limits, mountpoint};
+use crate::{attach, idle, limits, mountinfo, mountpoint};
 
 /// A running mount. Dropping it unmounts, lazily if it is in use, and waits until all is durable.
 pub struct Mounted {
@@ -39,6 +40,7 @@ pub struct Mounted {
 
 /// What the threads of a mount share.
 struct Core {
+    id: MountId,
     path: PathBuf,
     shared: Arc<Shared>,
     notifier: NotifierThread,
@@ -87,14 +89,19 @@ impl Mounted {
         config.clone_fd = options.threads > 1;
         // The kernel itself keeps other users out of a mount without `allow_other`.
         config.acl = SessionACL::All;
-        let adapter = Adapter::new(Arc::clone(&shared));
+        let id = MountId::new();
+        let adapter = Adapter::new(Arc::clone(&shared), id);
         let session = Session::from_fd(adapter, device, SessionACL::All, config)
             .map_err(MountError::io("greeting the kernel"))?;
-        attach::raise_read_ahead(&path);
+        // Asked before anything can have covered or removed the mount.
+        let mounted =
+            mountinfo::mount_at(&path)?.ok_or_else(|| MountError::NotMounted(path.clone()))?;
+        attach::raise_read_ahead(&mounted.device);
         let notifier = NotifierThread::start(session.notifier())
             .map_err(MountError::io("starting a thread"))?;
         let (alive, ended) = crossbeam_channel::bounded(0);
         let core = Arc::new(Core {
+            id,
             path,
             shared,
             notifier,
@@ -108,6 +115,14 @@ impl Mounted {
             idle::watch(core.path.clone(), after, Arc::clone(&core.shared), ended)
                 .map_err(MountError::io("starting a thread"))?;
         }
+        let of_panics = Arc::downgrade(&core);
+        let device = mounted.device;
+        panics::watch(id, move || {
+            if let Some(core) = of_panics.upgrade() {
+                log::error!("an event loop met a bug: the mount ends");
+                abort(&core.path, &device);
+            }
+        });
         let of_session = Arc::clone(&core);
         std::thread::Builder::new()
             .name("strongroom-session".to_owned())
@@ -222,6 +237,7 @@ impl Core {
         let Some(record) = self.record.lock().take() else {
             return;
         };
+        panics::forget(self.id);
         let result = self.drain();
         let result = match connection {
             Some(error) if result.is_ok() => {

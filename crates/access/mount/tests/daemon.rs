@@ -28,7 +28,11 @@ fn daemon() {
         Mounted::start(filesystem, &folder.join("mnt"), &MountOptions::default()).unwrap();
     mounted.end_on_signals().unwrap();
     println!("\nmounted");
-    mounted.wait().unwrap();
+    if let Err(error) = mounted.wait() {
+        // The last sync still ran: only the connection was lost.
+        println!("\n{error}");
+        std::process::exit(3);
+    }
     println!("\nended");
 }
 
@@ -161,6 +165,27 @@ fn a_killed_daemon_leaves_a_place_that_can_be_mounted_again() {
         Mounted::start(filesystem, &daemon.mount_point(), &MountOptions::default()).unwrap();
     fs::write(daemon.mount_point().join("file"), b"works").unwrap();
     mounted.unmount().unwrap();
+}
+
+#[test]
+fn a_request_that_the_protocol_library_panics_at_ends_the_mount_and_hangs_nobody() {
+    use rustix::fs::{Timespec, Timestamps};
+    let mut daemon = Daemon::start();
+    let mut kept = File::create(daemon.mount_point().join("kept")).unwrap();
+    kept.write_all(b"accepted").unwrap();
+    let time = Timespec {
+        tv_sec: i64::MIN,
+        tv_nsec: 1,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    // A version of the library that can decode this makes the call succeed: then `panics` may go.
+    assert!(rustix::fs::futimens(&kept, &times).is_err());
+    drop(kept);
+    assert!(!daemon.child.wait().unwrap().success());
+    assert!(!is_mounted(&daemon.mount_point()));
 }
 
 #[test]
