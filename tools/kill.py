@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Kills the daemon of a mounted vault with -9 under four writers, again and again, and checks what remains.
+
+    tools/kill.py [ROUNDS] [SEED]        defaults: 50 rounds, seed from the clock (printed)
+
+Each round: a copied tree (each file and its directory fsynced), a git repository, a SQLite database with one row per
+transaction, and a log appended with fsync, all on the mount at once; kill -9 at a random moment; mount again; `strongroom
+check` must find nothing, and everything whose fsync or commit had returned must be there.
+"""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
+RECORD = 4096
+
+
+def run(*args, **options):
+    return subprocess.run(args, check=True, capture_output=True, text=True, **options)
+
+
+class Vault:
+    def __init__(self, folder):
+        self.folder = folder
+        self.vault = folder / "vault"
+        self.mount = folder / "mount"
+        self.passphrase = folder / "passphrase"
+        self.mount.mkdir()
+        self.passphrase.write_text("kill rounds")
+        run(BINARY, "init", self.vault, "--passphrase-file", self.passphrase)
+        self.daemon = None
+
+    def start(self):
+        """Serves the mount in the foreground of a child, so that the pid to kill is known."""
+        args = [BINARY, "mount", "-f", self.vault, self.mount, "--passphrase-file", self.passphrase]
+        self.daemon = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while not os.path.ismount(self.mount):
+            if self.daemon.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the mount did not start: {self.daemon.stderr.read()}")
+            time.sleep(0.02)
+
+    def kill(self):
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait()
+
+    def stop(self):
+        run(BINARY, "umount", self.mount)
+        self.daemon.wait()
+
+
+class Writers:
+    """Four writers; each notes what was acknowledged as durable, outside the vault."""
+
+    def __init__(self, mount, round_number, seed):
+        self.base = mount / f"round{round_number}"
+        self.base.mkdir()
+        self.random = random.Random(seed)
+        self.files = {}
+        self.rows = 0
+        self.records = 0
+        self.errors = []
+        self.threads = [threading.Thread(target=self.guard, args=(work,)) for work in (self.tree, self.git, self.sqlite, self.log)]
+        sync_directory(mount)
+
+    def guard(self, work):
+        try:
+            work()
+        except (OSError, sqlite3.Error, subprocess.SubprocessError):
+            pass  # the daemon was killed
+        except Exception as error:  # anything else is a fault of this script or of the vault
+            self.errors.append(f"{work.__name__}: {error!r}")
+
+    def tree(self):
+        folder = self.base / "tree"
+        folder.mkdir()
+        sync_directory(self.base)
+        number = 0
+        while True:
+            size = self.random.choice([0, 10, 5000, 70000, 300000])
+            content = self.random.randbytes(size)
+            path = folder / f"file{number}"
+            temporary = folder / "new"
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+            sync_directory(folder)
+            self.files[path] = hashlib.sha256(content).digest()
+            number += 1
+
+    def git(self):
+        folder = self.base / "git"
+        run("git", "init", "-q", folder)
+        number = 0
+        while True:
+            (folder / f"text{number}").write_text(f"{number}\n" * 200)
+            run("git", "-C", folder, "add", "-A")
+            run("git", "-C", folder, "-c", "user.name=k", "-c", "user.email=k@example.org", "commit", "-qm", str(number))
+            number += 1
+
+    def sqlite(self):
+        database = sqlite3.connect(self.base / "rows.db", isolation_level=None)
+        if self.random.random() < 0.5:
+            database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("CREATE TABLE rows(number INTEGER PRIMARY KEY, content BLOB)")
+        sync_directory(self.base)
+        while True:
+            database.execute("INSERT INTO rows VALUES (?, randomblob(200))", (self.rows + 1,))
+            self.rows += 1
+
+    def log(self):
+        handle = os.open(self.base / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        sync_directory(self.base)
+        while True:
+            os.write(handle, record(self.records))
+            os.fdatasync(handle)
+            self.records += 1
+
+    def check(self):
+        problems = list(self.errors)
+        for path, digest in self.files.items():
+            if not path.exists():
+                problems.append(f"{path} was fsynced and is gone")
+            elif hashlib.sha256(path.read_bytes()).digest() != digest:
+                problems.append(f"{path} was fsynced and differs")
+        if self.rows:
+            database = sqlite3.connect(self.base / "rows.db")
+            verdict = database.execute("PRAGMA integrity_check").fetchone()[0]
+            count = database.execute("SELECT count(*) FROM rows").fetchone()[0]
+            database.close()
+            if verdict != "ok" or count < self.rows:
+                problems.append(f"SQLite: {verdict}, {count} rows of {self.rows} committed")
+        if self.records:
+            content = (self.base / "log").read_bytes()
+            expected = b"".join(record(number) for number in range(self.records))
+            if content[: len(expected)] != expected:
+                problems.append(f"the log lost some of its {self.records} records")
+        return problems
+
+
+def record(number):
+    return (f"{number:020}" * (RECORD // 20 + 1)).encode()[:RECORD]
+
+
+def sync_directory(path):
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    folder = Path(tempfile.mkdtemp(prefix="strongroom-kill-"))
+    vault = Vault(folder)
+    totals = [0, 0, 0]
+    try:
+        for number in range(rounds):
+            vault.start()
+            writers = Writers(vault.mount, number, chance.random())
+            for thread in writers.threads:
+                thread.start()
+            time.sleep(chance.uniform(0.3, 2.5))
+            vault.kill()
+            for thread in writers.threads:
+                thread.join(60)
+                if thread.is_alive():
+                    raise SystemExit(f"round {number}: a writer hangs after the kill")
+            vault.start()
+            problems = writers.check()
+            report = subprocess.run([BINARY, "check", vault.vault], capture_output=True, text=True)
+            if report.returncode != 0:
+                problems.append(report.stdout + report.stderr)
+            if problems:
+                raise SystemExit(f"round {number}:\n" + "\n".join(problems))
+            for index, count in enumerate((len(writers.files), writers.rows, writers.records)):
+                totals[index] += count
+            shutil.rmtree(writers.base)
+            vault.stop()
+            print(f"round {number + 1}: {len(writers.files)} files, {writers.rows} rows, {writers.records} records acknowledged, all there", flush=True)
+        print(f"{rounds} kills, {totals[0]} files, {totals[1]} rows, {totals[2]} records acknowledged as durable, 0 lost")
+    finally:
+        if vault.daemon and vault.daemon.poll() is None:
+            vault.daemon.kill()
+            vault.daemon.wait()
+        subprocess.run(["umount", "-l", vault.mount], capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""One directory of 1,000,000 files on a mount: created, listed, looked up at random, renamed, removed.
+
+    tools/million.py [COUNT]        default: 1000000; first does the same with 10,000 to compare the cost per entry
+
+Prints the time per entry of both and the daemon's peak memory.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
+
+
+def per_entry(count, work):
+    start = time.monotonic()
+    work()
+    return (time.monotonic() - start) / count * 1e6
+
+
+def steps(mount, count):
+    folder = mount / f"directory{count}"
+    folder.mkdir()
+    base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def create():
+        for number in range(count):
+            os.close(os.open(f"file{number:07}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, dir_fd=base))
+
+    def listing():
+        assert sum(1 for _ in os.scandir(folder)) == count
+
+    def look_up():
+        chance = random.Random(1)
+        for _ in range(count // 10):
+            os.stat(f"file{chance.randrange(count):07}", dir_fd=base)
+
+    def rename():
+        os.rename(folder, mount / "renamed")
+        os.rename(mount / "renamed", folder)
+
+    def remove():
+        for number in range(count):
+            os.unlink(f"file{number:07}", dir_fd=base)
+
+    figures = {"create": per_entry(count, create), "list": per_entry(count, listing)}
+    Path("/proc/sys/vm/drop_caches").write_text("2\n")
+    figures["look up"] = per_entry(count // 10, look_up)
+    figures["rename the directory (in all)"] = per_entry(1, rename)
+    figures["remove"] = per_entry(count, remove)
+    os.close(base)
+    folder.rmdir()
+    return figures
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    work = Path(tempfile.mkdtemp(prefix="million-", dir=os.environ.get("FIGURES_DIR", str(ROOT / "target"))))
+    vault, mount = work / "vault", work / "mount"
+    mount.mkdir()
+    (work / "passphrase").write_text("million")
+    secret = ["--passphrase-file", work / "passphrase"]
+    subprocess.run([BINARY, "init", vault, *secret], check=True, capture_output=True)
+    daemon = subprocess.Popen([BINARY, "mount", "-f", vault, mount, *secret])
+    try:
+        while not os.path.ismount(mount):
+            time.sleep(0.05)
+            assert daemon.poll() is None, "the mount did not start"
+        small = steps(mount, 10_000)
+        large = steps(mount, count)
+        peak = next(line for line in Path(f"/proc/{daemon.pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+        print(f"microseconds per entry   10,000   {count:,}   ratio")
+        for name, value in small.items():
+            print(f"{name:32} {value:8.1f} {large[name]:8.1f} {large[name] / value:6.2f}")
+        print(f"peak memory of the daemon: {int(peak.split()[1]) / 1024:.0f} MiB")
+    finally:
+        subprocess.run([BINARY, "umount", mount], check=False)
+        daemon.wait()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
