@@ -14,6 +14,7 @@ use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::{BlockId, Epoch, SegmentId};
 
 use crate::error::{Error, Result};
+use crate::marked::mark;
 use crate::reads::key;
 use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
 use crate::sql::Statement;
@@ -66,7 +67,7 @@ impl Transaction<'_> {
             }
             writer.numbers.next_block += 1;
             if let Some(bytes) = waiting_bytes {
-                writer.run(Statement::WaitingPut, (key(number), bytes))?;
+                writer.run(Statement::WaitingPut, (key(number), mark(bytes)))?;
             }
             writer.count_bytes(&place, clear_len, Direction::Gained);
             Ok(BlockNumber(number))

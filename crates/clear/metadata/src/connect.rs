@@ -22,6 +22,20 @@ use crate::vfs::Registration;
 /// Hex digits of a raw key.
 const KEY_DIGITS: usize = KEY_BYTES * 2;
 
+/// The format of SQLCipher 4, said aloud so that a later default cannot change it. Temporary tables stay in
+/// memory. Nothing spills: an uncommitted page is never written. Syncs of commits are ours; the ones that
+/// order a checkpoint remain. A freed cell is overwritten where its page is written anyway.
+const SETTINGS: &str = "
+PRAGMA cipher_compatibility = 4;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_spill = OFF;
+PRAGMA mmap_size = 0;
+PRAGMA foreign_keys = OFF;
+PRAGMA secure_delete = FAST;
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA trusted_schema = OFF;
+";
+
 /// How a database file is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -83,24 +97,16 @@ pub(crate) fn connect(
     // SQLCipher would write to the standard error stream of whatever program this is.
     connection.execute_batch("PRAGMA cipher_log_level = NONE;")?;
     connection.execute_batch(&key.pragma())?;
-    // The format of SQLCipher 4, said aloud so that a later default cannot change it. Temporary tables stay in
-    // memory. Nothing spills: an uncommitted page is never written. Syncs of commits are ours; the ones that
-    // order a checkpoint remain. A freed cell is overwritten where its page is written anyway.
-    connection.execute_batch(
-        "PRAGMA cipher_compatibility = 4;
-         PRAGMA temp_store = MEMORY;
-         PRAGMA cache_spill = OFF;
-         PRAGMA mmap_size = 0;
-         PRAGMA foreign_keys = OFF;
-         PRAGMA secure_delete = FAST;
-         PRAGMA wal_autocheckpoint = 0;
-         PRAGMA trusted_schema = OFF;",
-    )?;
-    connection.execute_batch(&format!("PRAGMA cache_size = -{};", cache_bytes / 1024))?;
     if access == Access::Frozen {
-        // Alone, so that the index of the log is kept in memory and not in a file.
+        // Before anything is read, so that the index of the log is kept in memory and not in a file.
         connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE;")?;
     }
+    connection
+        .execute_batch(SETTINGS)
+        .map_err(first_page_error)?;
+    connection
+        .execute_batch(&format!("PRAGMA cache_size = -{};", cache_bytes / 1024))
+        .map_err(first_page_error)?;
     connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         .map_err(first_page_error)?;

@@ -31,7 +31,7 @@ pub use checkpoint::Checkpoint;
 pub use disk::{DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileKind};
 pub use error::{Error, Result};
 pub use limits::REGION_BYTES;
-pub use migrations::SCHEMA_VERSION;
+pub use migrations::{SCHEMA, SCHEMA_VERSION};
 pub use reader::{Reader, Snapshot};
 pub use reads::Reads;
 pub use rows::*;

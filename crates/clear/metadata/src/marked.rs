@@ -33,3 +33,20 @@ pub(crate) fn unmark(marked: &[u8]) -> Result<&[u8]> {
         _ => Err(Error::Damaged("the end of a value is lost")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_and_one_whose_end_is_zeros_does_not() {
+        for value in [&b""[..], b"\0", b"\x01", &[0; 5000]] {
+            assert_eq!(unmark(&mark(value)).unwrap(), value);
+            let mut lost = mark(value);
+            let end = lost.len();
+            lost[end - 1] = 0;
+            assert!(unmark(&lost).is_err());
+        }
+        assert!(unmark(b"").is_err());
+    }
+}

@@ -24,6 +24,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 //   rows go to the end of their directory's part. Removal descends both.
 // - inode_orphan and block_segment hold only the rows that are asked for.
 // - waiting is apart from block, so that blocks stay small and dense.
+/// The newest schema as SQL, for checks of how statements run.
+pub const SCHEMA: &str = VERSION_1;
+
 const VERSION_1: &str = "
 CREATE TABLE setting (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID, STRICT;
 CREATE TABLE inode (

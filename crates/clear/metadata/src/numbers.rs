@@ -89,3 +89,26 @@ impl Numbers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_and_anything_else_is_damage() {
+        let numbers = Numbers {
+            next_inode: 9,
+            commits: i64::MAX.cast_unsigned(),
+            ..Numbers::EMPTY
+        };
+        let bytes = numbers.encode();
+        assert_eq!(Numbers::decode(&bytes).unwrap(), numbers);
+        assert!(Numbers::decode(&bytes[1..]).is_err());
+        assert!(Numbers::decode(&[]).is_err());
+        for field in 0..FIELDS {
+            let mut high = bytes;
+            high[field * 8 + 7] |= 0x80;
+            assert!(Numbers::decode(&high).is_err(), "field {field}");
+        }
+    }
+}

@@ -244,7 +244,7 @@ impl Reads {
     /// As for every question.
     pub fn xattr(&self, inode: InodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.one(Statement::XattrGet, (key(inode.0), name), |row| {
-            Ok(row.get(0)?)
+            Ok(value_at(row, 0)?.to_vec())
         })
     }
 
@@ -341,11 +341,9 @@ impl Reads {
     /// # Errors
     /// As for every question.
     pub fn waiting(&self, number: BlockNumber) -> Result<Option<Vec<u8>>> {
-        self.one(
-            Statement::WaitingGet,
-            [key(number.0)],
-            |row| Ok(row.get(0)?),
-        )
+        self.one(Statement::WaitingGet, [key(number.0)], |row| {
+            Ok(value_at(row, 0)?.to_vec())
+        })
     }
 
     /// Up to `limit` waiting blocks with their sealed bytes, oldest first.
@@ -354,7 +352,7 @@ impl Reads {
     /// As for every question.
     pub fn waiting_blocks(&self, limit: usize) -> Result<Vec<(BlockNumber, Vec<u8>)>> {
         self.all(Statement::WaitingList, [bound(limit)], |row| {
-            Ok((BlockNumber(whole(row, 0)?), row.get(1)?))
+            Ok((BlockNumber(whole(row, 0)?), value_at(row, 1)?.to_vec()))
         })
     }
 

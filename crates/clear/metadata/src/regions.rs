@@ -177,3 +177,165 @@ fn take_varint(rest: &mut &[u8]) -> Result<u64, RegionError> {
     }
     Err(RegionError("a number is too large"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CELL: u64 = BLOCK_BYTES_MAX as u64;
+
+    /// Extents that keep invariant (1), from gaps and lengths of any size.
+    fn extents(region: u64, pieces: Vec<(u32, u32, u64, u32)>) -> Vec<Extent> {
+        let mut extents = Vec::new();
+        let mut end = region * REGION_BYTES;
+        for (gap, len, block, offset) in pieces {
+            let start = end + u64::from(gap);
+            let len = u64::from(len).clamp(1, CELL - start % CELL);
+            if start >= (region + 1) * REGION_BYTES {
+                break;
+            }
+            let block_offset = u64::from(offset) % (CELL - len + 1);
+            end = start + len;
+            extents.push(Extent {
+                start,
+                len: len as u32,
+                block: BlockNumber(block),
+                block_offset: block_offset as u32,
+            });
+        }
+        extents
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_gives_back_what_was_encoded(
+            region in 0..u64::MAX / REGION_BYTES,
+            pieces in prop::collection::vec((0..70_000u32, 1..70_000u32, any::<u64>(), any::<u32>()), 0..200),
+        ) {
+            let extents = extents(region, pieces);
+            let bytes = encode(region, &extents).unwrap();
+            prop_assert_eq!(decode(region, &bytes).unwrap(), extents);
+        }
+
+        #[test]
+        fn hostile_bytes_are_refused_or_are_the_one_encoding_of_what_they_give(
+            region in prop_oneof![0..4u64, any::<u64>()],
+            bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(0x80), Just(0xff), any::<u8>()], 0..100),
+        ) {
+            if let Ok(extents) = decode(region, &bytes) {
+                prop_assert_eq!(encode(region, &extents).unwrap(), bytes);
+            }
+        }
+
+        #[test]
+        fn a_changed_row_never_decodes_to_extents_that_break_the_rules(
+            pieces in prop::collection::vec((0..70_000u32, 1..70_000u32, 0..1000u64, any::<u32>()), 1..50),
+            position in any::<prop::sample::Index>(),
+            flip in 1..=255u8,
+        ) {
+            let mut bytes = encode(3, &extents(3, pieces)).unwrap();
+            prop_assume!(!bytes.is_empty());
+            let position = position.index(bytes.len());
+            bytes[position] ^= flip;
+            if let Ok(changed) = decode(3, &bytes) {
+                prop_assert!(encode(3, &changed).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_written_in_one_run_takes_four_bytes_an_extent() {
+        let run: Vec<Extent> = (0..64)
+            .map(|cell| Extent {
+                start: cell * CELL,
+                len: CELL as u32,
+                block: BlockNumber(500 + cell),
+                block_offset: 0,
+            })
+            .collect();
+        assert_eq!(encode(0, &run).unwrap().len(), 64 * 4 + 1);
+    }
+
+    #[test]
+    fn each_rule_is_kept_when_encoding() {
+        let fine = Extent {
+            start: CELL,
+            len: 100,
+            block: BlockNumber(1),
+            block_offset: 0,
+        };
+        assert!(encode(0, &[fine]).is_ok());
+        let broken = [
+            vec![Extent { len: 0, ..fine }],
+            vec![Extent {
+                len: CELL as u32 + 1,
+                ..fine
+            }],
+            vec![Extent {
+                start: CELL - 1,
+                ..fine
+            }],
+            vec![Extent {
+                block_offset: CELL as u32 - 99,
+                ..fine
+            }],
+            vec![Extent {
+                block_offset: u32::MAX,
+                ..fine
+            }],
+            vec![Extent {
+                start: REGION_BYTES,
+                ..fine
+            }],
+            vec![Extent {
+                start: u64::MAX,
+                ..fine
+            }],
+            vec![fine, fine],
+            vec![
+                Extent {
+                    start: 2 * CELL,
+                    ..fine
+                },
+                fine,
+            ],
+            vec![
+                fine,
+                Extent {
+                    start: CELL + 99,
+                    ..fine
+                },
+            ],
+        ];
+        for extents in broken {
+            assert!(encode(0, &extents).is_err(), "{extents:?}");
+        }
+        assert!(encode(1, &[fine]).is_err(), "another region's");
+        assert!(encode(u64::MAX, &[]).is_err(), "a region beyond every file");
+    }
+
+    #[test]
+    fn each_way_a_row_can_be_wrong_is_named() {
+        let cases: [(&[u8], &str); 8] = [
+            (&[0], "a row of extents ends too early"),
+            (&[0, 0, 0], "a row of extents ends too early"),
+            (&[0x80, 0, 0, 0, 0], "a number is not in its shortest form"),
+            (&[0xff; 12], "a number is too large"),
+            (&[0, 0xff, 0xff, 0x7f, 0, 0], "an extent is too short"),
+            (
+                &[0, 0x80, 0x80, 0x04, 0, 0],
+                "an extent has no valid length",
+            ),
+            (&[0, 0, 0, 1], "an extent lies outside its block"),
+            (&[1, 0, 0, 0], "an extent crosses a cell"),
+        ];
+        for (bytes, says) in cases {
+            assert_eq!(decode(0, bytes), Err(RegionError(says)), "{bytes:?}");
+        }
+        assert_eq!(
+            decode(0, &vec![0; REGION_ROW_BYTES_MAX + 1]),
+            Err(RegionError("a row of extents is too long"))
+        );
+    }
+}

@@ -62,7 +62,7 @@ statements! {
     XattrRemove = "DELETE FROM xattr WHERE inode = ?1 AND name = ?2";
     XattrRemoveAll = "DELETE FROM xattr WHERE inode = ?1";
     XattrList = "SELECT name FROM xattr WHERE inode = ?1 ORDER BY name";
-    XattrBytes = "SELECT coalesce(sum(length(name) + length(value)), 0) FROM xattr WHERE inode = ?1";
+    XattrBytes = "SELECT coalesce(sum(length(name) + length(value) - 1), 0) FROM xattr WHERE inode = ?1";
 
     RegionGet = "SELECT data FROM extent WHERE inode = ?1 AND region = ?2";
     RegionPut = "INSERT INTO extent (inode, region, data) VALUES (?1, ?2, ?3) ON CONFLICT (inode, region) DO UPDATE SET data = excluded.data";
@@ -77,14 +77,14 @@ statements! {
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
     BlockMove = "UPDATE block SET segment = ?2, start = ?3 WHERE number = ?1";
-    BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, length(w.bytes) FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
+    BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, length(w.bytes) - 1 FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
     BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
 
     WaitingGet = "SELECT bytes FROM waiting WHERE number = ?1";
     WaitingPut = "INSERT INTO waiting (number, bytes) VALUES (?1, ?2)";
     WaitingRemove = "DELETE FROM waiting WHERE number = ?1";
     WaitingList = "SELECT number, bytes FROM waiting ORDER BY number LIMIT ?1";
-    WaitingBytes = "SELECT coalesce(sum(length(bytes)), 0) FROM waiting";
+    WaitingBytes = "SELECT coalesce(sum(length(bytes) - 1), 0) FROM waiting";
 
     SegmentList = "SELECT number, id, epoch, state, live_bytes, total_bytes, committed_len FROM segment ORDER BY number";
     SegmentGet = "SELECT number, id, epoch, state, live_bytes, total_bytes, committed_len FROM segment WHERE number = ?1";

@@ -438,3 +438,80 @@ fn has_log(path: &Path) -> bool {
     log.push("-wal");
     fs::metadata(PathBuf::from(log)).is_ok_and(|found| found.len() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::InodeId;
+
+    const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
+
+    fn options() -> Options {
+        Options {
+            reserve_bytes: 0,
+            ..Options::default()
+        }
+    }
+
+    /// A folder with one committed setting; in the log only, or in the database.
+    fn folder(in_log: bool) -> tempfile::TempDir {
+        let made = tempfile::tempdir().unwrap();
+        let store = Store::create(made.path(), &KEY, options()).unwrap();
+        store.lock().put_setting("where", b"here").unwrap();
+        store.lock().commit().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        if !in_log {
+            drop(store);
+        }
+        for name in [DATABASE_FILE, "metadata.db-wal"] {
+            if made.path().join(name).exists() {
+                fs::copy(made.path().join(name), folder.path().join(name)).unwrap();
+            }
+        }
+        assert_eq!(folder.path().join("metadata.db-wal").exists(), in_log);
+        folder
+    }
+
+    /// `Frozen` is what read-only media get; here the folder could be written, and must not be.
+    #[test]
+    fn a_frozen_store_reads_database_and_log_and_leaves_every_file_alone() {
+        for in_log in [false, true] {
+            let folder = folder(in_log);
+            let files = || {
+                let mut found: Vec<_> = fs::read_dir(folder.path())
+                    .unwrap()
+                    .map(|file| file.unwrap().path())
+                    .map(|path| (fs::read(&path).unwrap(), path))
+                    .collect();
+                found.sort();
+                found
+            };
+            let before = files();
+            let store =
+                Store::open_for_reading(folder.path(), &KEY, options(), Access::Frozen).unwrap();
+            assert_eq!(
+                store.lock().setting("where").unwrap(),
+                Some(b"here".to_vec())
+            );
+            let one = store.reader().unwrap();
+            let other = store.reader().unwrap();
+            assert_eq!(one.setting("where").unwrap(), Some(b"here".to_vec()));
+            assert_eq!(other.setting("where").unwrap(), Some(b"here".to_vec()));
+            assert!(matches!(
+                store.lock().remove_inode(InodeId(1)),
+                Err(Error::ReadOnly)
+            ));
+            drop((one, other));
+            assert_eq!(store.integrity_check().unwrap(), [] as [String; 0]);
+            assert!(
+                files() == before,
+                "log {in_log}: nothing is written while open"
+            );
+            drop(store);
+            assert!(
+                files() == before,
+                "log {in_log}: nothing is written at the end"
+            );
+        }
+    }
+}

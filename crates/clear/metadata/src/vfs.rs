@@ -347,14 +347,17 @@ unsafe extern "C" fn open(
         // SAFETY: the file was just opened and nobody else knows it.
         unsafe { log_opened(&disk, real) };
     }
+    let methods = if disk.frozen {
+        &raw const FROZEN_METHODS
+    } else {
+        &raw const METHODS
+    };
     // SAFETY: (1); the struct is plain data, so overwriting uninitialised memory is fine.
     unsafe {
         ptr::write(
             shim,
             ShimFile {
-                base: ffi::sqlite3_file {
-                    pMethods: &raw const METHODS,
-                },
+                base: ffi::sqlite3_file { pMethods: methods },
                 kind,
                 disk: Arc::into_raw(disk),
             },
@@ -465,8 +468,17 @@ unsafe fn sync_system(
     result
 }
 
+/// Version 1: without the shared index of a log either, which would be a file beside it.
+static FROZEN_METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 1,
+    ..ALL_METHODS
+};
+
+/// Of files that can be changed.
+static METHODS: ffi::sqlite3_io_methods = ALL_METHODS;
+
 /// Version 2: without `xFetch`, so that SQLite cannot map the database into memory.
-static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+const ALL_METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
