@@ -2,7 +2,8 @@
 
 /// Below this many clear bytes in one call, blocks are sealed on the calling thread.
 ///
-/// Waking an idle worker costs about as much as sealing this much.
+/// An estimate of what waking an idle worker costs; `benches/seal.rs` prints both sides of it, and an idle machine
+/// has yet to settle the number.
 pub const SEAL_ALL_PARALLEL_BYTES_MIN: usize = 128 * 1024;
 
 /// The most worker threads one pool starts, whatever is asked for.
