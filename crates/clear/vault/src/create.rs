@@ -1,0 +1,288 @@
+//! Creates a vault, so that a folder either becomes one or says that it did not.
+//!
+//! Takes   a folder that does not exist or is empty, and the keys that shall unlock it
+//! Gives   an open vault, its recovery code, its fingerprint
+//! Never   touches a folder that holds anything
+//!
+//! Invariants
+//!  (1) The header is written last: a folder without it is no vault, and holds nothing of value.
+//!  (2) While a vault is being made, a mark says so; who meets the mark and the lock free knows of an interruption.
+//!  (3) Of several creators exactly one wins: whoever holds the lock of the folder.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use strongroom_crypto::{
+    AgeRecipient, Argon2Cost, Changed, KeyFile, Keyring, NewKey, NewSlot, Passphrase, RecoveryCode,
+    SystemRandom,
+};
+use strongroom_filesystem::Filesystem;
+use strongroom_format::SuiteId;
+use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
+
+use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
+use crate::join::Joining;
+use crate::open::{self, OpenOptions};
+use crate::owner_lock::{Attempt, OwnerLock};
+use crate::port::Port;
+use crate::request::Access;
+use crate::runtime::Listener;
+use crate::{Error, Result, Vault};
+
+/// What a new vault is made with. A recovery code is always made too.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    suite: SuiteId,
+    keys: Vec<Key>,
+    engine: OpenOptions,
+}
+
+#[derive(Clone, Debug)]
+enum Key {
+    Passphrase(Passphrase),
+    KeyFile(KeyFile),
+    Recipient(AgeRecipient),
+}
+
+/// A new vault.
+#[derive(Debug)]
+pub struct Created {
+    /// The vault, open.
+    pub vault: Vault,
+    /// To be shown once and written down: it opens the vault when all else is lost.
+    pub recovery_code: RecoveryCode,
+    /// What tells this vault from any other.
+    pub fingerprint: String,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CreateOptions {
+    /// Only the recovery code will unlock it: add at least one key.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            suite: SuiteId::Aes256GcmBlake3,
+            keys: Vec::new(),
+            engine: OpenOptions::default(),
+        }
+    }
+
+    /// Adds a passphrase.
+    #[must_use]
+    pub fn passphrase(mut self, passphrase: Passphrase) -> Self {
+        self.keys.push(Key::Passphrase(passphrase));
+        self
+    }
+
+    /// Adds a key file.
+    #[must_use]
+    pub fn key_file(mut self, key_file: KeyFile) -> Self {
+        self.keys.push(Key::KeyFile(key_file));
+        self
+    }
+
+    /// Adds an age or SSH recipient.
+    #[must_use]
+    pub fn recipient(mut self, recipient: AgeRecipient) -> Self {
+        self.keys.push(Key::Recipient(recipient));
+        self
+    }
+
+    /// Chooses the algorithms; AES-256-GCM and BLAKE3 unless told otherwise.
+    #[must_use]
+    pub fn suite(mut self, suite: SuiteId) -> Self {
+        self.suite = suite;
+        self
+    }
+
+    /// How the file system runs once it is made.
+    #[must_use]
+    pub fn engine(mut self, engine: crate::filesystem::Options) -> Self {
+        self.engine.engine = engine;
+        self
+    }
+
+    fn slots(&self, recovery_code: &RecoveryCode) -> Result<Vec<NewSlot>> {
+        let slot = |label: &str, key| NewSlot {
+            label: label.to_owned(),
+            key,
+        };
+        let mut slots = Vec::new();
+        for key in &self.keys {
+            slots.push(match key {
+                Key::Passphrase(passphrase) => slot(
+                    "",
+                    NewKey::Passphrase(passphrase.clone(), passphrase_cost()?),
+                ),
+                Key::KeyFile(key_file) => slot("", NewKey::KeyFile(key_file.clone())),
+                Key::Recipient(recipient) => slot("", NewKey::Recipient(recipient.clone())),
+            });
+        }
+        slots.push(slot(
+            "made at init",
+            NewKey::RecoveryCode(recovery_code.clone()),
+        ));
+        Ok(slots)
+    }
+}
+
+/// What one try at a passphrase shall cost on this machine: about a second.
+pub(crate) fn passphrase_cost() -> Result<Argon2Cost> {
+    let start = Instant::now();
+    Argon2Cost::calibrate(&mut || start.elapsed()).map_err(|error| Error::Keys(error.to_string()))
+}
+
+impl Vault {
+    /// Says early whether `create` can succeed: before a person is asked for a passphrase.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub fn check_new(folder: impl AsRef<Path>) -> Result<()> {
+        let folder = Folder::new(folder.as_ref());
+        if !folder.path().exists() {
+            return folder.check_parent();
+        }
+        check_contents(&folder)?;
+        if folder.has(UNFINISHED) {
+            Err(Error::InterruptedCreate)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Makes a vault in `folder`, which must not exist or be empty, and opens it.
+    ///
+    /// Takes about two seconds for each passphrase: its cost is measured first. If this is interrupted, the folder
+    /// is no vault, and the next attempt says how to clear it.
+    ///
+    /// # Errors
+    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `InterruptedCreate`; `BeingCreated` if another process
+    /// does the same at this moment.
+    pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
+        let folder = Folder::new(folder.as_ref());
+        let made_folder = folder.make()?;
+        let lock = claim(&folder)?; // (3)
+        let listener = Listener::bind(&folder)?;
+        let built = begin(&folder).and_then(|()| build(&folder, &options));
+        let (filesystem, keyring, recovery_code) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                clear(&folder, made_folder);
+                return Err(error);
+            }
+        };
+        let owner = open::start(
+            filesystem,
+            &keyring,
+            Access::ReadWrite,
+            Some((lock, listener)),
+        )?;
+        let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
+        let joining = Joining {
+            folder,
+            access: Access::ReadWrite,
+            options: options.engine,
+            secret: None,
+        };
+        let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
+        Ok(Created {
+            vault,
+            recovery_code,
+            fingerprint,
+        })
+    }
+}
+
+/// Takes the lock of an empty folder, or says what is in it.
+fn claim(folder: &Folder) -> Result<OwnerLock> {
+    // Looked at before the lock file is made: a folder of other things is left as it was.
+    check_contents(folder)?;
+    let lock = match OwnerLock::attempt(folder)? {
+        Attempt::Taken(lock) => lock,
+        Attempt::HeldByAnother if folder.has(HEADER) => return Err(Error::AlreadyAVault),
+        Attempt::HeldByAnother => return Err(Error::BeingCreated),
+        Attempt::NotWritable(source) => {
+            return Err(Error::Io {
+                what: "making a vault in the folder",
+                source,
+            });
+        }
+    };
+    // Whoever had the lock a moment ago may have finished a vault, or died over it.
+    check_contents(folder)?;
+    if folder.has(UNFINISHED) {
+        Err(Error::InterruptedCreate)
+    } else {
+        Ok(lock)
+    }
+}
+
+fn check_contents(folder: &Folder) -> Result<()> {
+    let names = folder.first_names()?;
+    if names.iter().any(|name| name == HEADER) {
+        return Err(Error::AlreadyAVault);
+    }
+    let is_ours = |name: &std::ffi::OsString| {
+        name == LOCK || name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+    };
+    if names.iter().all(is_ours) || folder.has(UNFINISHED) {
+        return Ok(());
+    }
+    Err(Error::FolderNotEmpty)
+}
+
+/// Leaves the mark.                                                                                             (2)
+fn begin(folder: &Folder) -> Result<()> {
+    folder.replace(
+        UNFINISHED,
+        b"A vault is being made in this folder, or its making was interrupted.\n",
+    )
+}
+
+fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, Keyring, RecoveryCode)> {
+    let recovery_code = RecoveryCode::random(&SystemRandom)?;
+    let slots = options.slots(&recovery_code)?;
+    let Changed { header, keyring } =
+        strongroom_crypto::create(&slots, options.suite, &SystemRandom, open::now_s())?;
+    let replica = keyring.new_replica(&SystemRandom)?;
+    let key = replica.metadata_key().bytes();
+    let store = Store::create(folder.path(), key, strongroom_metadata::Options::default())?;
+    open::write_generation(&store, keyring.generation())?;
+    let parts = open::parts(folder, &keyring, store, Access::ReadWrite, &options.engine)?;
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    Filesystem::format(&parts, uid, gid)?;
+    let filesystem = Filesystem::open(parts)?;
+    filesystem.sync()?;
+    folder.replace(REPLICA, &keyring.seal_replica(&replica, &SystemRandom)?)?;
+    folder.replace(HEADER, &header)?; // (1)
+    fs::remove_file(folder.part(UNFINISHED)).map_err(Error::io("finishing the vault folder"))?;
+    folder.sync()?;
+    Ok((filesystem, keyring, recovery_code))
+}
+
+/// Removes what a failed creation left, and only that. What cannot be removed stays marked as unfinished.
+fn clear(folder: &Folder, made_folder: bool) {
+    let database = [
+        DATABASE_FILE.to_owned(),
+        format!("{DATABASE_FILE}-wal"),
+        format!("{DATABASE_FILE}-shm"),
+    ];
+    let others = [RESERVE_FILE, REPLICA, HEADER].map(str::to_owned);
+    for name in database.into_iter().chain(others) {
+        let _ = fs::remove_file(folder.part(&name));
+        let _ = fs::remove_file(folder.part(&format!("{name}.new")));
+    }
+    let _ = fs::remove_dir_all(folder.part(SEGMENTS));
+    let _ = fs::remove_file(folder.part(UNFINISHED));
+    if made_folder {
+        let _ = fs::remove_file(folder.part(LOCK));
+        let _ = fs::remove_dir(folder.path());
+    }
+}

@@ -1,0 +1,91 @@
+//! Lists a directory piece by piece, whatever its size.
+
+use strongroom_filesystem::Attributes;
+
+use crate::Result;
+use crate::limits::LIST_ENTRIES_MAX;
+use crate::port::{Port, unexpected};
+use crate::request::{EntryFields, Handle, Request, Response};
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// 1 to 255 bytes; never `.` or `..`.
+    pub name: Vec<u8>,
+    /// What `stat` tells of the node, of a symlink itself.
+    pub attributes: Attributes,
+}
+
+/// The entries of an open directory, in the order they were made.
+///
+/// Entries that are made or removed meanwhile may or may not be seen; every other is seen exactly once.
+pub struct Directory {
+    port: Port,
+    handle: Handle,
+    after: u64,
+    page: std::vec::IntoIter<EntryFields>,
+    ended: bool,
+}
+
+impl Directory {
+    pub(crate) fn new(port: Port, handle: Handle) -> Self {
+        Self {
+            port,
+            handle,
+            after: 0,
+            page: Vec::new().into_iter(),
+            ended: false,
+        }
+    }
+
+    fn next_page(&mut self) -> Result<()> {
+        let request = Request::List {
+            handle: self.handle,
+            after: self.after,
+            limit: LIST_ENTRIES_MAX,
+        };
+        let Response::Entries(entries) = self.port.ask_here(&request)? else {
+            return Err(unexpected());
+        };
+        match entries.last() {
+            // Cookies rise; an answer that does not must not make this loop for ever.
+            Some(last) if last.cookie > self.after => self.after = last.cookie,
+            Some(_) => return Err(unexpected()),
+            None => self.ended = true,
+        }
+        self.page = entries.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Directory {
+    type Item = Result<DirectoryEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.page.next() {
+                let attributes = entry.node.try_into();
+                return Some(attributes.map(|attributes| DirectoryEntry {
+                    name: entry.name.0,
+                    attributes,
+                }));
+            }
+            if self.ended {
+                return None;
+            }
+            if let Err(error) = self.next_page() {
+                self.ended = true;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A session that has gone has closed everything already.
+        let _ = self.port.ask(&Request::Close {
+            handle: self.handle,
+        });
+    }
+}

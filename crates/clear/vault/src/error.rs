@@ -1,0 +1,186 @@
+//! Why an operation on a vault failed.
+
+use strongroom_filesystem as filesystem;
+
+/// What every operation gives.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed. The side at fault is said with each variant.
+///
+/// The same values come from a vault this process owns and from one that another process owns.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Caller or environment: what the file system says of the node or name.
+    #[error("{0}")]
+    File(filesystem::Error),
+    /// Caller: a path that leads through more than `SYMLINKS_MAX` symlinks.
+    #[error("too many symbolic links in the path")]
+    TooManySymlinks,
+    /// Caller: a path longer than `PATH_BYTES_MAX`.
+    #[error("the path is too long")]
+    PathTooLong,
+    /// Caller: the file was not opened for this.
+    #[error("the file is not open for {0}")]
+    NotOpenFor(&'static str),
+    /// Caller: more open files than one session may hold.
+    #[error("too many open files; close some")]
+    TooManyOpenFiles,
+    /// Caller: a transaction beyond its bounds.
+    #[error("the transaction is too large: at most 1024 operations and 1 MiB of paths and content")]
+    TransactionTooLarge,
+    /// Caller: no `vault.json` in that folder.
+    #[error("no vault there; make one with `strongroom init`")]
+    NotAVault,
+    /// Caller: `create` on a folder that holds a vault.
+    #[error("there is a vault already; choose another folder")]
+    AlreadyAVault,
+    /// Caller: `create` on a folder that holds other things.
+    #[error("the folder is not empty; choose a new or an empty one")]
+    FolderNotEmpty,
+    /// Caller: `create` in a folder that does not exist.
+    #[error("the folder that should hold the vault does not exist; make it first")]
+    ParentMissing,
+    /// Environment: an earlier `create` was interrupted; nothing of value is in the folder.
+    #[error(
+        "an earlier `init` here did not finish and stored nothing; remove the folder and run `strongroom init` again"
+    )]
+    InterruptedCreate,
+    /// Environment: another process creates a vault in this folder now.
+    #[error("another process is creating a vault in this folder")]
+    BeingCreated,
+    /// Environment: another process has the vault open.
+    #[error("the vault is open in another process; close it there, or use `open_or_connect`")]
+    InUse,
+    /// Environment: another process has the vault open but does not answer.
+    #[error(
+        "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close it there"
+    )]
+    OwnerUnreachable,
+    /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
+    #[error("the process that had the vault open has gone; look at what was done, then try again")]
+    OwnerGone,
+    /// Caller: only the process that owns the vault can do this.
+    #[error("{0} works only in the process that has the vault open")]
+    OwnerOnly(&'static str),
+    /// Caller: the vault was closed.
+    #[error("the vault is closed")]
+    Closed,
+    /// Environment: locks do not work where the vault lies.
+    #[error(
+        "the file system that holds the vault has no reliable locks; move the vault, or open it for reading only"
+    )]
+    NoLocks,
+    /// Environment: no private folder for the socket.
+    #[error(
+        "no private folder for the socket of the vault: {0}; set XDG_RUNTIME_DIR to a folder of yours with mode 0700"
+    )]
+    NoRuntimeFolder(&'static str),
+    /// Environment: another version of the program owns the vault.
+    #[error("another version of strongroom has the vault open; close it there first")]
+    OtherVersion,
+    /// Tampering or bug: a message that breaks the protocol of the socket.
+    #[error("broken message between the processes that use the vault: {0}")]
+    Protocol(&'static str),
+    /// Caller: the secret opens no slot; see the text of the cause.
+    #[error("{0}")]
+    WrongSecret(String),
+    /// Caller: no secret was given; see the text.
+    #[error("{0}")]
+    NoSecret(String),
+    /// Environment or tampering: a file of the vault is damaged.
+    #[error("damaged {what}: {why}")]
+    Damaged {
+        /// The file.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Environment: the vault needs a newer version.
+    #[error("{0}")]
+    UnknownFormat(String),
+    /// Tampering, or a restored copy: the header is older than one that was seen here.
+    #[error(
+        "vault.json is older than the one this folder had before (generation {found}, expected at least {seen}); put the newer file back, or restore the whole folder from one backup"
+    )]
+    GenerationBehind {
+        /// The newest that was seen.
+        seen: u64,
+        /// What the folder holds now.
+        found: u64,
+    },
+    /// Caller or tampering: anything else about keys and slots.
+    #[error("{0}")]
+    Keys(String),
+    /// Environment: the metadata store or the segment store.
+    #[error("{0}")]
+    Storage(String),
+    /// Environment: the disk or system said no.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Names what was attempted when the system refused.
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    /// The same for errors of direct system calls.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |source| Self::Io {
+            what,
+            source: source.into(),
+        }
+    }
+}
+
+impl From<filesystem::Error> for Error {
+    fn from(error: filesystem::Error) -> Self {
+        match error {
+            // Their sources cannot cross a socket; text can, so that both kinds of caller see the same.
+            filesystem::Error::Metadata(source) => Self::Storage(format!("metadata: {source}")),
+            filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),
+            other => Self::File(other),
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind as Kind;
+        let kind = match &error {
+            Error::Io { source, .. } => source.kind(),
+            Error::File(file) => match file {
+                filesystem::Error::NotFound => Kind::NotFound,
+                filesystem::Error::Exists => Kind::AlreadyExists,
+                filesystem::Error::NotADirectory => Kind::NotADirectory,
+                filesystem::Error::IsADirectory => Kind::IsADirectory,
+                filesystem::Error::NotEmpty => Kind::DirectoryNotEmpty,
+                filesystem::Error::PermissionDenied | filesystem::Error::NotPermitted => {
+                    Kind::PermissionDenied
+                }
+                filesystem::Error::NoSpace => Kind::StorageFull,
+                filesystem::Error::QuotaExceeded => Kind::QuotaExceeded,
+                filesystem::Error::ReadOnly => Kind::ReadOnlyFilesystem,
+                filesystem::Error::FileTooLarge => Kind::FileTooLarge,
+                filesystem::Error::WouldBlock => Kind::WouldBlock,
+                filesystem::Error::NotSupported => Kind::Unsupported,
+                filesystem::Error::InvalidArgument(_) | filesystem::Error::InvalidName => {
+                    Kind::InvalidInput
+                }
+                filesystem::Error::Damaged { .. } => Kind::InvalidData,
+                _ => Kind::Other,
+            },
+            Error::NotOpenFor(_) => Kind::PermissionDenied,
+            Error::OwnerGone => Kind::ConnectionAborted,
+            _ => Kind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

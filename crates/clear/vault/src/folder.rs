@@ -1,0 +1,233 @@
+//! The files of a vault folder, and how one of them is replaced without ever being half there.
+//!
+//! Takes   the path of the folder
+//! Gives   names of its parts, bounded reads, replacement that a power cut leaves old or new
+//! Never   looks inside what it reads or writes
+//! Spec    design page 3, "Vault folder"
+//!
+//! Invariants
+//!  (1) A file is replaced by write, sync, rename, sync of the folder, in this order.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::limits::HEADER_BYTES_MAX;
+use crate::{Error, Result};
+
+/// The public header. Its presence makes a folder a vault.
+pub(crate) const HEADER: &str = "vault.json";
+/// This copy's own facts.
+pub(crate) const REPLICA: &str = "replica.json";
+/// The file whose lock makes a process the owner.
+pub(crate) const LOCK: &str = "lock";
+/// The folder of sealed blocks.
+pub(crate) const SEGMENTS: &str = "segments";
+/// Present while `create` runs.
+pub(crate) const UNFINISHED: &str = "init-unfinished";
+/// What a replacement is written to first.
+const NEW_SUFFIX: &str = ".new";
+
+/// A vault folder, or one that shall become it.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn part(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.part(name).symlink_metadata().is_ok()
+    }
+
+    /// What names the folder whatever path leads to it: device and inode.
+    pub(crate) fn identity(&self) -> Result<(u64, u64)> {
+        match fs::metadata(&self.path) {
+            Ok(found) => Ok((found.dev(), found.ino())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
+            Err(error) => Err(Error::io("looking at the vault folder")(error)),
+        }
+    }
+
+    /// The header's bytes.
+    pub(crate) fn header(&self) -> Result<Vec<u8>> {
+        match self.read(HEADER)? {
+            Some(header) => Ok(header),
+            None if self.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            None => Err(Error::NotAVault),
+        }
+    }
+
+    /// The replica file's bytes.
+    pub(crate) fn replica(&self) -> Result<Vec<u8>> {
+        let why = || "the file is missing; put it back from a backup of this folder".to_owned();
+        self.read(REPLICA)?.ok_or_else(|| Error::Damaged {
+            what: REPLICA,
+            why: why(),
+        })
+    }
+
+    /// Reads a small file; `None` if there is none.
+    fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>> {
+        let file = match File::open(self.part(name)) {
+            Ok(file) => file,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::io("opening a file of the vault folder")(error)),
+        };
+        let kind = file
+            .metadata()
+            .map_err(Error::io("looking at a file of the vault folder"))?;
+        if !kind.is_file() {
+            return Err(Error::Damaged {
+                what: name,
+                why: "it is not a regular file".to_owned(),
+            });
+        }
+        let mut bytes = Vec::new();
+        let reading = file.take(HEADER_BYTES_MAX + 1).read_to_end(&mut bytes);
+        reading.map_err(Error::io("reading a file of the vault folder"))?;
+        if bytes.len() as u64 > HEADER_BYTES_MAX {
+            return Err(Error::Damaged {
+                what: name,
+                why: format!("it is longer than {HEADER_BYTES_MAX} bytes"),
+            });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Replaces a file by `bytes`, durably.                                                                  (1)
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let new = self.part(&format!("{name}{NEW_SUFFIX}"));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options
+            .open(&new)
+            .map_err(Error::io("writing into the vault folder"))?;
+        file.write_all(bytes)
+            .map_err(Error::io("writing into the vault folder"))?;
+        file.sync_all()
+            .map_err(Error::io("writing into the vault folder"))?;
+        fs::rename(&new, self.part(name))
+            .map_err(Error::io("replacing a file of the vault folder"))?;
+        self.sync()
+    }
+
+    /// Makes the names in the folder durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        sync_folder(&self.path)
+    }
+
+    /// Makes the folder itself, for its user only. Gives whether it was missing.
+    pub(crate) fn make(&self) -> Result<bool> {
+        match fs::DirBuilder::new().mode(0o700).create(&self.path) {
+            Ok(()) => {
+                sync_folder(self.parent())?;
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::ParentMissing),
+            Err(error) => Err(Error::io("making the vault folder")(error)),
+        }
+    }
+
+    /// Whether the folder that shall hold this one exists.
+    pub(crate) fn check_parent(&self) -> Result<()> {
+        if self.parent().is_dir() {
+            Ok(())
+        } else {
+            Err(Error::ParentMissing)
+        }
+    }
+
+    fn parent(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// The names in the folder, but at most a handful: enough to see whether it is empty.
+    pub(crate) fn first_names(&self) -> Result<Vec<std::ffi::OsString>> {
+        let entries = fs::read_dir(&self.path).map_err(Error::io("listing the vault folder"))?;
+        let names = entries
+            .take(8)
+            .map(|entry| entry.map(|entry| entry.file_name()));
+        names
+            .collect::<std::io::Result<_>>()
+            .map_err(Error::io("listing the vault folder"))
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<()> {
+    let folder = File::open(path).map_err(Error::io("opening the vault folder"))?;
+    match folder.sync_all() {
+        // Some file systems cannot sync a folder; their renames are as durable as they get.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        result => result.map_err(Error::io("storing the names of the vault folder")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_has_the_new_bytes_and_leaves_no_other_file() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        folder.replace(REPLICA, b"old").unwrap();
+        folder.replace(REPLICA, b"new").unwrap();
+        assert_eq!(folder.replica().unwrap(), b"new");
+        assert_eq!(folder.first_names().unwrap(), [REPLICA]);
+    }
+
+    #[test]
+    fn a_header_beyond_the_bound_is_damage_and_not_read_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let file = File::create(folder.part(HEADER)).unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert!(matches!(
+            folder.header(),
+            Err(Error::Damaged { what: HEADER, .. })
+        ));
+    }
+
+    #[test]
+    fn a_folder_without_header_is_no_vault_and_with_the_mark_an_interrupted_one() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        assert!(matches!(folder.header(), Err(Error::NotAVault)));
+        folder.replace(UNFINISHED, b"").unwrap();
+        assert!(matches!(folder.header(), Err(Error::InterruptedCreate)));
+        assert!(matches!(
+            Folder::new(&place.path().join("none")).header(),
+            Err(Error::NotAVault)
+        ));
+    }
+
+    #[test]
+    fn a_folder_in_a_folder_that_does_not_exist_is_not_made() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&place.path().join("none").join("vault"));
+        assert!(matches!(folder.make(), Err(Error::ParentMissing)));
+    }
+}

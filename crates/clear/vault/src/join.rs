@@ -1,0 +1,196 @@
+//! Decides who this process is to a vault: its owner, or a client of the owner.
+//!
+//! Takes   a vault folder, and who can be asked for its secret
+//! Gives   a port; or a clear error when the owner cannot be reached
+//! Never   holds the lock while a person is asked for a secret
+//!
+//! Invariants
+//!  (1) Between two processes that race for a vault one becomes the owner and the other its client: who fails to
+//!      get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT_MS` have passed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::folder::Folder;
+use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
+use crate::open::{self, OpenOptions};
+use crate::owner_lock::{Attempt, OwnerLock};
+use crate::port::Port;
+use crate::request::{Access, Successor};
+use crate::{Error, Result, Secret};
+
+/// How long an opener waits for an owner that holds the lock but does not answer.
+pub(crate) const OWNER_WAIT: Duration = Duration::from_millis(OWNER_WAIT_MS);
+
+/// Gives the secret of a vault when, and only if, this process has to open it by itself.
+pub type SecretSource = Arc<dyn Fn() -> Result<Secret> + Send + Sync>;
+
+/// What is needed to find a vault's owner, or become it.
+pub(crate) struct Joining {
+    pub(crate) folder: Folder,
+    pub(crate) access: Access,
+    pub(crate) options: OpenOptions,
+    pub(crate) secret: Option<SecretSource>,
+}
+
+/// Pauses that grow, up to a time limit.
+pub(crate) struct Retry {
+    deadline: Instant,
+    pause: u64,
+}
+
+impl Retry {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + patience,
+            pause: RETRY_PAUSE_MS.0,
+        }
+    }
+
+    /// Gives false when the time is up.
+    pub(crate) fn wait(&mut self) -> bool {
+        if Instant::now() >= self.deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(self.pause));
+        self.pause = (self.pause * 2).min(RETRY_PAUSE_MS.1);
+        true
+    }
+}
+
+impl Joining {
+    pub(crate) fn new(folder: &Path, options: OpenOptions, secret: Option<SecretSource>) -> Self {
+        Self {
+            folder: Folder::new(folder),
+            access: options.access,
+            options,
+            secret,
+        }
+    }
+
+    /// Becomes the owner.
+    ///
+    /// # Errors
+    /// `InUse` if another process is.
+    pub(crate) fn own(&self, secret: &Secret) -> Result<Port> {
+        self.folder.header()?;
+        // An owner that is just closing, or someone who only looks, goes within moments.
+        let mut retry = Retry::new(self.options.patience);
+        loop {
+            if let Some(port) = self.attempt(secret)? {
+                return Ok(port);
+            }
+            if !retry.wait() {
+                return Err(Error::InUse);
+            }
+        }
+    }
+
+    /// Waits until nobody owns the vault.
+    ///
+    /// # Errors
+    /// `InUse` if somebody still does after `patience`.
+    pub(crate) fn wait_until_free(&self, patience: Duration) -> Result<()> {
+        self.folder.header()?;
+        let mut retry = Retry::new(patience);
+        while let Attempt::HeldByAnother = OwnerLock::attempt(&self.folder)? {
+            if !retry.wait() {
+                return Err(Error::InUse);
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects to the owner; `None` if there is none.
+    pub(crate) fn connect(&self) -> Result<Option<Port>> {
+        self.folder.header()?;
+        let mut retry = Retry::new(OWNER_WAIT);
+        loop {
+            if let Some(client) = self.client()? {
+                return Ok(Some(client));
+            }
+            match OwnerLock::attempt(&self.folder) {
+                Ok(Attempt::HeldByAnother) => {}
+                Ok(Attempt::Taken(_) | Attempt::NotWritable(_)) | Err(Error::NoLocks) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+            if !retry.wait() {
+                return Err(Error::OwnerUnreachable);
+            }
+        }
+    }
+
+    /// Connects to the owner, or becomes it.                                                                  (1)
+    pub(crate) fn own_or_connect(&self, source: &SecretSource) -> Result<Port> {
+        let mut secret = None;
+        let mut retry = Retry::new(OWNER_WAIT);
+        loop {
+            match &secret {
+                None => match self.connect()? {
+                    Some(port) => return Ok(port),
+                    // A person may take minutes to answer: others get their chance meanwhile.
+                    None => {
+                        secret = Some(source()?);
+                        retry = Retry::new(OWNER_WAIT);
+                        continue;
+                    }
+                },
+                Some(secret) => {
+                    if let Some(port) = self.attempt(secret)? {
+                        return Ok(port);
+                    }
+                    if let Some(port) = self.client()? {
+                        return Ok(port);
+                    }
+                }
+            }
+            if !retry.wait() {
+                return Err(Error::OwnerUnreachable);
+            }
+        }
+    }
+
+    /// After the owner has gone.
+    pub(crate) fn succeed(&self) -> Result<Port> {
+        match &self.secret {
+            Some(source) => self.own_or_connect(source),
+            None => self.connect()?.ok_or(Error::OwnerGone),
+        }
+    }
+
+    fn client(&self) -> Result<Option<Port>> {
+        let successor = if self.secret.is_some() {
+            Successor::HasSecret
+        } else {
+            Successor::HasNone
+        };
+        let client = Client::connect(&self.folder, self.access, successor)?;
+        Ok(client.map(|client| Port::Client(Arc::new(client))))
+    }
+
+    /// Takes the lock and opens; `None` if another has the lock.
+    fn attempt(&self, secret: &Secret) -> Result<Option<Port>> {
+        let lock = match OwnerLock::attempt(&self.folder) {
+            Ok(Attempt::Taken(lock)) => Some(lock),
+            Ok(Attempt::HeldByAnother) => return Ok(None),
+            Ok(Attempt::NotWritable(_)) | Err(Error::NoLocks)
+                if self.access == Access::ReadOnly =>
+            {
+                None
+            }
+            Ok(Attempt::NotWritable(source)) => {
+                return Err(Error::Io {
+                    what: "opening the vault for writing (try reading only)",
+                    source,
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        let owner = open::open(&self.folder, lock, secret, self.access, &self.options)?;
+        Ok(Some(Port::Owner(Arc::new(owner))))
+    }
+}

@@ -1,0 +1,60 @@
+//! Every bound of the public API and of the owner's socket, in one place.
+
+/// The longest message on the owner's socket, in bytes, without its length prefix.
+///
+/// Twice the largest read or write, so that a full one and its frame always fit.
+pub const FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// The most bytes one request reads or writes; longer calls are cut into several requests.
+pub const TRANSFER_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest path, in bytes. Longer than POSIX's `PATH_MAX`, which binds only system calls.
+pub const PATH_BYTES_MAX: usize = 32 * 1024;
+
+/// How many symlinks one path may lead through; Linux has the same bound.
+pub const SYMLINKS_MAX: usize = 40;
+
+/// How many entries one listing request gives: 255-byte names and attributes stay well inside a frame.
+pub const LIST_ENTRIES_MAX: u32 = 1024;
+
+/// How many connections the owner serves at once.
+pub const CONNECTIONS_MAX: usize = 256;
+
+/// How many connections one client keeps, so that its threads do not wait for one another.
+pub const CLIENT_CONNECTIONS_MAX: usize = 8;
+
+/// How many files one session holds open.
+pub const HANDLES_MAX: usize = 65_536;
+
+/// The longest list of extended attribute names or of counters in one answer, in bytes.
+pub const NAMES_BYTES_MAX: usize = 1024 * 1024;
+
+/// The largest transaction: operations.
+pub const TRANSACTION_OPERATIONS_MAX: usize = 1024;
+
+/// The largest transaction: bytes of paths and contents, so that it fits a frame.
+pub const TRANSACTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
+pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How long an opener waits for the socket of an owner that holds the lock but does not answer, in ms.
+pub const OWNER_WAIT_MS: u64 = 10_000;
+
+/// How long `Vault::open` waits for an owner that may be just leaving, in ms, unless told otherwise.
+pub const PATIENCE_MS: u64 = 500;
+
+/// First and longest pause between two attempts of such an opener, in ms.
+pub const RETRY_PAUSE_MS: (u64, u64) = (2, 100);
+
+/// How long a client waits for the owner's greeting, in ms: the owner may be computing a costly passphrase hash.
+pub const GREETING_WAIT_MS: u64 = 120_000;
+
+/// A session without a request for this long does not hold up an owner that closes, in ms.
+pub const SESSION_IDLE_MS: u64 = 5_000;
+
+/// How long an owner that closes waits for busy sessions at most, in ms.
+pub const CLOSE_WAIT_MS: u64 = 600_000;
+
+/// The longest path of a Unix socket that every system takes, in bytes.
+pub const SOCKET_PATH_BYTES_MAX: usize = 100;

@@ -1,0 +1,142 @@
+//! Tells a mount, or whoever asks, what others changed, before those others get their answer.
+//!
+//! Takes   changes, as requests make them
+//! Gives   each of them to every subscriber, in the order one request made them
+//! Never   tells of changes that were made directly on the `Filesystem`: who makes those knows them
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use strongroom_filesystem::InodeId;
+
+/// What a request changed: which knowledge of it others must drop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The name `name` in `parent` now means something else, or nothing.
+    Entry {
+        /// The directory.
+        parent: InodeId,
+        /// 1 to 255 bytes.
+        name: Vec<u8>,
+    },
+    /// Bytes of a file, and with them its attributes.
+    Content {
+        /// The file.
+        inode: InodeId,
+        /// First byte.
+        offset: u64,
+        /// Count of bytes; `u64::MAX` for "to the end".
+        len: u64,
+    },
+    /// What `stat` tells of a node, or its extended attributes.
+    Attributes {
+        /// The node.
+        inode: InodeId,
+    },
+}
+
+/// Who wants to know.
+pub trait Observer: Send + Sync {
+    /// Called after the change is visible and before the one who made it is answered.
+    ///
+    /// No lock of the vault is held, so the vault may be used inside; what takes long here delays that client.
+    fn changed(&self, change: &Change);
+}
+
+type List = Vec<(u64, Arc<dyn Observer>)>;
+
+/// All subscribers of one vault.
+#[derive(Default)]
+pub(crate) struct Observers {
+    list: RwLock<(u64, List)>,
+    /// Lets requests skip even the lock while nobody listens.
+    count: AtomicUsize,
+}
+
+impl Observers {
+    /// Tells everyone.
+    pub(crate) fn tell(&self, changes: &[Change]) {
+        if changes.is_empty() || self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let observers: Vec<_> = self
+            .list
+            .read()
+            .1
+            .iter()
+            .map(|(_, observer)| Arc::clone(observer))
+            .collect();
+        for change in changes {
+            for observer in &observers {
+                observer.changed(change);
+            }
+        }
+    }
+
+    /// Adds one until the subscription is dropped.
+    pub(crate) fn subscribe(self: &Arc<Self>, observer: Arc<dyn Observer>) -> Subscription {
+        let mut list = self.list.write();
+        list.0 += 1;
+        let number = list.0;
+        list.1.push((number, observer));
+        self.count.store(list.1.len(), Ordering::Release);
+        Subscription {
+            observers: Arc::clone(self),
+            number,
+        }
+    }
+}
+
+/// Keeps an observer subscribed until it is dropped.
+pub struct Subscription {
+    observers: Arc<Observers>,
+    number: u64,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut list = self.observers.list.write();
+        list.1.retain(|(number, _)| *number != self.number);
+        self.observers.count.store(list.1.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Record(Mutex<Vec<Change>>);
+
+    impl Observer for Record {
+        fn changed(&self, change: &Change) {
+            self.0.lock().push(change.clone());
+        }
+    }
+
+    #[test]
+    fn an_observer_hears_every_change_in_order_until_its_subscription_ends() {
+        let observers = Arc::new(Observers::default());
+        let record = Arc::new(Record::default());
+        let changes = [
+            Change::Entry {
+                parent: InodeId(1),
+                name: b"a".to_vec(),
+            },
+            Change::Content {
+                inode: InodeId(2),
+                offset: 0,
+                len: 9,
+            },
+            Change::Attributes { inode: InodeId(2) },
+        ];
+        let subscription = observers.subscribe(Arc::clone(&record) as Arc<dyn Observer>);
+        observers.tell(&changes);
+        drop(subscription);
+        observers.tell(&changes);
+        assert_eq!(*record.0.lock(), changes);
+    }
+}

@@ -1,0 +1,267 @@
+//! Joins the parts of a vault: the only place that names a concrete provider, store, clock and disk.
+//!
+//! Takes   a vault folder, the lock that makes this process its owner, a secret
+//! Gives   a running owner
+//! Never   asks anybody anything, or writes if the vault is opened for reading only
+//! Spec    spec/1-keys.md, section 1.9; design page 3, "Vault folder"
+//!
+//! Invariants
+//!  (1) The newest header generation that was ever opened here stands in the metadata, and no older one is opened.
+//!  (2) The replica file is sealed under the newest epoch.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom, unlock};
+use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
+use strongroom_format::{SegmentId, SuiteId};
+use strongroom_metadata::Store;
+use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
+
+use crate::folder::{Folder, REPLICA, SEGMENTS};
+use crate::limits::PATIENCE_MS;
+use crate::owner::Owner;
+use crate::owner_lock::OwnerLock;
+use crate::request::{Access, Information};
+use crate::runtime::Listener;
+use crate::session::Engine;
+use crate::{Error, Result};
+
+/// The setting that keeps the newest generation seen.                                                         (1)
+const GENERATION: &str = "header_generation";
+
+/// How to open a vault.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// What this opening may do.
+    pub access: Access,
+    /// How the file system runs if this process becomes the owner.
+    pub engine: Options,
+    /// How long `Vault::open` waits for an owner that may be just leaving.
+    pub patience: Duration,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        let patience = Duration::from_millis(PATIENCE_MS);
+        Self {
+            access: Access::ReadWrite,
+            engine: Options::default(),
+            patience,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// For reading only; the only way to open a vault on read-only media.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self {
+            access: Access::ReadOnly,
+            ..Self::default()
+        }
+    }
+}
+
+/// Keys and facts of a vault whose secret was right.
+pub(crate) struct Unlocked {
+    pub(crate) keyring: Keyring,
+    pub(crate) replica: Replica,
+}
+
+impl Unlocked {
+    /// Unlocks `folder` with `secret`; reads only.
+    pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
+        let header = folder.header()?;
+        let mut keyring = unlock(&header, secret, None)?;
+        let replica = keyring.open_replica(&folder.replica()?)?;
+        // Another device may have retired this one: then the vault opens, and only changing keys is refused.
+        let _ = keyring.act_as(&replica);
+        Ok(Self { keyring, replica })
+    }
+
+    /// Opens the metadata and compares generations.                                                          (1)
+    pub(crate) fn store(&self, folder: &Folder, access: Access) -> Result<Store> {
+        let key = self.replica.metadata_key().bytes();
+        let options = strongroom_metadata::Options::default();
+        let store = match access {
+            Access::ReadWrite => Store::open(folder.path(), key, options),
+            Access::ReadOnly => Store::open_read_only(folder.path(), key, options),
+        }?;
+        let seen = read_generation(&store)?;
+        self.keyring.check_generation(seen)?;
+        if access == Access::ReadWrite && seen != self.keyring.generation() {
+            write_generation(&store, self.keyring.generation())?;
+        }
+        Ok(store)
+    }
+
+    /// Seals the replica file anew if keys changed since.                                                     (2)
+    fn refresh_replica(&self, folder: &Folder) -> Result<()> {
+        if self.replica.epoch() == self.keyring.epoch() {
+            return Ok(());
+        }
+        folder.replace(
+            REPLICA,
+            &self.keyring.seal_replica(&self.replica, &SystemRandom)?,
+        )
+    }
+}
+
+fn read_generation(store: &Store) -> Result<u64> {
+    match store.lock().setting(GENERATION)? {
+        None => Ok(0),
+        Some(bytes) => match <[u8; 8]>::try_from(bytes.as_slice()) {
+            Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+            Err(_) => Err(Error::Damaged {
+                what: "metadata.db",
+                why: "the generation it keeps is no number".to_owned(),
+            }),
+        },
+    }
+}
+
+pub(crate) fn write_generation(store: &Store, generation: u64) -> Result<()> {
+    let mut transaction = store.lock();
+    transaction.put_setting(GENERATION, &generation.to_le_bytes())?;
+    transaction.commit()?;
+    drop(transaction);
+    Ok(store.sync_log()?)
+}
+
+/// Opens the vault in `folder` and begins to serve its clients.
+///
+/// `lock`: `None` only for reading on media that cannot be written.
+pub(crate) fn open(
+    folder: &Folder,
+    lock: Option<OwnerLock>,
+    secret: &Secret,
+    access: Access,
+    options: &OpenOptions,
+) -> Result<Owner> {
+    // Listening before the costly part lets others wait for the answer instead of trying again and again.
+    let guard = match lock {
+        Some(lock) => Some((lock, Listener::bind(folder)?)),
+        None => None,
+    };
+    let unlocked = Unlocked::new(folder, secret)?;
+    let store = unlocked.store(folder, access)?;
+    if access == Access::ReadWrite {
+        unlocked.refresh_replica(folder)?;
+    }
+    let parts = parts(folder, &unlocked.keyring, store, access, options)?;
+    let filesystem = Filesystem::open(parts)?;
+    start(filesystem, &unlocked.keyring, access, guard)
+}
+
+/// Everything a file system is made of.
+pub(crate) fn parts(
+    folder: &Folder,
+    keyring: &Keyring,
+    store: Store,
+    access: Access,
+    options: &OpenOptions,
+) -> Result<Parts> {
+    let mut session = [0; 8];
+    SystemRandom.fill(&mut session)?;
+    let names = move || {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&session);
+        SystemRandom
+            .fill(&mut name[8..])
+            .map_err(std::io::Error::other)?;
+        Ok(SegmentId(name))
+    };
+    let store_options = StoreOptions {
+        suite: keyring.suite(),
+        access: match access {
+            Access::ReadWrite => segments::Access::ReadWrite,
+            Access::ReadOnly => segments::Access::ReadOnly,
+        },
+        direct: DirectIo::Auto,
+        names: Box::new(names),
+    };
+    let segments = SegmentStore::open(&folder.part(SEGMENTS), store_options).map_err(storage)?;
+    Ok(Parts {
+        store,
+        segments,
+        sealer: keyring.block_sealer(),
+        clock: Arc::new(SystemClock),
+        disk: Arc::new(FolderDisk {
+            folder: folder.path().to_owned(),
+        }),
+        random: Arc::new(SystemRandom),
+        session,
+        options: Options {
+            read_only: access == Access::ReadOnly,
+            ..options.engine.clone()
+        },
+    })
+}
+
+fn storage(error: segments::Error) -> Error {
+    strongroom_filesystem::Error::from(error).into()
+}
+
+/// Begins to serve an open file system.
+pub(crate) fn start(
+    filesystem: Filesystem,
+    keyring: &Keyring,
+    access: Access,
+    guard: Option<(OwnerLock, Listener)>,
+) -> Result<Owner> {
+    let information = Information {
+        fingerprint: keyring.fingerprint().to_string(),
+        suite: suite_name(keyring.suite()).to_owned(),
+        generation: keyring.generation(),
+        epoch: keyring.epoch().0,
+        owner_pid: std::process::id(),
+        read_only: access == Access::ReadOnly,
+        compare_fingerprint: keyring.needs_fingerprint_check(),
+    };
+    Owner::start(Engine::new(filesystem, information), access, guard)
+}
+
+fn suite_name(suite: SuiteId) -> &'static str {
+    match suite {
+        SuiteId::Aes256GcmBlake3 => "AES-256-GCM and BLAKE3",
+        SuiteId::ChaCha20Poly1305Blake3 => "ChaCha20-Poly1305 and BLAKE3",
+    }
+}
+
+/// Seconds since 1970; 0 on a machine whose clock is before that.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// The machine's clock.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let nanoseconds = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_nanos()),
+            Err(error) => i64::try_from(error.duration().as_nanos()).map(|before| -before),
+        };
+        // A clock beyond the year 2262 is wrong; the end of time is as good as any.
+        Timestamp(nanoseconds.unwrap_or(i64::MAX))
+    }
+}
+
+/// The disk that holds the vault folder.
+struct FolderDisk {
+    folder: PathBuf,
+}
+
+impl Disk for FolderDisk {
+    fn space(&self) -> Option<(u64, u64)> {
+        let space = rustix::fs::statvfs(&self.folder).ok()?;
+        Some((
+            space.f_blocks.saturating_mul(space.f_frsize),
+            space.f_bavail.saturating_mul(space.f_frsize),
+        ))
+    }
+}

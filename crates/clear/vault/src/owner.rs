@@ -1,0 +1,81 @@
+//! What a process holds while it owns a vault, and the order in which it gives it back.
+//!
+//! Invariants
+//!  (1) Closing: clients first, then the file system, then the socket's name, and the lock last; so whoever gets
+//!      the lock finds nobody else at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use strongroom_filesystem::{Caller, Checks};
+
+use crate::Result;
+use crate::owner_lock::OwnerLock;
+use crate::request::Access;
+use crate::runtime::Listener;
+use crate::server::Server;
+use crate::session::{Engine, Session};
+
+/// A vault that this process owns.
+pub(crate) struct Owner {
+    /// The session of this process itself.
+    pub(crate) session: Session,
+    /// `None` for a vault on read-only media: everyone may read it at once.
+    server: Option<Server>,
+    lock: Mutex<Option<OwnerLock>>,
+    closed: AtomicBool,
+}
+
+impl Owner {
+    /// Begins to serve. `guard`: the lock and the socket, or `None` on read-only media.
+    pub(crate) fn start(
+        engine: Engine,
+        access: Access,
+        guard: Option<(OwnerLock, Listener)>,
+    ) -> Result<Self> {
+        let engine = Arc::new(engine);
+        let (lock, listener) = guard.unzip();
+        let server = listener
+            .map(|listener| Server::start(Arc::clone(&engine), listener))
+            .transpose()?;
+        let caller = Caller {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: Vec::new(),
+            checks: Checks::Above,
+        };
+        let session = Session::new(engine, caller, access);
+        Ok(Self {
+            session,
+            server,
+            lock: Mutex::new(lock),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn client_count(&self) -> usize {
+        self.server.as_ref().map_or(0, Server::session_count)
+    }
+
+    /// Gives everything back; the second call does nothing.                                                   (1)
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Some(server) = &self.server {
+            server.stop();
+        }
+        self.session.engine.refuse_requests();
+        let closed = self.session.filesystem().close();
+        drop(self.lock.lock().take());
+        Ok(closed?)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // Nobody is left to tell; who wants to know calls `close`.
+        let _ = self.close();
+    }
+}

@@ -1,0 +1,110 @@
+//! The lock that makes one process the owner of a vault.
+//!
+//! Takes   a vault folder
+//! Gives   the lock, or who stands in the way
+//! Never   waits; the kernel gives the lock back when the process ends, however it ends
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::folder::{Folder, LOCK};
+use crate::{Error, Result};
+
+/// The lock of one vault folder, held until dropped.
+#[derive(Debug)]
+pub(crate) struct OwnerLock {
+    _file: File,
+}
+
+/// What trying to take the lock met.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    Taken(OwnerLock),
+    HeldByAnother,
+    /// The folder cannot be written: read-only media, or not ours.
+    NotWritable(std::io::Error),
+}
+
+impl OwnerLock {
+    /// Tries to take the lock of `folder`.
+    ///
+    /// # Errors
+    /// `Error::NoLocks` where a lock excludes nobody.
+    pub(crate) fn attempt(folder: &Folder) -> Result<Attempt> {
+        let file = match open(folder) {
+            Ok(file) => file,
+            Err(error) if is_not_writable(&error) => return Ok(Attempt::NotWritable(error)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::NotAVault),
+            Err(error) => return Err(Error::io("opening the lock of the vault")(error)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(Attempt::HeldByAnother),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                return Err(Error::NoLocks);
+            }
+            Err(error) => return Err(Error::system("locking the vault")(error)),
+        }
+        // Some file systems grant every lock. One that grants it twice protects nothing.
+        let second = open(folder).map_err(Error::io("opening the lock of the vault"))?;
+        match flock(&second, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(Attempt::Taken(Self { _file: file })),
+            _ => Err(Error::NoLocks),
+        }
+    }
+}
+
+fn open(folder: &Folder) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options.open(folder.part(LOCK))
+}
+
+fn is_not_writable(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_lock_excludes_another_until_it_is_dropped() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let Attempt::Taken(lock) = OwnerLock::attempt(&folder).unwrap() else {
+            panic!("not taken")
+        };
+        assert!(matches!(
+            OwnerLock::attempt(&folder).unwrap(),
+            Attempt::HeldByAnother
+        ));
+        drop(lock);
+        assert!(matches!(
+            OwnerLock::attempt(&folder).unwrap(),
+            Attempt::Taken(_)
+        ));
+    }
+
+    #[test]
+    fn a_missing_folder_is_no_vault() {
+        let place = tempfile::tempdir().unwrap();
+        let missing = Folder::new(&place.path().join("none"));
+        assert!(matches!(
+            OwnerLock::attempt(&missing),
+            Err(Error::NotAVault)
+        ));
+    }
+}

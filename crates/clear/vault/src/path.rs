@@ -1,0 +1,225 @@
+//! Turns a path of bytes into the node it names, as POSIX resolves one.
+//!
+//! Takes   an absolute path: names between slashes, `.`, `..`, symlinks on the way
+//! Gives   the node, or the directory and the name where it would be; each holds its reference until dropped
+//! Never   checks permissions (the file system does) or keeps anything between two calls
+//!
+//! Invariants
+//!  (1) Every reference that a look-up took is given back, on every way out.
+//!  (2) A path leads through at most `SYMLINKS_MAX` symlinks, so that resolving ends.
+
+use strongroom_filesystem::{
+    self as filesystem, Attributes, Caller, Filesystem, InodeId, NodeKind,
+};
+
+use crate::limits::{PATH_BYTES_MAX, SYMLINKS_MAX};
+use crate::{Error, Result};
+
+/// What to do with a symlink at the end of a path. Symlinks before the end are always followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Links {
+    /// Goes on to what it points to.
+    Follow,
+    /// Means the symlink itself.
+    Stay,
+}
+
+/// A node, held by one reference.
+pub(crate) struct Held {
+    filesystem: Filesystem,
+    pub(crate) attributes: Attributes,
+    /// The root is held by nobody: it cannot go.
+    counted: bool,
+}
+
+impl Held {
+    /// Takes over the reference that came with `attributes`.
+    pub(crate) fn take(filesystem: &Filesystem, attributes: Attributes) -> Self {
+        Self {
+            filesystem: filesystem.clone(),
+            attributes,
+            counted: true,
+        }
+    }
+
+    fn root(filesystem: &Filesystem) -> Result<Self> {
+        let attributes = filesystem.attributes(InodeId::ROOT)?;
+        Ok(Self {
+            filesystem: filesystem.clone(),
+            attributes,
+            counted: false,
+        })
+    }
+
+    pub(crate) fn inode(&self) -> InodeId {
+        self.attributes.inode
+    }
+
+    /// Hands the reference over to the caller, who must `forget` it.
+    pub(crate) fn keep(mut self) -> Attributes {
+        if !self.counted {
+            self.filesystem.retain(self.attributes.inode);
+        }
+        self.counted = false;
+        self.attributes.clone()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.counted {
+            self.filesystem.forget(self.attributes.inode, 1); // (1)
+        }
+    }
+}
+
+/// Where a path ends: the directory, the last name, and what is there now.
+pub(crate) struct Place {
+    pub(crate) parent: Held,
+    pub(crate) name: Vec<u8>,
+    pub(crate) node: Option<Held>,
+}
+
+/// The node that `path` names.
+pub(crate) fn resolve(
+    filesystem: &Filesystem,
+    caller: &Caller,
+    path: &[u8],
+    links: Links,
+) -> Result<Held> {
+    let mut walk = Walk::begin(filesystem, caller, path)?;
+    match walk.run(links)? {
+        End::Node(node) => Ok(node),
+        End::Place(place) => place.node.ok_or(Error::File(filesystem::Error::NotFound)),
+    }
+}
+
+/// The directory that holds the last name of `path`, and that name.
+///
+/// A symlink at the end is followed when `links` says so, also a dangling one: the place is then where it points.
+///
+/// # Errors
+/// `InvalidArgument` for paths that end in no name: the root, `.` and `..`.
+pub(crate) fn resolve_place(
+    filesystem: &Filesystem,
+    caller: &Caller,
+    path: &[u8],
+    links: Links,
+) -> Result<Place> {
+    let mut walk = Walk::begin(filesystem, caller, path)?;
+    match walk.run(links)? {
+        End::Place(place) => Ok(place),
+        End::Node(_) => Err(Error::File(filesystem::Error::InvalidArgument(
+            "the path ends in no name",
+        ))),
+    }
+}
+
+/// Whether `path` asks for a directory by ending in a slash.
+pub(crate) fn wants_directory(path: &[u8]) -> bool {
+    path.last() == Some(&b'/')
+}
+
+enum End {
+    /// The root, or a path that ended in `.` or `..`.
+    Node(Held),
+    Place(Place),
+}
+
+struct Walk<'a> {
+    filesystem: &'a Filesystem,
+    caller: &'a Caller,
+    at: Held,
+    /// Names still to go, the next one last.
+    ahead: Vec<Vec<u8>>,
+    /// The path, or the last symlink followed, ended in a slash.
+    directory: bool,
+    symlinks: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn begin(filesystem: &'a Filesystem, caller: &'a Caller, path: &[u8]) -> Result<Self> {
+        if path.len() > PATH_BYTES_MAX {
+            return Err(Error::PathTooLong);
+        }
+        if path.first() != Some(&b'/') {
+            return Err(Error::File(filesystem::Error::InvalidArgument(
+                "a path begins with /",
+            )));
+        }
+        let at = Held::root(filesystem)?;
+        let mut walk = Self {
+            filesystem,
+            caller,
+            at,
+            ahead: Vec::new(),
+            directory: wants_directory(path),
+            symlinks: 0,
+        };
+        walk.push(path);
+        Ok(walk)
+    }
+
+    /// Puts the names of `path` before those still to go.
+    fn push(&mut self, path: &[u8]) {
+        let names = path
+            .split(|byte| *byte == b'/')
+            .rev()
+            .filter(|name| !name.is_empty() && *name != b".");
+        self.ahead.extend(names.map(<[u8]>::to_vec));
+    }
+
+    fn run(&mut self, links: Links) -> Result<End> {
+        while let Some(name) = self.ahead.pop() {
+            let last = self.ahead.is_empty();
+            if self.at.attributes.kind != NodeKind::Directory {
+                return Err(Error::File(filesystem::Error::NotADirectory));
+            }
+            let found = match self.filesystem.lookup(self.caller, self.at.inode(), &name) {
+                Ok(attributes) => Some(Held::take(self.filesystem, attributes)),
+                Err(filesystem::Error::NotFound) if last && name != b".." => None,
+                Err(error) => return Err(error.into()),
+            };
+            let follow = !last || self.directory || links == Links::Follow;
+            match found {
+                Some(node) if node.attributes.kind == NodeKind::Symlink && follow => {
+                    self.follow(&node)?
+                }
+                Some(node) if !last || name == b".." => self.at = node,
+                node => return self.end(name, node),
+            }
+        }
+        let root = Held::root(self.filesystem)?;
+        Ok(End::Node(std::mem::replace(&mut self.at, root)))
+    }
+
+    fn end(&mut self, name: Vec<u8>, node: Option<Held>) -> Result<End> {
+        if self.directory
+            && node
+                .as_ref()
+                .is_some_and(|node| node.attributes.kind != NodeKind::Directory)
+        {
+            return Err(Error::File(filesystem::Error::NotADirectory));
+        }
+        let root = Held::root(self.filesystem)?;
+        let parent = std::mem::replace(&mut self.at, root);
+        Ok(End::Place(Place { parent, name, node }))
+    }
+
+    fn follow(&mut self, symlink: &Held) -> Result<()> {
+        self.symlinks += 1;
+        if self.symlinks > SYMLINKS_MAX {
+            return Err(Error::TooManySymlinks); // (2)
+        }
+        let target = self.filesystem.read_link(symlink.inode())?;
+        if target.len() > PATH_BYTES_MAX {
+            return Err(Error::PathTooLong);
+        }
+        if target.first() == Some(&b'/') {
+            self.at = Held::root(self.filesystem)?;
+        }
+        self.directory |= self.ahead.is_empty() && wants_directory(&target);
+        self.push(&target);
+        Ok(())
+    }
+}

@@ -1,0 +1,600 @@
+//! The closed list of what can be asked of a vault, and of what it answers.
+//!
+//! Takes   the calls of the public API
+//! Gives   values that are executed here or sent to the owner: one code path for both
+//! Never   carries a key or a passphrase
+//!
+//! Invariants
+//!  (1) `PROTOCOL` changes with every change of these types, so that two versions never misread one another.
+
+use serde::{Deserialize, Serialize};
+use strongroom_filesystem::{
+    self as filesystem, AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode,
+    SeekTarget, SetAttributes, SetTime, Space, Timestamp, XattrMode,
+};
+
+use crate::Error;
+use crate::frame::{ByteBuffer, Bytes};
+use crate::path::Links;
+
+/// The version of the messages.                                                                              (1)
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// A file or directory that a session holds open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Handle(pub(crate) u64);
+
+/// The first message of every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    pub(crate) protocol: u32,
+    /// The session to join with a further connection, else `None`.
+    pub(crate) session: Option<u64>,
+    pub(crate) access: Access,
+    /// Whether the client could open the vault by itself if the owner left.
+    pub(crate) successor: Successor,
+}
+
+/// The owner's answer to a greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Welcome {
+    /// Taken in.
+    Session(u64),
+    /// The owner speaks another version.
+    OtherVersion,
+    /// The session to join has ended, or was another owner's.
+    UnknownSession,
+    /// The owner serves as many as it can.
+    Full,
+}
+
+/// What a session may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Nothing that changes the vault.
+    ReadOnly,
+}
+
+/// Whether a client could open the vault by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Successor {
+    HasSecret,
+    HasNone,
+}
+
+/// How a file is to be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Opening {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) append: bool,
+    pub(crate) truncate: bool,
+    pub(crate) create: Creation,
+    pub(crate) mode: u32,
+    /// A directory is fine too: to list it.
+    pub(crate) directory: bool,
+}
+
+/// What opening does about a name that does or does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Creation {
+    /// It must exist.
+    #[default]
+    Never,
+    /// Made when it does not exist.
+    IfMissing,
+    /// It must not exist.
+    Always,
+}
+
+/// Everything that can be asked of a vault.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+pub(crate) enum Request<'a> {
+    Attributes {
+        path: Bytes<'a>,
+        links: Links,
+    },
+    Open {
+        path: Bytes<'a>,
+        opening: Opening,
+    },
+    OpenUnnamed {
+        path: Bytes<'a>,
+        mode: u32,
+    },
+    Close {
+        handle: Handle,
+    },
+    HandleAttributes {
+        handle: Handle,
+    },
+    SetHandleAttributes {
+        handle: Handle,
+        set: SetFields,
+    },
+    List {
+        handle: Handle,
+        after: u64,
+        limit: u32,
+    },
+    Read {
+        handle: Handle,
+        offset: u64,
+        len: u32,
+    },
+    Write {
+        handle: Handle,
+        offset: u64,
+        data: Bytes<'a>,
+    },
+    Append {
+        handle: Handle,
+        data: Bytes<'a>,
+    },
+    Allocate {
+        handle: Handle,
+        mode: AllocateName,
+        offset: u64,
+        len: u64,
+    },
+    Seek {
+        handle: Handle,
+        target: SeekName,
+        offset: u64,
+    },
+    CopyRange {
+        source: Handle,
+        source_offset: u64,
+        target: Handle,
+        target_offset: u64,
+        len: u64,
+    },
+    SyncHandle {
+        handle: Handle,
+    },
+    Name {
+        handle: Handle,
+        path: Bytes<'a>,
+    },
+    MakeNode {
+        path: Bytes<'a>,
+        kind: u8,
+        mode: u32,
+        rdev: u64,
+        target: Bytes<'a>,
+    },
+    Link {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+    },
+    ReadLink {
+        path: Bytes<'a>,
+    },
+    RemoveFile {
+        path: Bytes<'a>,
+    },
+    RemoveDirectory {
+        path: Bytes<'a>,
+    },
+    Rename {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+        mode: RenameName,
+    },
+    SetAttributes {
+        path: Bytes<'a>,
+        links: Links,
+        set: SetFields,
+    },
+    Xattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+    },
+    SetXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+        value: Bytes<'a>,
+        mode: XattrName,
+    },
+    RemoveXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+    },
+    Xattrs {
+        path: Bytes<'a>,
+        links: Links,
+    },
+    Space,
+    Sync,
+    Information,
+    Counters,
+    Check,
+    Compact,
+}
+
+impl Request<'_> {
+    /// Whether asking twice does no harm.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Open { opening, .. } => !opening.truncate && opening.create == Creation::Never,
+            Self::Attributes { .. }
+            | Self::ReadLink { .. }
+            | Self::Xattr { .. }
+            | Self::Xattrs { .. }
+            | Self::Space
+            | Self::Sync
+            | Self::Information
+            | Self::Counters
+            | Self::Check => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the vault may be another one afterwards.
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Self::Open { opening, .. } => opening.truncate || opening.create != Creation::Never,
+            Self::OpenUnnamed { .. }
+            | Self::SetHandleAttributes { .. }
+            | Self::Write { .. }
+            | Self::Append { .. }
+            | Self::Allocate { .. }
+            | Self::CopyRange { .. }
+            | Self::Name { .. }
+            | Self::MakeNode { .. }
+            | Self::Link { .. }
+            | Self::RemoveFile { .. }
+            | Self::RemoveDirectory { .. }
+            | Self::Rename { .. }
+            | Self::SetAttributes { .. }
+            | Self::SetXattr { .. }
+            | Self::RemoveXattr { .. }
+            | Self::Compact => true,
+            _ => false,
+        }
+    }
+}
+
+/// Everything a vault answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Response {
+    Done,
+    Attributes(NodeFields),
+    Opened(Handle, NodeFields),
+    Entries(Vec<EntryFields>),
+    Data(ByteBuffer),
+    Count(u64),
+    Names(Vec<ByteBuffer>),
+    Space {
+        total_bytes: u64,
+        free_bytes: u64,
+        inodes: u64,
+    },
+    Information(Information),
+    Counters(Vec<(String, u64)>),
+    Check(CheckFields),
+    /// The owner is closing and did nothing: ask the next one.
+    Leaving,
+    Failed(Failure),
+}
+
+/// What a vault is, as `strongroom info` shows it. Nothing in it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Information {
+    /// The vault id in readable groups: compare it with the one printed at `init`.
+    pub fingerprint: String,
+    /// The algorithms, by name.
+    pub suite: String,
+    /// How often the header has changed.
+    pub generation: u64,
+    /// The newest generation of keys.
+    pub epoch: u32,
+    /// The process that has the vault open.
+    pub owner_pid: u32,
+    /// Whether that process opened it for reading only.
+    pub read_only: bool,
+    /// Whether the fingerprint should be compared before the vault is trusted: anyone can make a vault for an age or
+    /// SSH key.
+    pub compare_fingerprint: bool,
+}
+
+/// Attributes on their way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeFields {
+    inode: u64,
+    kind: u8,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    rdev: u64,
+    nlink: u32,
+    size: u64,
+    blocks: u64,
+    times: [i64; 4],
+}
+
+impl From<&Attributes> for NodeFields {
+    fn from(node: &Attributes) -> Self {
+        Self {
+            inode: node.inode.0,
+            kind: node.kind as u8,
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            rdev: node.rdev,
+            nlink: node.nlink,
+            size: node.size,
+            blocks: node.blocks,
+            times: [node.atime.0, node.mtime.0, node.ctime.0, node.btime.0],
+        }
+    }
+}
+
+impl TryFrom<NodeFields> for Attributes {
+    type Error = Error;
+
+    fn try_from(fields: NodeFields) -> Result<Self, Error> {
+        let [atime, mtime, ctime, btime] = fields.times.map(Timestamp);
+        Ok(Self {
+            inode: InodeId(fields.inode),
+            kind: node_kind(fields.kind)?,
+            mode: fields.mode,
+            uid: fields.uid,
+            gid: fields.gid,
+            rdev: fields.rdev,
+            nlink: fields.nlink,
+            size: fields.size,
+            blocks: fields.blocks,
+            atime,
+            mtime,
+            ctime,
+            btime,
+        })
+    }
+}
+
+/// The kind of a stored number.
+pub(crate) fn node_kind(number: u8) -> Result<NodeKind, Error> {
+    use NodeKind::{BlockDevice, CharDevice, Directory, Fifo, File, Socket, Symlink};
+    let kinds = [
+        File,
+        Directory,
+        Symlink,
+        Fifo,
+        Socket,
+        CharDevice,
+        BlockDevice,
+    ];
+    kinds
+        .into_iter()
+        .find(|kind| *kind as u8 == number)
+        .ok_or(Error::Protocol("an unknown kind of node"))
+}
+
+/// One line of a listing on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EntryFields {
+    pub(crate) name: ByteBuffer,
+    pub(crate) cookie: u64,
+    pub(crate) node: NodeFields,
+}
+
+impl EntryFields {
+    /// `None` for an entry that was listed without attributes.
+    pub(crate) fn new(entry: ListedEntry) -> Option<Self> {
+        let node = NodeFields::from(&entry.attributes?);
+        Some(Self {
+            name: ByteBuffer(entry.name),
+            cookie: entry.cookie,
+            node,
+        })
+    }
+}
+
+/// Attributes to set, on their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SetFields {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    size: Option<u64>,
+    /// `Some(None)` is the clock's now.
+    atime: Option<Option<i64>>,
+    mtime: Option<Option<i64>>,
+}
+
+impl From<&SetAttributes> for SetFields {
+    fn from(set: &SetAttributes) -> Self {
+        let time = |time: SetTime| match time {
+            SetTime::Now => None,
+            SetTime::At(at) => Some(at.0),
+        };
+        Self {
+            mode: set.mode,
+            uid: set.uid,
+            gid: set.gid,
+            size: set.size,
+            atime: set.atime.map(time),
+            mtime: set.mtime.map(time),
+        }
+    }
+}
+
+impl From<SetFields> for SetAttributes {
+    fn from(set: SetFields) -> Self {
+        let time = |time: Option<i64>| time.map_or(SetTime::Now, |at| SetTime::At(Timestamp(at)));
+        Self {
+            mode: set.mode,
+            uid: set.uid,
+            gid: set.gid,
+            size: set.size,
+            atime: set.atime.map(time),
+            mtime: set.mtime.map(time),
+        }
+    }
+}
+
+/// What `check` found, on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CheckFields {
+    pub(crate) inodes: u64,
+    pub(crate) entries: u64,
+    pub(crate) blocks: u64,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Gives an enum of the file system a twin that can travel.
+macro_rules! twin {
+    ($(#[$doc:meta])* $twin:ident = $original:ident { $($variant:ident),+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) enum $twin { $($variant),+ }
+
+        impl From<$original> for $twin {
+            fn from(value: $original) -> Self {
+                match value { $($original::$variant => Self::$variant),+ }
+            }
+        }
+
+        impl From<$twin> for $original {
+            fn from(value: $twin) -> Self {
+                match value { $($twin::$variant => Self::$variant),+ }
+            }
+        }
+    };
+}
+
+twin!(/// `RenameMode` on its way.
+    RenameName = RenameMode { Replace, NoReplace, Exchange });
+twin!(/// `XattrMode` on its way.
+    XattrName = XattrMode { Set, CreateOnly, ReplaceOnly });
+twin!(/// `AllocateMode` on its way.
+    AllocateName = AllocateMode { Reserve, ReserveKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize });
+twin!(/// `SeekTarget` on its way.
+    SeekName = SeekTarget { Data, Hole });
+
+impl From<Space> for Response {
+    fn from(space: Space) -> Self {
+        Self::Space {
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+            inodes: space.inodes,
+        }
+    }
+}
+
+/// An error on its way: as much of `Error` as a request can meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    File(FileFailure),
+    Damaged { inode: u64, offset: u64 },
+    TooManySymlinks,
+    PathTooLong,
+    NotOpenForReading,
+    NotOpenForWriting,
+    TooManyOpenFiles,
+    TransactionTooLarge,
+    Closed,
+    Storage(String),
+}
+
+macro_rules! file_failures {
+    ($($variant:ident),+) => {
+        /// An error of the file system on its way.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) enum FileFailure { $($variant),+ , InvalidArgument }
+
+        fn file_failure(error: &filesystem::Error) -> Option<FileFailure> {
+            match error {
+                $(filesystem::Error::$variant => Some(FileFailure::$variant),)+
+                filesystem::Error::InvalidArgument(_) => Some(FileFailure::InvalidArgument),
+                _ => None,
+            }
+        }
+
+        impl From<FileFailure> for Error {
+            fn from(failure: FileFailure) -> Self {
+                match failure {
+                    $(FileFailure::$variant => Self::File(filesystem::Error::$variant),)+
+                    // The text is static and does not travel; the kind is what callers act on.
+                    FileFailure::InvalidArgument => {
+                        Self::File(filesystem::Error::InvalidArgument("refused by the process that has the vault open"))
+                    }
+                }
+            }
+        }
+    };
+}
+
+file_failures!(
+    NotFound,
+    Exists,
+    NotADirectory,
+    IsADirectory,
+    NotEmpty,
+    NameTooLong,
+    InvalidName,
+    PermissionDenied,
+    NotPermitted,
+    TooManyLinks,
+    FileTooLarge,
+    NoAttribute,
+    ValueTooLarge,
+    NotSupported,
+    NoSuchOffset,
+    WouldBlock,
+    Stale,
+    NoSpace,
+    QuotaExceeded,
+    ReadOnly,
+    Failed
+);
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::File(filesystem::Error::Damaged { inode, offset }) => Self::Damaged {
+                inode: inode.0,
+                offset: *offset,
+            },
+            Error::File(file) => {
+                file_failure(file).map_or_else(|| Self::Storage(file.to_string()), Self::File)
+            }
+            Error::TooManySymlinks => Self::TooManySymlinks,
+            Error::PathTooLong => Self::PathTooLong,
+            Error::NotOpenFor("reading") => Self::NotOpenForReading,
+            Error::NotOpenFor(_) => Self::NotOpenForWriting,
+            Error::TooManyOpenFiles => Self::TooManyOpenFiles,
+            Error::TransactionTooLarge => Self::TransactionTooLarge,
+            Error::Closed => Self::Closed,
+            other => Self::Storage(other.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::File(file) => file.into(),
+            Failure::Damaged { inode, offset } => Self::File(filesystem::Error::Damaged {
+                inode: InodeId(inode),
+                offset,
+            }),
+            Failure::TooManySymlinks => Self::TooManySymlinks,
+            Failure::PathTooLong => Self::PathTooLong,
+            Failure::NotOpenForReading => Self::NotOpenFor("reading"),
+            Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
+            Failure::TooManyOpenFiles => Self::TooManyOpenFiles,
+            Failure::TransactionTooLarge => Self::TransactionTooLarge,
+            // The owner closed under the client: for the client that is an owner gone.
+            Failure::Closed => Self::OwnerGone,
+            Failure::Storage(text) => Self::Storage(text),
+        }
+    }
+}

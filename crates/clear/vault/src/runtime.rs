@@ -1,0 +1,181 @@
+//! Where the socket of a vault lies, and who may be on the other side of it.
+//!
+//! Takes   the identity of a vault folder
+//! Gives   a listening socket in a folder that only this user can enter, or a connection to one
+//! Never   talks to a process of another user
+//!
+//! Invariants
+//!  (1) A folder for sockets is a real directory of this user with no access for others.
+//!  (2) Both sides ask the kernel for the other's user before a byte is believed.
+
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::folder::Folder;
+use crate::limits::SOCKET_PATH_BYTES_MAX;
+use crate::{Error, Result};
+
+/// The folders where a socket may lie, the preferred one first.
+fn candidates() -> Vec<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let mut folders = Vec::new();
+    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+    {
+        folders.push(folder.join("strongroom"));
+    }
+    let user = PathBuf::from(format!("/run/user/{uid}/strongroom"));
+    if !folders.contains(&user) {
+        folders.push(user);
+    }
+    folders.push(PathBuf::from(format!("/tmp/strongroom-{uid}")));
+    folders
+}
+
+/// The name of the socket: the vault may lie at a long path, or where sockets cannot be made.
+fn socket_name(identity: (u64, u64)) -> String {
+    format!("{:x}-{:x}.sock", identity.0, identity.1)
+}
+
+/// Whether `folder` is private to this user.                                                                  (1)
+fn is_private(folder: &Path) -> std::result::Result<(), &'static str> {
+    let found = fs::symlink_metadata(folder).map_err(|_| "it cannot be made")?;
+    if !found.is_dir() {
+        return Err("it is not a directory");
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err("it belongs to another user");
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err("others can enter it");
+    }
+    Ok(())
+}
+
+/// A listening socket and its name, which goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Listens for `folder`'s clients. Call with the owner's lock held: a socket that is there is a dead one's.
+    pub(crate) fn bind(folder: &Folder) -> Result<Self> {
+        let name = socket_name(folder.identity()?);
+        let mut why = "none is usable";
+        for candidate in candidates() {
+            match bind_in(&candidate, &name) {
+                Ok(listener) => return Ok(listener),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(Error::NoRuntimeFolder(why))
+    }
+
+    /// Removes the name, so that nobody new connects.
+    pub(crate) fn hide(&self) {
+        // Already gone is as good; a leftover is removed by the next owner.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.hide();
+    }
+}
+
+fn bind_in(folder: &Path, name: &str) -> std::result::Result<Listener, &'static str> {
+    let path = folder.join(name);
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        return Err("its path is too long for a socket");
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err("it cannot be made"),
+        _ => is_private(folder)?,
+    }
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err("an old socket cannot be removed");
+        }
+        _ => {}
+    }
+    let socket = UnixListener::bind(&path).map_err(|_| "a socket cannot be made there")?;
+    Ok(Listener { socket, path })
+}
+
+/// Connects to the owner of `folder`, if one listens.
+pub(crate) fn connect(folder: &Folder) -> Result<Option<UnixStream>> {
+    let name = socket_name(folder.identity()?);
+    for candidate in candidates() {
+        if is_private(&candidate).is_err() {
+            continue;
+        }
+        // A socket nobody listens on is a dead owner's; `connect` says so and the next candidate is asked.
+        if let Ok(stream) = UnixStream::connect(candidate.join(&name))
+            && is_same_user(&stream)?
+        {
+            return Ok(Some(stream));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the process on the other side runs as this user.                                                   (2)
+pub(crate) fn is_same_user(stream: &UnixStream) -> Result<bool> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(Error::system("asking who is on the socket"))?;
+    Ok(peer.uid == rustix::process::geteuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_others_can_enter_gets_no_socket() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("open");
+        DirBuilder::new().mode(0o755).create(&folder).unwrap();
+        assert_eq!(
+            bind_in(&folder, "a.sock").unwrap_err(),
+            "others can enter it"
+        );
+        let file = place.path().join("file");
+        fs::write(&file, b"").unwrap();
+        assert_eq!(
+            bind_in(&file, "a.sock").unwrap_err(),
+            "it is not a directory"
+        );
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(place.path(), &link).unwrap();
+        assert_eq!(
+            bind_in(&link, "a.sock").unwrap_err(),
+            "it is not a directory"
+        );
+    }
+
+    #[test]
+    fn a_dead_owners_socket_is_replaced_and_goes_with_its_listener() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("private");
+        let first = bind_in(&folder, "a.sock").unwrap();
+        let path = first.path.clone();
+        std::mem::forget(first);
+        let second = bind_in(&folder, "a.sock").unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn both_ends_of_a_pair_in_one_process_are_the_same_user() {
+        let (left, right) = UnixStream::pair().unwrap();
+        assert!(is_same_user(&left).unwrap() && is_same_user(&right).unwrap());
+    }
+}

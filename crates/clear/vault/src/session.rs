@@ -1,0 +1,171 @@
+//! What one user of the vault holds open: the local process, or one client.
+//!
+//! Takes   nodes with their references
+//! Gives   handles for them
+//! Never   outlives its references: when a session ends, however it ends, all of them are given back
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
+
+use crate::limits::HANDLES_MAX;
+use crate::observer::{Change, Observers};
+use crate::path::Held;
+use crate::request::{Access, Handle, Information, Opening};
+use crate::{Error, Result};
+
+/// An open file system and what all its sessions share.
+pub(crate) struct Engine {
+    pub(crate) filesystem: Filesystem,
+    pub(crate) observers: Arc<Observers>,
+    pub(crate) information: Mutex<Information>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn new(filesystem: Filesystem, information: Information) -> Self {
+        Self {
+            filesystem,
+            observers: Arc::default(),
+            information: Mutex::new(information),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on every request of every session fails with `Closed`.
+    pub(crate) fn refuse_requests(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// What was counted since the vault was opened, by name.
+    pub(crate) fn counters(&self) -> Vec<(String, u64)> {
+        let counters = self.filesystem.counters();
+        let segments = counters.segments;
+        let named = [
+            ("segments.bytes_appended", segments.bytes_appended),
+            ("segments.batches", segments.batches),
+            ("segments.begun", segments.segments_begun),
+            ("segments.data_syncs", segments.data_syncs),
+            ("segments.directory_syncs", segments.directory_syncs),
+            ("segments.reads", segments.reads),
+            ("segments.bytes_read", segments.bytes_read),
+            ("filesystem.dirty_bytes", counters.dirty_bytes),
+            ("filesystem.nodes", counters.nodes as u64),
+        ];
+        named
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// A node that a session holds open, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenNode {
+    pub(crate) inode: InodeId,
+    pub(crate) opening: Opening,
+}
+
+/// One user of the vault.
+pub(crate) struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) caller: Caller,
+    pub(crate) access: Access,
+    nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<Engine>, caller: Caller, access: Access) -> Self {
+        Self {
+            engine,
+            caller,
+            access,
+            nodes: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn filesystem(&self) -> &Filesystem {
+        &self.engine.filesystem
+    }
+
+    /// Tells the observers.
+    pub(crate) fn tell(&self, changes: &[Change]) {
+        self.engine.observers.tell(changes);
+    }
+
+    /// Keeps `node` open.
+    pub(crate) fn keep(&self, node: Held, opening: Opening) -> Result<Handle> {
+        let mut nodes = self.nodes.lock();
+        if nodes.1.len() >= HANDLES_MAX {
+            return Err(Error::TooManyOpenFiles);
+        }
+        nodes.0 += 1;
+        let handle = Handle(nodes.0);
+        nodes.1.insert(
+            handle,
+            OpenNode {
+                inode: node.keep().inode,
+                opening,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// The node behind `handle`; a handle that was never given, or was closed, is `Stale`.
+    pub(crate) fn node(&self, handle: Handle) -> Result<OpenNode> {
+        self.nodes
+            .lock()
+            .1
+            .get(&handle)
+            .copied()
+            .ok_or(Error::File(filesystem::Error::Stale))
+    }
+
+    /// The node behind `handle`, if it was opened for reading.
+    pub(crate) fn readable(&self, handle: Handle) -> Result<InodeId> {
+        let node = self.node(handle)?;
+        if node.opening.read {
+            Ok(node.inode)
+        } else {
+            Err(Error::NotOpenFor("reading"))
+        }
+    }
+
+    /// The node behind `handle`, if it was opened for writing.
+    pub(crate) fn writable(&self, handle: Handle) -> Result<OpenNode> {
+        let node = self.node(handle)?;
+        if node.opening.write || node.opening.append {
+            Ok(node)
+        } else {
+            Err(Error::NotOpenFor("writing"))
+        }
+    }
+
+    /// Gives the node back; closing twice does nothing.
+    pub(crate) fn close(&self, handle: Handle) {
+        let node = self.nodes.lock().1.remove(&handle);
+        if let Some(node) = node {
+            self.filesystem().forget(node.inode, 1);
+        }
+    }
+
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.nodes.lock().1.is_empty()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes.get_mut().1);
+        for node in nodes.into_values() {
+            self.engine.filesystem.forget(node.inode, 1);
+        }
+    }
+}

@@ -1,0 +1,635 @@
+//! The public API of a vault: the same calls whether this process owns it or another does.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use strongroom_filesystem::{
+    self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes, Space,
+    XattrMode,
+};
+
+use crate::client::Unanswered;
+use crate::directory::Directory;
+use crate::file::{File, FileOptions, opened};
+use crate::frame::Bytes;
+use crate::join::{Joining, SecretSource};
+use crate::observer::{Observer, Subscription};
+use crate::path::Links;
+use crate::port::{Port, unexpected};
+use crate::request::{Access, Information, NodeFields, Opening, Request, Response, SetFields};
+use crate::{Error, OpenOptions, Result, Secret};
+
+/// An open vault. Cheap to clone; usable from many threads.
+///
+/// Paths are bytes, begin with `/` and are resolved as POSIX does, `..` and symlinks included.
+/// The superuser's rights apply: who opens a vault may do everything in it. New nodes belong to the user of the
+/// process.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("vault");
+/// use strongroom::{CreateOptions, OpenOptions, Secret, Vault};
+///
+/// let created = Vault::create(&folder, CreateOptions::new())?;
+/// created.vault.write("/hello.txt", "hello")?;
+/// created.vault.close()?;
+///
+/// let secret = Secret::RecoveryCode(created.recovery_code);
+/// let vault = Vault::open(&folder, secret, OpenOptions::default())?;
+/// assert_eq!(vault.read("/hello.txt")?, b"hello");
+/// vault.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Vault {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    port: RwLock<Port>,
+    joining: Joining,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vault")
+            .field("is_owner", &self.is_owner())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What `check` found: every table against every other; empty `problems` means sound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Nodes looked at.
+    pub inodes: u64,
+    /// Names looked at.
+    pub entries: u64,
+    /// Blocks looked at.
+    pub blocks: u64,
+    /// What is wrong, one line each.
+    pub problems: Vec<String>,
+}
+
+impl Vault {
+    /// Opens the vault in `folder` with `secret` and owns it.
+    ///
+    /// Takes about a second if `secret` is a passphrase.
+    ///
+    /// # Errors
+    /// `InUse` if another process owns it; `WrongSecret`, `NotAVault`, `Damaged`, `UnknownFormat`, `GenerationBehind`.
+    pub fn open(folder: impl AsRef<Path>, secret: Secret, options: OpenOptions) -> Result<Self> {
+        let again = secret.clone();
+        let joining = Joining::new(
+            folder.as_ref(),
+            options,
+            Some(Arc::new(move || Ok(again.clone()))),
+        );
+        Ok(Self::new(joining.own(&secret)?, joining))
+    }
+
+    /// Uses the vault in `folder` through the process that owns it, or owns it with the secret that `source` gives.
+    ///
+    /// `source` is called only if nobody owns the vault now, or when its owner leaves later and this process takes over.
+    ///
+    /// # Errors
+    /// As `open`, but `OwnerUnreachable` if an owner does not answer.
+    pub fn open_or_connect(
+        folder: impl AsRef<Path>,
+        source: SecretSource,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let joining = Joining::new(folder.as_ref(), options, Some(Arc::clone(&source)));
+        Ok(Self::new(joining.own_or_connect(&source)?, joining))
+    }
+
+    /// Waits until no process has the vault in `folder` open, at most for `patience`.
+    ///
+    /// # Errors
+    /// `InUse` if one still has; `NotAVault`, `NoLocks`.
+    pub fn wait_until_free(folder: impl AsRef<Path>, patience: Duration) -> Result<()> {
+        Joining::new(folder.as_ref(), OpenOptions::default(), None).wait_until_free(patience)
+    }
+
+    /// Uses the vault in `folder` through the process that owns it; `None` if nobody does.
+    ///
+    /// # Errors
+    /// `NotAVault`, `InterruptedCreate`, `OwnerUnreachable`.
+    pub fn connect_if_owned(
+        folder: impl AsRef<Path>,
+        options: OpenOptions,
+    ) -> Result<Option<Self>> {
+        let joining = Joining::new(folder.as_ref(), options, None);
+        Ok(joining.connect()?.map(|port| Self::new(port, joining)))
+    }
+
+    pub(crate) fn new(port: Port, joining: Joining) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                port: RwLock::new(port),
+                joining,
+            }),
+        }
+    }
+
+    pub(crate) fn port(&self) -> Port {
+        self.shared.port.read().clone()
+    }
+
+    /// Asks, and if the owner has left, becomes the owner or finds the next one.
+    fn ask(&self, request: &Request<'_>) -> Result<(Port, Response)> {
+        if self.shared.joining.access == Access::ReadOnly && request.changes() {
+            return Err(Error::File(filesystem::Error::ReadOnly));
+        }
+        loop {
+            let port = self.port();
+            match port.ask(request) {
+                Ok(response) => return Ok((port, response)),
+                Err(Unanswered::Failed(error)) => return Err(error),
+                Err(Unanswered::Unknown) => return Err(Error::OwnerGone),
+                Err(Unanswered::NotDone) => self.succeed(&port)?,
+            }
+        }
+    }
+
+    /// Replaces the port that leads to an owner who has gone.
+    fn succeed(&self, gone: &Port) -> Result<()> {
+        let mut port = self.shared.port.write();
+        if port.is_same(gone) {
+            *port = self.shared.joining.succeed()?;
+        }
+        Ok(())
+    }
+
+    fn ask_done(&self, request: &Request<'_>) -> Result<()> {
+        match self.ask(request)? {
+            (_, Response::Done) => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn ask_attributes(&self, request: &Request<'_>) -> Result<Attributes> {
+        match self.ask(request)? {
+            (_, Response::Attributes(fields)) => fields.try_into(),
+            _ => Err(unexpected()),
+        }
+    }
+
+    // ---- content
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// `NotFound`, `Exists`, `IsADirectory`; `NotSupported` for pipes, sockets and devices.
+    pub fn open_file(&self, path: impl AsRef<[u8]>, options: FileOptions) -> Result<File> {
+        let opening = options.checked()?;
+        let (port, response) = self.ask(&Request::Open {
+            path: Bytes(path.as_ref()),
+            opening,
+        })?;
+        let (handle, _) = opened(response)?;
+        Ok(File::new(port, handle, opening.append))
+    }
+
+    /// A new file without a name in the directory `path`; gone when it is closed, unless `name_file` names it.
+    ///
+    /// # Errors
+    /// `NotADirectory` if `path` is none.
+    pub fn unnamed_file(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<File> {
+        let (port, response) = self.ask(&Request::OpenUnnamed {
+            path: Bytes(path.as_ref()),
+            mode,
+        })?;
+        let (handle, _) = opened(response)?;
+        Ok(File::new(port, handle, false))
+    }
+
+    /// Gives an open file a further name: of an unnamed file, its first.
+    ///
+    /// # Errors
+    /// `Exists` if the name is taken; `InvalidArgument` if `file` was opened through another `Vault`.
+    pub fn name_file(&self, file: &File, path: impl AsRef<[u8]>) -> Result<()> {
+        if !file.port().is_same(&self.port()) {
+            return Err(Error::File(filesystem::Error::InvalidArgument(
+                "a file of another opening",
+            )));
+        }
+        let request = Request::Name {
+            handle: file.handle(),
+            path: Bytes(path.as_ref()),
+        };
+        file.port().ask_here(&request).map(drop)
+    }
+
+    /// The whole content of a file.
+    ///
+    /// # Errors
+    /// As `open_file`.
+    pub fn read(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        let file = self.open_file(path, FileOptions::new().read())?;
+        let mut content = Vec::new();
+        let mut part = vec![0; crate::limits::TRANSFER_BYTES_MAX];
+        loop {
+            let count = file.read_at(&mut part, content.len() as u64)?;
+            content.extend_from_slice(&part[..count]);
+            if count < part.len() {
+                return Ok(content);
+            }
+        }
+    }
+
+    /// Makes or empties a file and writes `content`. Not atomic: see `unnamed_file`.
+    ///
+    /// # Errors
+    /// As `open_file`, and `NoSpace`.
+    pub fn write(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<()> {
+        let file = self.open_file(path, FileOptions::new().write().create().truncate())?;
+        file.write_all_at(content.as_ref(), 0)
+    }
+
+    /// Lists a directory.
+    ///
+    /// # Errors
+    /// `NotADirectory`, `NotFound`.
+    pub fn list(&self, path: impl AsRef<[u8]>) -> Result<Directory> {
+        let opening = Opening {
+            read: true,
+            directory: true,
+            ..Opening::default()
+        };
+        let (port, response) = self.ask(&Request::Open {
+            path: Bytes(path.as_ref()),
+            opening,
+        })?;
+        let (handle, fields): (_, NodeFields) = opened(response)?;
+        let directory = Directory::new(port, handle);
+        match Attributes::try_from(fields)?.kind {
+            NodeKind::Directory => Ok(directory),
+            _ => Err(Error::File(filesystem::Error::NotADirectory)),
+        }
+    }
+
+    // ---- names
+
+    /// What `stat` tells of the node at `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotADirectory`, `TooManySymlinks`.
+    pub fn attributes(&self, path: impl AsRef<[u8]>, links: Links) -> Result<Attributes> {
+        self.ask_attributes(&Request::Attributes {
+            path: Bytes(path.as_ref()),
+            links,
+        })
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `Exists`; `NotFound` if the directory that should hold it is missing.
+    pub fn make_directory(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<Attributes> {
+        self.make_node(path, NodeKind::Directory, mode, 0)
+    }
+
+    /// Makes a node of any kind but a symlink: an empty file, a directory, a pipe, a socket, a device.
+    ///
+    /// `rdev`: the device number of a device, else 0.
+    ///
+    /// # Errors
+    /// As `make_directory`.
+    pub fn make_node(
+        &self,
+        path: impl AsRef<[u8]>,
+        kind: NodeKind,
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Attributes> {
+        let (path, target) = (Bytes(path.as_ref()), Bytes(&[]));
+        self.ask_attributes(&Request::MakeNode {
+            path,
+            kind: kind as u8,
+            mode,
+            rdev,
+            target,
+        })
+    }
+
+    /// Makes a symbolic link at `path` that points to `target`, which need not exist.
+    ///
+    /// # Errors
+    /// As `make_directory`.
+    pub fn make_symlink(
+        &self,
+        target: impl AsRef<[u8]>,
+        path: impl AsRef<[u8]>,
+    ) -> Result<Attributes> {
+        let (path, target) = (Bytes(path.as_ref()), Bytes(target.as_ref()));
+        self.ask_attributes(&Request::MakeNode {
+            path,
+            kind: NodeKind::Symlink as u8,
+            mode: 0o777,
+            rdev: 0,
+            target,
+        })
+    }
+
+    /// Gives the node at `path`, a symlink itself included, the further name `new_path`.
+    ///
+    /// # Errors
+    /// `Exists`; `NotPermitted` for directories.
+    pub fn link(&self, path: impl AsRef<[u8]>, new_path: impl AsRef<[u8]>) -> Result<Attributes> {
+        self.ask_attributes(&Request::Link {
+            path: Bytes(path.as_ref()),
+            new_path: Bytes(new_path.as_ref()),
+        })
+    }
+
+    /// Where a symlink points.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is none.
+    pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        match self.ask(&Request::ReadLink {
+            path: Bytes(path.as_ref()),
+        })? {
+            (_, Response::Data(target)) => Ok(target.0),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Removes the name of anything but a directory.
+    ///
+    /// # Errors
+    /// `IsADirectory`, `NotFound`.
+    pub fn remove_file(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.ask_done(&Request::RemoveFile {
+            path: Bytes(path.as_ref()),
+        })
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `NotEmpty`, `NotADirectory`, `NotFound`.
+    pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<()> {
+        self.ask_done(&Request::RemoveDirectory {
+            path: Bytes(path.as_ref()),
+        })
+    }
+
+    /// Moves a name, atomically; see `RenameMode`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a directory moved into itself; `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`.
+    pub fn rename(
+        &self,
+        path: impl AsRef<[u8]>,
+        new_path: impl AsRef<[u8]>,
+        mode: RenameMode,
+    ) -> Result<()> {
+        let (path, new_path) = (Bytes(path.as_ref()), Bytes(new_path.as_ref()));
+        self.ask_done(&Request::Rename {
+            path,
+            new_path,
+            mode: mode.into(),
+        })
+    }
+
+    /// Changes mode, owner, group, times or size.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for the size of something that has none.
+    pub fn set_attributes(
+        &self,
+        path: impl AsRef<[u8]>,
+        links: Links,
+        set: &SetAttributes,
+    ) -> Result<Attributes> {
+        let set = SetFields::from(set);
+        self.ask_attributes(&Request::SetAttributes {
+            path: Bytes(path.as_ref()),
+            links,
+            set,
+        })
+    }
+
+    // ---- extended attributes
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// `NoAttribute`.
+    pub fn xattr(
+        &self,
+        path: impl AsRef<[u8]>,
+        links: Links,
+        name: impl AsRef<[u8]>,
+    ) -> Result<Vec<u8>> {
+        match self.ask(&Request::Xattr {
+            path: Bytes(path.as_ref()),
+            links,
+            name: Bytes(name.as_ref()),
+        })? {
+            (_, Response::Data(value)) => Ok(value.0),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `Exists`, `NoAttribute` as `mode` says; `ValueTooLarge`.
+    pub fn set_xattr(
+        &self,
+        path: impl AsRef<[u8]>,
+        links: Links,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        mode: XattrMode,
+    ) -> Result<()> {
+        let (path, name, value) = (
+            Bytes(path.as_ref()),
+            Bytes(name.as_ref()),
+            Bytes(value.as_ref()),
+        );
+        self.ask_done(&Request::SetXattr {
+            path,
+            links,
+            name,
+            value,
+            mode: mode.into(),
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `NoAttribute`.
+    pub fn remove_xattr(
+        &self,
+        path: impl AsRef<[u8]>,
+        links: Links,
+        name: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (path, name) = (Bytes(path.as_ref()), Bytes(name.as_ref()));
+        self.ask_done(&Request::RemoveXattr { path, links, name })
+    }
+
+    /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn xattrs(&self, path: impl AsRef<[u8]>, links: Links) -> Result<Vec<Vec<u8>>> {
+        match self.ask(&Request::Xattrs {
+            path: Bytes(path.as_ref()),
+            links,
+        })? {
+            (_, Response::Names(names)) => Ok(names.into_iter().map(|name| name.0).collect()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    // ---- the whole
+
+    /// How full the disk, or the quota, is.
+    ///
+    /// # Errors
+    /// If the disk does not say.
+    pub fn space(&self) -> Result<Space> {
+        match self.ask(&Request::Space)? {
+            (
+                _,
+                Response::Space {
+                    total_bytes,
+                    free_bytes,
+                    inodes,
+                },
+            ) => Ok(Space {
+                total_bytes,
+                free_bytes,
+                inodes,
+            }),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Barrier: everything done so far is durable on return.
+    ///
+    /// # Errors
+    /// If the disk fails, the vault accepts no change until it is opened again.
+    pub fn sync(&self) -> Result<()> {
+        self.ask_done(&Request::Sync)
+    }
+
+    /// What the vault is.
+    ///
+    /// # Errors
+    /// `OwnerGone`.
+    pub fn information(&self) -> Result<Information> {
+        match self.ask(&Request::Information)? {
+            (_, Response::Information(information)) => Ok(information),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What was counted since the owner opened the vault: names and numbers.
+    ///
+    /// # Errors
+    /// `OwnerGone`.
+    pub fn counters(&self) -> Result<Vec<(String, u64)>> {
+        match self.ask(&Request::Counters)? {
+            (_, Response::Counters(counters)) => Ok(counters),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Checks the structure: every table against every other.
+    ///
+    /// # Errors
+    /// Only if the check itself cannot run; what it finds is in the report.
+    pub fn check(&self) -> Result<CheckReport> {
+        match self.ask(&Request::Check)? {
+            (_, Response::Check(found)) => {
+                let (inodes, entries, blocks) = (found.inodes, found.entries, found.blocks);
+                Ok(CheckReport {
+                    inodes,
+                    entries,
+                    blocks,
+                    problems: found.problems,
+                })
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Gives the space of removed content back now, instead of when the vault is idle.
+    ///
+    /// # Errors
+    /// What was moved until an error stays moved.
+    pub fn compact(&self) -> Result<()> {
+        self.ask_done(&Request::Compact)
+    }
+
+    // ---- the owner
+
+    /// Whether this process owns the vault.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        matches!(self.port(), Port::Owner(_))
+    }
+
+    /// The vault folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.shared.joining.folder.path()
+    }
+
+    /// The file system below, for a mount; `None` if another process owns the vault.
+    ///
+    /// Changes made through it are not told to observers: who makes them knows them.
+    #[must_use]
+    pub fn filesystem(&self) -> Option<Filesystem> {
+        match self.port() {
+            Port::Owner(owner) => Some(owner.session.engine.filesystem.clone()),
+            _ => None,
+        }
+    }
+
+    /// Tells `observer` of every change that is made through any `Vault`, before its maker is answered.
+    ///
+    /// # Errors
+    /// `OwnerOnly` if another process owns the vault.
+    pub fn subscribe(&self, observer: Arc<dyn Observer>) -> Result<Subscription> {
+        match self.port() {
+            Port::Owner(owner) => Ok(owner.session.engine.observers.subscribe(observer)),
+            Port::Client(_) => Err(Error::OwnerOnly("watching for changes")),
+            Port::Closed => Err(Error::Closed),
+        }
+    }
+
+    /// How many other processes (or openings in this one) use the vault through this owner.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        match self.port() {
+            Port::Owner(owner) => owner.client_count(),
+            _ => 0,
+        }
+    }
+
+    /// Closes the vault: waits for its clients, makes everything durable, lets others own it.
+    ///
+    /// All clones of this `Vault` and all files opened through it fail with `Closed` from now on. Dropping the last
+    /// clone does the same, but tells nobody of an error.
+    ///
+    /// # Errors
+    /// If something could not be made durable.
+    pub fn close(&self) -> Result<()> {
+        match std::mem::replace(&mut *self.shared.port.write(), Port::Closed) {
+            Port::Owner(owner) => owner.close(),
+            Port::Client(_) | Port::Closed => Ok(()),
+        }
+    }
+}
