@@ -13,9 +13,9 @@ use rusqlite::OptionalExtension;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::{BlockId, Epoch, SegmentId};
 
+use crate::columns::key;
 use crate::error::{Error, Result};
 use crate::marked::mark;
-use crate::reads::key;
 use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
 use crate::sql::Statement;
 use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};

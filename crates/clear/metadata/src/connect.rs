@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use crate::limits::{BUSY_TIMEOUT_MS, KEY_BYTES, ROW_BYTES_MAX, STATEMENTS_CACHED};
-use crate::vfs::Registration;
+use crate::vfs;
 
 /// Hex digits of a raw key.
 const KEY_DIGITS: usize = KEY_BYTES * 2;
@@ -90,7 +90,7 @@ pub(crate) fn connect(
         Access::ReadOnly | Access::Frozen => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
     let flags = mode | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags_and_vfs(uri, flags, Registration::vfs_name())?;
+    let connection = Connection::open_with_flags_and_vfs(uri, flags, vfs::NAME)?;
     connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX)?;

@@ -9,6 +9,7 @@
 //!  (1) Once a sync failed, nothing is written into the database file any more: what the disk dropped
 //!      must not be copied there as if it were sound.                                         [4.8.4]
 
+use std::ffi::c_int;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -30,6 +32,18 @@ pub enum FileKind {
     Log,
     /// `metadata.db-journal`: only while a database is created or brought up to date.
     Journal,
+}
+
+impl FileKind {
+    /// The kind of file that SQLite's open flags ask for; `None` for everything that could hold a plaintext page.
+    pub(crate) fn of(flags: c_int) -> Option<Self> {
+        match flags {
+            flags if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 => Some(Self::Database),
+            flags if flags & ffi::SQLITE_OPEN_WAL != 0 => Some(Self::Log),
+            flags if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 => Some(Self::Journal),
+            _ => None,
+        }
+    }
 }
 
 /// Something that is about to happen to a file. All bytes are ciphertext or frame headers.
@@ -275,5 +289,33 @@ fn allocate(mut file: &fs::File, bytes: u64) -> io::Result<()> {
             Ok(())
         }
         other => Ok(other?),
+    }
+}
+
+/// The result code that stands for an injected fault.
+pub(crate) const fn fault_code(fault: DiskFault, failure: c_int) -> c_int {
+    match fault {
+        DiskFault::NoSpace => ffi::SQLITE_FULL,
+        DiskFault::Failure => failure,
+    }
+}
+
+/// Whether `result`, just given by a write of the system, means that the disk or a quota is full.
+fn is_full(result: c_int) -> bool {
+    result == ffi::SQLITE_FULL
+        || (matches!(result, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
+            && matches!(
+                io::Error::last_os_error().kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ))
+}
+
+/// Runs `attempt`; if the disk is full and the reserve is there, frees it and runs `attempt` once more.
+pub(crate) fn with_reserve(disk: &Disk, mut attempt: impl FnMut() -> c_int) -> c_int {
+    let result = attempt();
+    if is_full(result) && disk.reserve().release() {
+        attempt()
+    } else {
+        result
     }
 }

@@ -11,6 +11,7 @@
 
 mod blocks;
 mod checkpoint;
+mod columns;
 mod connect;
 mod disk;
 mod error;
@@ -21,6 +22,7 @@ mod numbers;
 mod reader;
 mod reads;
 pub mod regions;
+mod registration;
 pub mod rows;
 mod sql;
 mod store;

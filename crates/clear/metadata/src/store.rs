@@ -30,9 +30,10 @@ use crate::limits::{
 use crate::migrations;
 use crate::reader::{Pool, Reader};
 use crate::reads::Reads;
+use crate::registration::Registration;
 use crate::sql::{Statement, StatementCounts};
 use crate::transaction::{Transaction, Writer};
-use crate::vfs::{self, Registration};
+use crate::vfs;
 
 /// The database file in a vault folder.
 pub const DATABASE_FILE: &str = "metadata.db";

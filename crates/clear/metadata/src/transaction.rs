@@ -15,11 +15,12 @@ use std::ops::Deref;
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
 
+use crate::columns::key;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::marked::mark;
 use crate::numbers::{self, Numbers};
-use crate::reads::{Reads, key};
+use crate::reads::Reads;
 use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
 use crate::sql::Statement;

@@ -17,26 +17,19 @@
     reason = "SQLite calls these functions through C pointers"
 )]
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{align_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use libsqlite3_sys as ffi;
 use parking_lot::{Condvar, Mutex};
 
-use crate::disk::{Disk, DiskEvent, DiskFault, FileKind};
+use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
+use crate::registration;
 
 /// The name the VFS is registered under.
-const NAME: &CStr = c"strongroom";
-
-/// The URI parameter that says whose file it is.
-const PARAMETER: &CStr = c"strongroom";
-
-/// `PARAMETER`, for writing a URI.
-const PARAMETER_TEXT: &str = "strongroom";
+pub(crate) const NAME: &CStr = c"strongroom";
 
 /// What every open file of the VFS begins with; the system's file follows behind it. (1)
 #[repr(C)]
@@ -65,44 +58,6 @@ unsafe impl Send for SystemVfs {}
 unsafe impl Sync for SystemVfs {}
 
 static SYSTEM: OnceLock<Option<SystemVfs>> = OnceLock::new();
-static DISKS: Mutex<Option<HashMap<i64, Weak<Disk>>>> = Mutex::new(None);
-static NEXT_ID: AtomicI64 = AtomicI64::new(1);
-
-/// A store's files, known to the VFS until this is dropped.
-pub(crate) struct Registration {
-    id: i64,
-}
-
-impl Registration {
-    /// Makes `disk` known; `None` if SQLite does not take the VFS.
-    pub(crate) fn new(disk: &Arc<Disk>) -> Option<Self> {
-        SYSTEM.get_or_init(register).as_ref()?;
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        DISKS
-            .lock()
-            .get_or_insert_default()
-            .insert(id, Arc::downgrade(disk));
-        Some(Self { id })
-    }
-
-    /// The name of the VFS.
-    pub(crate) const fn vfs_name() -> &'static CStr {
-        NAME
-    }
-
-    /// What the URI of a database must say so that its files are this store's.
-    pub(crate) fn parameter(&self) -> String {
-        format!("{PARAMETER_TEXT}={}", self.id)
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        if let Some(disks) = DISKS.lock().as_mut() {
-            disks.remove(&self.id);
-        }
-    }
-}
 
 /// The log file of a store's writer, while it is open.
 #[derive(Default)]
@@ -178,6 +133,11 @@ pub(crate) fn sync_log(disk: &Disk) -> c_int {
     result
 }
 
+/// Whether SQLite knows the VFS; registers it when first asked.
+pub(crate) fn is_registered() -> bool {
+    SYSTEM.get_or_init(register).is_some()
+}
+
 /// Registers the VFS beside the system's; `None` if SQLite refuses.
 fn register() -> Option<SystemVfs> {
     // SAFETY: a null name asks for the default VFS; SQLite initialises itself here.
@@ -204,7 +164,7 @@ fn register() -> Option<SystemVfs> {
         xDlClose: None,
         xRandomness: Some(randomness),
         xSleep: Some(sleep),
-        xCurrentTime: Some(current_time),
+        xCurrentTime: None, // replaced by the next from version 2 on
         xGetLastError: Some(last_error),
         xCurrentTimeInt64: Some(current_time_int64),
         xSetSystemCall: None,
@@ -267,10 +227,6 @@ unsafe extern "C" fn sleep(_: *mut ffi::sqlite3_vfs, microseconds: c_int) -> c_i
     system_call!(xSleep(microseconds), 0)
 }
 
-unsafe extern "C" fn current_time(_: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
-    system_call!(xCurrentTime(out), ffi::SQLITE_ERROR)
-}
-
 unsafe extern "C" fn current_time_int64(
     _: *mut ffi::sqlite3_vfs,
     out: *mut ffi::sqlite3_int64,
@@ -282,16 +238,6 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, len: c_int, out: *mut 
     system_call!(xGetLastError(len, out), 0)
 }
 
-/// The kind of file that SQLite's open flags ask for; `None` for everything that could hold a plaintext page.
-fn kind_of(flags: c_int) -> Option<FileKind> {
-    match flags {
-        flags if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 => Some(FileKind::Database),
-        flags if flags & ffi::SQLITE_OPEN_WAL != 0 => Some(FileKind::Log),
-        flags if flags & ffi::SQLITE_OPEN_MAIN_JOURNAL != 0 => Some(FileKind::Journal),
-        _ => None,
-    }
-}
-
 /// The files that `name`, as SQLite gives it to `open`, belongs to.
 ///
 /// # Safety
@@ -301,8 +247,8 @@ unsafe fn disk_of(name: *const c_char) -> Option<Arc<Disk>> {
         return None;
     }
     // SAFETY: as the caller promises; the parameter's name is a C string.
-    let id = unsafe { ffi::sqlite3_uri_int64(name, PARAMETER.as_ptr(), 0) };
-    DISKS.lock().as_ref()?.get(&id)?.upgrade()
+    let id = unsafe { ffi::sqlite3_uri_int64(name, registration::PARAMETER.as_ptr(), 0) };
+    registration::disk(id)
 }
 
 unsafe extern "C" fn open(
@@ -316,7 +262,7 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite gives `szOsFile` bytes; a file without methods is one that `close` is not called for.
     unsafe { (*shim).base.pMethods = ptr::null() };
     // SAFETY: SQLite gave the name.
-    let (Some(kind), Some(disk)) = (kind_of(flags), unsafe { disk_of(name) }) else {
+    let (Some(kind), Some(disk)) = (FileKind::of(flags), unsafe { disk_of(name) }) else {
         return ffi::SQLITE_CANTOPEN;
     };
     let flags = if disk.frozen {
@@ -412,34 +358,6 @@ unsafe fn parts<'a>(
         let shim = &*file.cast::<ShimFile>();
         let real = system_file(file);
         (real, &*(*real).pMethods, &*shim.disk, shim.kind)
-    }
-}
-
-/// The result code that stands for an injected fault.
-const fn fault_code(fault: DiskFault, failure: c_int) -> c_int {
-    match fault {
-        DiskFault::NoSpace => ffi::SQLITE_FULL,
-        DiskFault::Failure => failure,
-    }
-}
-
-/// Whether `result`, just given by a write of the system, means that the disk or a quota is full.
-fn is_full(result: c_int) -> bool {
-    result == ffi::SQLITE_FULL
-        || (matches!(result, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
-            && matches!(
-                std::io::Error::last_os_error().kind(),
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-            ))
-}
-
-/// Runs `attempt`; if the disk is full and the reserve is there, frees it and runs `attempt` once more.
-fn with_reserve(disk: &Disk, mut attempt: impl FnMut() -> c_int) -> c_int {
-    let result = attempt();
-    if is_full(result) && disk.reserve().release() {
-        attempt()
-    } else {
-        result
     }
 }
 
@@ -588,8 +506,7 @@ unsafe extern "C" fn file_size(
 /// Whether locks are left out, because nobody can change the medium and it may refuse locks.
 unsafe fn is_frozen(file: *mut ffi::sqlite3_file) -> bool {
     // SAFETY: SQLite calls methods on open files only.
-    let (_, _, disk, _) = unsafe { parts(file) };
-    disk.frozen
+    unsafe { parts(file).2.frozen }
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
