@@ -5,8 +5,9 @@
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use strongroom_format::SegmentId;
@@ -95,48 +96,69 @@ impl WorkQueue {
     }
 }
 
-/// Starts the thread, if the options ask for one.
-pub(crate) fn start(core: &Arc<Core>) -> Option<JoinHandle<()>> {
-    if core.options.background == Background::Manual || core.options.read_only {
-        return None;
+/// The background thread of one open file system. Ends and is waited for when the last handle goes: nothing
+/// of the store is in use afterwards.
+pub(crate) struct Worker {
+    work: Arc<WorkQueue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Worker {
+    /// Starts the thread, if the options ask for one.
+    pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
+        let work = Arc::clone(&core.work);
+        let mut thread = None;
+        if core.options.background == Background::Thread && !core.options.read_only {
+            // Weak: a thread that owned the core would keep the database open after the last handle went.
+            let weak = Arc::downgrade(core);
+            let (queue, interval) = (Arc::clone(&work), core.options.commit_interval);
+            let builder = std::thread::Builder::new().name("strongroom-background".into());
+            thread = Some(builder.spawn(move || run(&weak, &queue, interval))?);
+        }
+        Ok(Self {
+            work,
+            thread: Mutex::new(thread),
+        })
     }
-    let core = Arc::clone(core);
-    std::thread::Builder::new()
-        .name("strongroom-background".into())
-        .spawn(move || run(&core))
-        .ok()
+
+    /// Ends the thread and waits for it. Once is enough; more do nothing.
+    pub(crate) fn stop(&self) {
+        self.work.note(|notes| notes.stop = true);
+        let thread = self.thread.lock().take();
+        if let Some(thread) =
+            thread.filter(|thread| thread.thread().id() != std::thread::current().id())
+        {
+            // A panic there has been reported by the panic hook; what was not durable is still pending.
+            let _ = thread.join();
+        }
+    }
 }
 
-/// Tells the thread to end.
-pub(crate) fn stop(core: &Core) {
-    core.work.note(|notes| notes.stop = true);
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
-fn run(core: &Core) {
-    let interval = core.options.commit_interval;
-    let mut last_tick = std::time::Instant::now();
+fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
+    let mut last_tick = Instant::now();
     loop {
         let due = last_tick + interval;
         {
-            let mut notes = core.work.notes.lock();
-            if notes.stop {
-                return;
-            }
-            if notes.is_empty() {
-                core.work.wake.wait_until(&mut notes, due);
+            let mut notes = work.notes.lock();
+            if notes.is_empty() && !notes.stop {
+                work.wake.wait_until(&mut notes, due);
             }
             if notes.stop {
                 return;
             }
         }
-        let notes = core.work.take();
+        let Some(core) = core.upgrade() else { return };
         // An error is kept where the next caller meets it: in the pending content or in `failed`.
-        let _ = urgent(core, notes);
-        if std::time::Instant::now() >= due
-            || core.store.dirty_pages() > crate::limits::DIRTY_PAGES_MAX
-        {
-            let _ = periodic(core);
-            last_tick = std::time::Instant::now();
+        let _ = urgent(&core, work.take());
+        if Instant::now() >= due || core.store.dirty_pages() > crate::limits::DIRTY_PAGES_MAX {
+            let _ = periodic(&core);
+            last_tick = Instant::now();
         }
     }
 }

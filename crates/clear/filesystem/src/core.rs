@@ -125,7 +125,7 @@ pub(crate) struct Core {
     pub(crate) commits: CommitState,
     pub(crate) locks: LockTable,
     /// Wakes the background thread: inodes to drain, orphans to purge.
-    pub(crate) work: crate::background::WorkQueue,
+    pub(crate) work: Arc<crate::background::WorkQueue>,
     pub(crate) space: crate::space::SpaceState,
 }
 

@@ -75,12 +75,15 @@ pub enum Error {
     /// Environment: no randomness.
     #[error("{0}")]
     Random(#[from] strongroom_crypto::RandomError),
+    /// Environment: no thread for the background work.
+    #[error("the system gave no thread: {0}")]
+    NoThread(#[source] std::io::Error),
     /// Environment: the metadata store.
     #[error("metadata: {0}")]
-    Metadata(#[from] strongroom_metadata::Error),
+    Metadata(#[source] strongroom_metadata::Error),
     /// Environment: the segment store.
     #[error("segments: {0}")]
-    Segments(#[from] strongroom_segments::Error),
+    Segments(#[source] strongroom_segments::Error),
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
     #[error("damaged content in inode {} at offset {offset}", inode.0)]
     Damaged {
@@ -89,4 +92,24 @@ pub enum Error {
         /// First byte that cannot be read.
         offset: u64,
     },
+}
+
+impl From<strongroom_metadata::Error> for Error {
+    fn from(error: strongroom_metadata::Error) -> Self {
+        match error {
+            strongroom_metadata::Error::NoSpace => Self::NoSpace,
+            strongroom_metadata::Error::Failed => Self::Failed,
+            other => Self::Metadata(other),
+        }
+    }
+}
+
+impl From<strongroom_segments::Error> for Error {
+    fn from(error: strongroom_segments::Error) -> Self {
+        match error {
+            strongroom_segments::Error::NoSpace => Self::NoSpace,
+            strongroom_segments::Error::Failed => Self::Failed,
+            other => Self::Segments(other),
+        }
+    }
 }

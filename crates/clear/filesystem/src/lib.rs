@@ -51,6 +51,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
 #[derive(Clone)]
 pub struct Filesystem {
+    /// First, so that it is dropped first: the thread ends before the store closes.
+    pub(crate) worker: Arc<background::Worker>,
     pub(crate) core: Arc<core::Core>,
 }
 

@@ -107,7 +107,7 @@ impl Filesystem {
             failed: AtomicBool::new(false),
             commits: crate::commit::CommitState::default(),
             locks: LockTable::new(),
-            work: crate::background::WorkQueue::default(),
+            work: std::sync::Arc::default(),
             space: crate::space::SpaceState::default(),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
@@ -122,8 +122,11 @@ impl Filesystem {
             crate::purge::purge_orphans(&core)?;
         }
         let core = std::sync::Arc::new(core);
-        crate::background::start(&core);
-        Ok(Self { core })
+        let worker = crate::background::Worker::start(&core).map_err(Error::NoThread)?;
+        Ok(Self {
+            core,
+            worker: std::sync::Arc::new(worker),
+        })
     }
 
     /// Makes everything durable and ends the background work. Handles that remain get `ReadOnly`-like errors
@@ -132,7 +135,7 @@ impl Filesystem {
     /// # Errors
     /// As `sync`; then what was not durable is still pending and `close` may be called again.
     pub fn close(&self) -> Result<()> {
-        crate::background::stop(&self.core);
+        self.worker.stop();
         self.sync()?;
         if !self.core.options.read_only {
             self.core.store.checkpoint()?;

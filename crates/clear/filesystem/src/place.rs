@@ -18,6 +18,9 @@ use crate::{Error, Result};
 /// Sealed bytes that one batch may hold; larger drains are cut into several.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
+/// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
+const BATCH_BLOCKS: usize = 16 * 1024;
+
 /// A block and where it went.
 pub(crate) struct Placed {
     pub(crate) id: BlockId,
@@ -163,7 +166,10 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize]) -> Vec<Vec<usize>> {
     let mut bytes = usize::MAX;
     for &index in fresh {
         let len = sealed[index].bytes.len();
-        if bytes.saturating_add(len) > BATCH_BYTES {
+        let full = batches
+            .last()
+            .is_some_and(|batch| batch.len() >= BATCH_BLOCKS);
+        if full || bytes.saturating_add(len) > BATCH_BYTES {
             batches.push(Vec::new());
             bytes = 0;
         }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
+use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::{Kind, Location, SealedBlock, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Segment, SegmentState};
 use strongroom_segments::Part;
@@ -83,12 +84,7 @@ impl SpaceState {
 
     /// Remembers why a drain in the background failed, for the next writer that waits.
     pub(crate) fn note_drain_error(&self, error: &Error) {
-        let without_space = matches!(
-            error,
-            Error::NoSpace
-                | Error::Segments(strongroom_segments::Error::NoSpace)
-                | Error::Metadata(strongroom_metadata::Error::NoSpace)
-        );
+        let without_space = matches!(error, Error::NoSpace);
         let flag = if without_space {
             &self.drain_without_space
         } else {
@@ -181,15 +177,7 @@ impl Filesystem {
 
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
-    let known = core.space.contents.lock().remove(&id);
-    let batches = match known {
-        Some(batches) => batches,
-        None => scan_batches(core, id)?,
-    };
-    let clear = encode_contents(&batches);
-    let sealed = core
-        .sealer
-        .seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?;
+    let sealed = seal_contents(core, id)?;
     let sequence = match core.segments.finish(id, &sealed) {
         // Finished before a crash, or gone already: nothing to do.
         Err(
@@ -207,6 +195,25 @@ pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
         core.changed();
     }
     Ok(())
+}
+
+/// The sealed table of contents. Empty where it would be longer than a record may be, or where the segment
+/// is of an older epoch, whose keys seal nothing any more: a reader then goes by the indexes of the batches.
+fn seal_contents(core: &Core, id: SegmentId) -> Result<Vec<u8>> {
+    let known = core.space.contents.lock().remove(&id);
+    let row = core.store.lock().segment_by_id(&id)?;
+    let epoch = core.sealer.epoch();
+    let mut clear = match (known, row) {
+        (Some(batches), _) => encode_contents(&batches),
+        (None, Some(row)) if row.epoch == epoch => encode_contents(&scan_batches(core, id)?),
+        _ => Vec::new(),
+    };
+    if clear.len() > SEALED_RECORD_CLEAR_BYTES_MAX {
+        clear = Vec::new();
+    }
+    Ok(core
+        .sealer
+        .seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?)
 }
 
 fn scan_batches(core: &Core, id: SegmentId) -> Result<Contents> {
