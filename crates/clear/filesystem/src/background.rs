@@ -192,11 +192,12 @@ fn periodic(core: &Core) -> Result<()> {
     if core.store.waiting_bytes() > WAITING_BYTES_MAX {
         crate::space::settle(core)?;
     }
+    // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
+    core.store.checkpoint()?;
     if crate::commit::is_behind(core) {
         let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
         crate::commit::commit_covering(core, target)?;
     }
-    core.store.checkpoint()?;
     crate::space::reclaim(core)
 }
 

@@ -133,6 +133,8 @@ fn commit_once(core: &Core) -> Result<u64> {
         let covered = core.changes.load(Ordering::Acquire);
         store_attributes(core, &mut writer)?;
         writer.commit()?;
+        // The only moment at which no transaction is open: without it a busy log never begins anew.
+        writer.checkpoint()?;
         drop(writer);
         core.store.sync_log()?;
         return Ok(covered);
