@@ -241,12 +241,11 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
         {
             let writer = core.store.lock();
             for (number, bytes) in writer.waiting_blocks(MOVE_BLOCKS)? {
-                if let Some(block) = writer.block(number)? {
-                    sealed.push(SealedBlock {
-                        id: block.id,
-                        clear_len: block.clear_len,
-                        bytes,
-                    });
+                let block = writer.block(number)?;
+                if let Some(current) =
+                    block.and_then(|block| under_newest_epoch(core, &block, &bytes))
+                {
+                    sealed.push(current);
                     numbers.push(number);
                 }
             }
@@ -274,7 +273,11 @@ fn move_blocks(
     for (number, location) in numbers.iter().zip(&appended.locations) {
         // Freed meanwhile: its copy is waste in the new segment.
         if writer.block(*number)?.is_some_and(|block| still(&block)) {
-            writer.move_block(*number, Place::Segment(segment, location.offset))?;
+            writer.move_block(
+                *number,
+                core.sealer.epoch(),
+                Place::Segment(segment, location.offset),
+            )?;
         }
     }
     core.changed();
@@ -413,20 +416,28 @@ fn read_sealed(
         let Some(Ok(bytes)) = core.segments.read_many(&[part]).pop() else {
             continue;
         };
-        let bytes: &[u8] = bytes.as_ref();
-        let clear_len = block.clear_len as usize;
-        if core
-            .sealer
-            .open(block.epoch, Kind::Data, &block.id, clear_len, bytes)
-            .is_ok()
-        {
+        if let Some(current) = under_newest_epoch(core, block, bytes.as_ref()) {
             numbers.push(block.number);
-            sealed.push(SealedBlock {
-                id: block.id,
-                clear_len: block.clear_len,
-                bytes: bytes.to_vec(),
-            });
+            sealed.push(current);
         }
     }
     (numbers, sealed)
+}
+
+/// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
+/// sealed again under its unchanged id.
+fn under_newest_epoch(core: &Core, block: &Block, bytes: &[u8]) -> Option<SealedBlock> {
+    let clear_len = block.clear_len as usize;
+    let clear = core
+        .sealer
+        .open(block.epoch, Kind::Data, &block.id, clear_len, bytes)
+        .ok()?;
+    if block.epoch != core.sealer.epoch() {
+        return Some(core.sealer.seal(Kind::Data, &clear));
+    }
+    Some(SealedBlock {
+        id: block.id,
+        clear_len: block.clear_len,
+        bytes: bytes.to_vec(),
+    })
 }

@@ -110,12 +110,13 @@ impl Transaction<'_> {
         })
     }
 
-    /// Notes that the sealed bytes of a block now lie at `place`, a segment; bytes that waited are dropped.
+    /// Notes that the sealed bytes of a block now lie at `place`, a segment, sealed by the keys of `epoch`; bytes
+    /// that waited are dropped.
     ///
     /// # Errors
     /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if `place` is `Waiting`; as for every
     /// change.
-    pub fn move_block(&mut self, number: BlockNumber, place: Place) -> Result<()> {
+    pub fn move_block(&mut self, number: BlockNumber, epoch: Epoch, place: Place) -> Result<()> {
         let Place::Segment(segment, start) = place else {
             return Err(Error::Invalid("a block cannot go back to waiting"));
         };
@@ -125,7 +126,10 @@ impl Transaction<'_> {
                 .reads
                 .block(number)?
                 .ok_or(Error::UnknownBlock(number))?;
-            writer.run(Statement::BlockMove, (key(number.0), segment.0, start))?;
+            writer.run(
+                Statement::BlockMove,
+                (key(number.0), segment.0, start, epoch.0),
+            )?;
             if block.place == Place::Waiting {
                 writer.run(Statement::WaitingRemove, [key(number.0)])?;
             }

@@ -76,7 +76,7 @@ statements! {
     BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING";
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
-    BlockMove = "UPDATE block SET segment = ?2, start = ?3 WHERE number = ?1";
+    BlockMove = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4 WHERE number = ?1";
     BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, length(w.bytes) - 1 FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
     BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
 

@@ -220,7 +220,8 @@ pub(crate) fn start(
         read_only: access == Access::ReadOnly,
         compare_fingerprint: keyring.needs_fingerprint_check(),
     };
-    Owner::start(Engine::new(filesystem, information), access, guard)
+    let (lock, listener) = guard.unzip();
+    Owner::start(Engine::new(filesystem, information, lock), access, listener)
 }
 
 fn suite_name(suite: SuiteId) -> &'static str {

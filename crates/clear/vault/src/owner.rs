@@ -1,17 +1,15 @@
 //! What a process holds while it owns a vault, and the order in which it gives it back.
 //!
 //! Invariants
-//!  (1) Closing: clients first, then the file system, then the socket's name, and the lock last; so whoever gets
-//!      the lock finds nobody else at work.
+//!  (1) Closing: clients first, then the file system, and the lock with its last part (`Engine`); so whoever gets the
+//!      lock finds nobody else at work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
-use crate::owner_lock::OwnerLock;
 use crate::request::Access;
 use crate::runtime::Listener;
 use crate::server::Server;
@@ -23,19 +21,17 @@ pub(crate) struct Owner {
     pub(crate) session: Session,
     /// `None` for a vault on read-only media: everyone may read it at once.
     server: Option<Server>,
-    lock: Mutex<Option<OwnerLock>>,
     closed: AtomicBool,
 }
 
 impl Owner {
-    /// Begins to serve. `guard`: the lock and the socket, or `None` on read-only media.
+    /// Begins to serve those who connect to `listener`; there is none on read-only media.
     pub(crate) fn start(
         engine: Engine,
         access: Access,
-        guard: Option<(OwnerLock, Listener)>,
+        listener: Option<Listener>,
     ) -> Result<Self> {
         let engine = Arc::new(engine);
-        let (lock, listener) = guard.unzip();
         let server = listener
             .map(|listener| Server::start(Arc::clone(&engine), listener))
             .transpose()?;
@@ -49,7 +45,6 @@ impl Owner {
         Ok(Self {
             session,
             server,
-            lock: Mutex::new(lock),
             closed: AtomicBool::new(false),
         })
     }
@@ -68,7 +63,6 @@ impl Owner {
         }
         self.session.engine.refuse_requests();
         let closed = self.session.filesystem().close();
-        drop(self.lock.lock().take());
         Ok(closed?)
     }
 }

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -34,8 +34,8 @@ const SOCKET_WAIT: Duration = Duration::from_secs(30);
 /// The serving side of an owner.
 pub(crate) struct Server {
     shared: Arc<Shared>,
-    /// Dropped to end the accepting thread.
-    wake: Mutex<Option<UnixStream>>,
+    /// The accepting thread, and what is dropped to end it.
+    accepting: Mutex<Option<(JoinHandle<()>, UnixStream)>>,
 }
 
 struct Shared {
@@ -51,8 +51,7 @@ struct Clients {
     next: u64,
     sessions: HashMap<u64, ClientSession>,
     streams: HashMap<u64, UnixStream>,
-    /// Threads that serve, the accepting one included.
-    threads: usize,
+    threads: HashMap<u64, JoinHandle<()>>,
     leaving: bool,
 }
 
@@ -83,10 +82,7 @@ impl Server {
     /// Begins to serve those who connect to `listener`.
     pub(crate) fn start(engine: Arc<Engine>, listener: Listener) -> Result<Self> {
         let (wake, woken) = UnixStream::pair().map_err(Error::io("making a socket pair"))?;
-        let clients = Mutex::new(Clients {
-            threads: 1,
-            ..Clients::default()
-        });
+        let clients = Mutex::default();
         let shared = Arc::new(Shared {
             engine,
             listener,
@@ -95,14 +91,11 @@ impl Server {
         });
         let accepting = Arc::clone(&shared);
         let thread = thread::Builder::new().name("vault-accept".to_owned());
-        let started = thread.spawn(move || {
-            accept(&accepting, &woken);
-            accepting.thread_ended();
-        });
-        started.map_err(Error::io("starting a thread"))?;
+        let started = thread.spawn(move || accept(&accepting, &woken));
+        let started = started.map_err(Error::io("starting a thread"))?;
         Ok(Self {
             shared,
-            wake: Mutex::new(Some(wake)),
+            accepting: Mutex::new(Some((started, wake))),
         })
     }
 
@@ -134,27 +127,33 @@ impl Server {
         }
         clients.leaving = true;
         self.shared.listener.hide();
-        drop(self.wake.lock().take());
         for stream in clients.streams.values() {
             // What arrived before is still read, and answered with `Leaving`; nothing arrives after.           (1)
             let _ = stream.shutdown(Shutdown::Read);
         }
-        while clients.threads > 0 {
-            self.shared.changed.wait(&mut clients);
+        drop(clients);
+        // Waited for to the very end: a thread that drops the last part of the file system while the process exits
+        // meets libraries that have cleaned up already.
+        if let Some((thread, wake)) = self.accepting.lock().take() {
+            drop(wake);
+            join(thread);
         }
+        let threads = std::mem::take(&mut self.shared.clients.lock().threads);
+        threads.into_values().for_each(join);
+    }
+}
+
+/// Waits for a thread, unless it is this one: an observer may hold the last part of the vault.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        // A panic has been reported by the thread itself; here only its end counts.
+        let _ = thread.join();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl Shared {
-    fn thread_ended(&self) {
-        self.clients.lock().threads -= 1;
-        self.changed.notify_all();
     }
 }
 
@@ -200,7 +199,7 @@ fn begin(shared: &Arc<Shared>, mut stream: UnixStream) {
         clients.next += 1;
         let number = clients.next;
         clients.streams.insert(number, copy);
-        clients.threads += 1;
+        clients.threads.retain(|_, thread| !thread.is_finished());
         number
     };
     let serving = Arc::clone(shared);
@@ -213,8 +212,11 @@ fn begin(shared: &Arc<Shared>, mut stream: UnixStream) {
         // A broken connection concerns only its client, who sees it broken.
         let _ = connection.serve(&mut stream);
     });
-    if started.is_err() {
-        drop(Connection { shared, number });
+    match started {
+        Ok(thread) => {
+            shared.clients.lock().threads.insert(number, thread);
+        }
+        Err(_) => drop(Connection { shared, number }),
     }
 }
 
@@ -227,7 +229,6 @@ struct Connection<'a> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.shared.clients.lock().streams.remove(&self.number);
-        self.shared.thread_ended();
     }
 }
 

@@ -13,6 +13,7 @@ use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
+use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
 use crate::{Error, Result};
@@ -23,15 +24,22 @@ pub(crate) struct Engine {
     pub(crate) observers: Arc<Observers>,
     pub(crate) information: Mutex<Information>,
     closed: AtomicBool,
+    /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
+    _lock: Option<OwnerLock>,
 }
 
 impl Engine {
-    pub(crate) fn new(filesystem: Filesystem, information: Information) -> Self {
+    pub(crate) fn new(
+        filesystem: Filesystem,
+        information: Information,
+        lock: Option<OwnerLock>,
+    ) -> Self {
         Self {
             filesystem,
             observers: Arc::default(),
             information: Mutex::new(information),
             closed: AtomicBool::new(false),
+            _lock: lock,
         }
     }
 

@@ -622,7 +622,7 @@ impl Vault {
     /// Closes the vault: waits for its clients, makes everything durable, lets others own it.
     ///
     /// All clones of this `Vault` and all files opened through it fail with `Closed` from now on. Dropping the last
-    /// clone does the same, but tells nobody of an error.
+    /// clone does the same, but tells nobody of an error. Others can own the vault once those files are dropped too.
     ///
     /// # Errors
     /// If something could not be made durable.

@@ -137,10 +137,12 @@ fn a_mistake_of_the_caller_changes_nothing_and_does_not_fail_the_store() {
             .insert_block(&block_id(2), 9, Epoch(0), 1, nowhere.clone(), None)
             .err(),
         transaction.insert_segment(&segment_id(1), Epoch(0)).err(),
-        transaction.move_block(number, nowhere).err(),
-        transaction.move_block(number, Place::Waiting).err(),
+        transaction.move_block(number, Epoch(0), nowhere).err(),
         transaction
-            .move_block(BlockNumber(99), Place::Segment(segment, 0))
+            .move_block(number, Epoch(0), Place::Waiting)
+            .err(),
+        transaction
+            .move_block(BlockNumber(99), Epoch(0), Place::Segment(segment, 0))
             .err(),
         transaction
             .change_references(number, -2)

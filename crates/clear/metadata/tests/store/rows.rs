@@ -344,7 +344,9 @@ fn a_block_that_moves_takes_its_live_bytes_along() {
         (Place::Segment(to, 2), [0, 25]),
         (Place::Segment(to, 3), [0, 25]),
     ] {
-        transaction.move_block(number, place.clone()).unwrap();
+        transaction
+            .move_block(number, Epoch(0), place.clone())
+            .unwrap();
         let block = transaction.block(number).unwrap().unwrap();
         assert_eq!(
             (block.place, block.id, block.clear_len),
