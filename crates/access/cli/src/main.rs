@@ -1,1 +1,49 @@
-fn main(){}
+//! The command `strongroom`: what a person types becomes calls of the public API, and what comes back becomes lines,
+//! JSON and an exit code.
+//!
+//! Takes   a command line
+//! Gives   exit codes that never change (`exit_code.rs`), messages that say what to do next
+//! Never   shows a secret, takes one from arguments or environment, or leaves a memory image on the disk
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod exit_code;
+mod failure;
+mod location;
+mod opening;
+mod output;
+mod pattern;
+mod progress;
+mod secret;
+mod walk;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+
+fn main() -> std::process::ExitCode {
+    protect_memory();
+    let arguments = Arguments::parse();
+    match commands::run(arguments.command) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(failure) => {
+            failure::print(&failure);
+            std::process::ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+/// Keeps keys out of core dumps and away from debuggers of the same user.
+fn protect_memory() {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+    // Refused where limits are fixed from outside: then the second call still helps, and the other way round.
+    let _ = setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        },
+    );
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}

@@ -1,0 +1,521 @@
+//! The command line, from which parsing, `--help`, completions and manual pages are made.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::location::Location;
+
+/// An end-to-end encrypted file system in a folder.
+#[derive(Debug, Parser)]
+#[command(
+    name = "strongroom",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+#[command(after_help = crate::exit_code::ExitCode::table())]
+#[command(after_long_help = format!(
+    "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
+     It is cut at the first colon behind a vault folder.\n\n{}\n\
+     Example:\n  strongroom init photos\n  strongroom put holiday.jpg photos:/2026/\n  strongroom mount photos ~/photos",
+    crate::exit_code::ExitCode::table()
+))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Creates a vault and prints its recovery code once
+    #[command(
+        after_help = "Example:\n  strongroom init photos\n  strongroom init --key-file usb/photos.key photos"
+    )]
+    Init(Init),
+    /// Mounts a vault as a drive; in the background unless -f
+    #[command(
+        after_help = "Example:\n  strongroom mount photos ~/photos\n  strongroom mount -o ro,allow-other photos /mnt"
+    )]
+    Mount(Mount),
+    /// Unmounts; returns when everything is stored and the process behind the mount has gone
+    #[command(after_help = "Example:\n  strongroom umount ~/photos")]
+    Umount(Umount),
+    /// Lists directories
+    #[command(after_help = "Example:\n  strongroom ls -l photos:/2026")]
+    Ls(Ls),
+    /// Shows a directory tree
+    #[command(after_help = "Example:\n  strongroom tree --depth 2 photos:/2026")]
+    Tree(Tree),
+    /// Writes files to standard output
+    #[command(after_help = "Example:\n  strongroom cat photos:/notes.txt | less")]
+    Cat(Paths),
+    /// Shows what is known of files and directories
+    #[command(after_help = "Example:\n  strongroom stat photos:/2026/holiday.jpg")]
+    Stat(Stat),
+    /// Copies files and directories into a vault
+    #[command(
+        after_help = "Example:\n  strongroom put holiday.jpg videos/ photos:/2026/\n  tar c src | strongroom put - photos:/src.tar"
+    )]
+    Put(Put),
+    /// Copies files and directories out of a vault
+    #[command(
+        after_help = "Example:\n  strongroom get photos:/2026 .\n  strongroom get photos:/notes.txt copy.txt"
+    )]
+    Get(Get),
+    /// Copies inside a vault; shares the content instead of copying it
+    #[command(after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup")]
+    Cp(Transfer),
+    /// Moves or renames inside a vault
+    #[command(after_help = "Example:\n  strongroom mv photos:/draft.txt :/final.txt")]
+    Mv(Transfer),
+    /// Removes files, and with -r directories
+    #[command(
+        after_help = "Example:\n  strongroom rm photos:/old.txt\n  strongroom rm -r photos:/2019"
+    )]
+    Rm(Rm),
+    /// Makes directories
+    #[command(after_help = "Example:\n  strongroom mkdir -p photos:/2026/may")]
+    Mkdir(Mkdir),
+    /// Finds files by name, kind or size
+    #[command(after_help = "Example:\n  strongroom find photos --name '*.jpg' --type f")]
+    Find(Find),
+    /// Shows what a vault is: fingerprint, algorithms, who has it open
+    #[command(after_help = "Example:\n  strongroom info photos")]
+    Info(Whole),
+    /// Shows how full the disk below a vault is
+    #[command(after_help = "Example:\n  strongroom df photos")]
+    Df(Whole),
+    /// Shows what was counted since the vault was opened
+    #[command(after_help = "Example:\n  strongroom stats photos --json")]
+    Stats(Whole),
+    /// Adds, lists, changes and removes the ways to unlock a vault
+    #[command(
+        after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
+    )]
+    Key(Key),
+    /// Checks the structure of a vault; exits with 5 if something is wrong
+    #[command(after_help = "Example:\n  strongroom check photos")]
+    Check(Whole),
+    /// Gives the space of removed content back now, instead of when the vault is idle
+    #[command(after_help = "Example:\n  strongroom compact photos")]
+    Compact(Whole),
+    /// Prints a completion script for a shell
+    #[command(
+        after_help = "Example:\n  strongroom completions bash > ~/.local/share/bash-completion/completions/strongroom"
+    )]
+    Completions(Completions),
+    /// Writes the manual pages into a folder
+    #[command(after_help = "Example:\n  strongroom man ~/.local/share/man/man1")]
+    Man(Man),
+}
+
+/// Where the secret comes from. Never from an argument or the environment, which other users may see.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SecretArguments {
+    /// Read the passphrase from the first line of FILE
+    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Read the passphrase from the open file descriptor N
+    #[arg(long, value_name = "N", group = "secret", help_heading = "Secret")]
+    pub(crate) passphrase_fd: Option<u32>,
+    /// Run COMMAND with the shell and take the first line it prints as the passphrase
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        group = "secret",
+        help_heading = "Secret"
+    )]
+    pub(crate) passphrase_command: Option<OsString>,
+    /// Unlock with the recovery code in FILE; "-" asks for it
+    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
+    pub(crate) recovery_code: Option<PathBuf>,
+    /// Unlock with a key file
+    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Unlock with an age or SSH private key
+    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
+    pub(crate) identity: Option<PathBuf>,
+}
+
+/// `--json`, and the secret: what most commands take.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// The algorithms of a new vault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Suite {
+    /// AES-256-GCM and BLAKE3
+    Aes,
+    /// ChaCha20-Poly1305 and BLAKE3, for processors without AES instructions
+    Chacha,
+}
+
+/// Arguments of `init`.
+#[derive(Args, Debug)]
+pub(crate) struct Init {
+    /// The folder to create; it must not exist, or be empty
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The algorithms
+    #[arg(long, value_enum, default_value = "aes")]
+    pub(crate) suite: Suite,
+    /// Also let an age or SSH recipient unlock the vault
+    #[arg(long, value_name = "RECIPIENT")]
+    pub(crate) recipient: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `mount`.
+#[derive(Args, Debug)]
+pub(crate) struct Mount {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The empty directory to mount on
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Stay in the foreground
+    #[arg(short, long)]
+    pub(crate) foreground: bool,
+    /// What the program starts itself with
+    #[arg(long, hide = true)]
+    pub(crate) daemon: bool,
+    /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
+    /// idle=SECONDS
+    #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
+    pub(crate) options: Vec<String>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `umount`.
+#[derive(Args, Debug)]
+pub(crate) struct Umount {
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Detach now, even if files are open
+    #[arg(long)]
+    pub(crate) lazy: bool,
+}
+
+/// Places in vaults.
+#[derive(Args, Debug)]
+pub(crate) struct Paths {
+    /// Where
+    #[arg(value_name = "VAULT:PATH", required = true)]
+    pub(crate) places: Vec<Location>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `ls`.
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    /// Show kind, mode, owner, size and time
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// Where
+    #[arg(value_name = "VAULT[:PATH]", required = true)]
+    pub(crate) places: Vec<Location>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `tree`.
+#[derive(Args, Debug)]
+pub(crate) struct Tree {
+    /// Show this many levels
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) depth: usize,
+    /// Where
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `stat`.
+#[derive(Args, Debug)]
+pub(crate) struct Stat {
+    /// Follow symbolic links
+    #[arg(short = 'L', long)]
+    pub(crate) follow: bool,
+    /// Where
+    #[arg(value_name = "VAULT[:PATH]", required = true)]
+    pub(crate) places: Vec<Location>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `put`.
+#[derive(Args, Debug)]
+pub(crate) struct Put {
+    /// Files and directories to copy; "-" is standard input
+    #[arg(value_name = "LOCAL", required = true)]
+    pub(crate) sources: Vec<PathBuf>,
+    /// Where to: a directory, or the new name
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) target: Location,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `get`.
+#[derive(Args, Debug)]
+pub(crate) struct Get {
+    /// Files and directories to copy
+    #[arg(value_name = "VAULT:PATH", required = true)]
+    pub(crate) sources: Vec<Location>,
+    /// Where to: a directory, or the new name; "-" is standard output
+    #[arg(value_name = "LOCAL")]
+    pub(crate) target: PathBuf,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `cp` and `mv`.
+#[derive(Args, Debug)]
+pub(crate) struct Transfer {
+    /// What
+    #[arg(value_name = "VAULT:PATH", required = true)]
+    pub(crate) sources: Vec<Location>,
+    /// Where to, in the same vault: a directory, or the new name; ":PATH" is enough
+    #[arg(value_name = "[VAULT]:PATH")]
+    pub(crate) target: Location,
+    /// Do not replace what is there
+    #[arg(short, long)]
+    pub(crate) no_replace: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `rm`.
+#[derive(Args, Debug)]
+pub(crate) struct Rm {
+    /// Remove directories and all in them
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Say nothing of what does not exist
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// What
+    #[arg(value_name = "VAULT:PATH", required = true)]
+    pub(crate) places: Vec<Location>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `mkdir`.
+#[derive(Args, Debug)]
+pub(crate) struct Mkdir {
+    /// Make parent directories too, and say nothing of those that exist
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+    /// The mode, in octal
+    #[arg(short, long, value_name = "OCTAL", default_value = "755", value_parser = parse_octal)]
+    pub(crate) mode: u32,
+    /// What
+    #[arg(value_name = "VAULT:PATH", required = true)]
+    pub(crate) places: Vec<Location>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// A kind of node to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FindKind {
+    /// Files
+    F,
+    /// Directories
+    D,
+    /// Symbolic links
+    L,
+}
+
+/// Arguments of `find`.
+#[derive(Args, Debug)]
+pub(crate) struct Find {
+    /// Where to begin
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// Only names that match: * is any text, ? any character, [a-z] a set
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) name: Option<OsString>,
+    /// Only this kind
+    #[arg(long = "type", value_enum, value_name = "KIND")]
+    pub(crate) kind: Option<FindKind>,
+    /// Only files of at least this many bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) min_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// A whole vault.
+#[derive(Args, Debug)]
+pub(crate) struct Whole {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `key`.
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    #[command(subcommand)]
+    pub(crate) command: KeyCommand,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Adds a way to unlock: a passphrase unless an option says otherwise
+    #[command(
+        after_help = "Example:\n  strongroom key add photos\n  strongroom key add photos --new-key-file usb/photos.key"
+    )]
+    Add(KeyAdd),
+    /// Lists the ways to unlock; needs no secret
+    #[command(after_help = "Example:\n  strongroom key list photos")]
+    List(KeyList),
+    /// Removes a way to unlock; what is stored from now on it can never open
+    #[command(after_help = "Example:\n  strongroom key remove photos 2")]
+    Remove(KeyRemove),
+    /// Changes the passphrase that is given
+    #[command(after_help = "Example:\n  strongroom key change photos")]
+    Change(KeyChange),
+}
+
+/// Arguments of `key add`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyAdd {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// A name for it, shown by `key list`; not secret
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) label: String,
+    /// A further recovery code, printed once
+    #[arg(long, group = "new")]
+    pub(crate) new_recovery_code: bool,
+    /// A new key file, made at FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_key_file: Option<PathBuf>,
+    /// An age or SSH public key
+    #[arg(long, value_name = "RECIPIENT", group = "new")]
+    pub(crate) recipient: Option<String>,
+    /// Read the new passphrase from the first line of FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `key list`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyList {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `key remove`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyRemove {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Which, as `key list` numbers them
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `key change`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyChange {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Read the new passphrase from the first line of FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The folder for the pages
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+fn parse_octal(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o7777 => Ok(mode),
+        _ => Err("a mode is an octal number up to 7777".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        fn look(command: &clap::Command) {
+            for subcommand in command.get_subcommands() {
+                let help = subcommand
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    help.contains("Example:\n  strongroom "),
+                    "{} has no example",
+                    subcommand.get_name()
+                );
+                look(subcommand);
+            }
+        }
+        look(&Arguments::command());
+    }
+}

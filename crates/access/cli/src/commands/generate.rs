@@ -1,0 +1,46 @@
+//! `completions` and `man`: made from the same source as `--help`.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, Completions, Man};
+use crate::failure::{About, Result};
+
+/// Prints a completion script.
+pub(crate) fn completions(arguments: &Completions) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut Arguments::command(),
+        "strongroom",
+        &mut script,
+    );
+    Ok(std::io::stdout().write_all(&script)?)
+}
+
+/// Writes one page for the command and one for each of its subcommands.
+pub(crate) fn manual(arguments: &Man) -> Result<()> {
+    fs::create_dir_all(&arguments.folder).about(arguments.folder.display())?;
+    let mut command = Arguments::command();
+    command.build();
+    pages(&command, &arguments.folder)
+}
+
+fn pages(command: &clap::Command, folder: &Path) -> Result<()> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    // What `build` made of the names on the way: `strongroom-key-add`.
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let path = folder.join(format!("{name}.1"));
+    fs::write(&path, page).about(path.display())?;
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
+        pages(subcommand, folder)?;
+    }
+    Ok(())
+}

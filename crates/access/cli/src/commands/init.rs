@@ -1,0 +1,104 @@
+//! `init`: creates a vault and shows its recovery code, once.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use strongroom::{
+    AgeRecipient, CreateOptions, KeyFile, RecoveryCode, SuiteId, SystemRandom, Vault,
+};
+
+use crate::arguments::{Init, Suite};
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::output::{Format, print_json, stdout};
+use crate::secret;
+
+/// Creates the vault.
+pub(crate) fn init(arguments: &Init) -> Result<()> {
+    let vault = arguments.vault.display().to_string();
+    if let Some(code) = &arguments.common.secret.recovery_code {
+        let message = format!(
+            "--recovery-code {}: init makes the recovery code itself",
+            code.display()
+        );
+        return Err(Failure::usage(message));
+    }
+    if arguments.common.secret.identity.is_some() {
+        return Err(Failure::usage(
+            "--identity: init takes the public half, as --recipient",
+        ));
+    }
+    Vault::check_new(&arguments.vault).about(&vault)?;
+    let mut options = CreateOptions::new().suite(match arguments.suite {
+        Suite::Aes => SuiteId::Aes256GcmBlake3,
+        Suite::Chacha => SuiteId::ChaCha20Poly1305Blake3,
+    });
+    for recipient in &arguments.recipient {
+        let parsed =
+            AgeRecipient::parse(recipient).map_err(|error| Failure::usage(error.to_string()));
+        options = options.recipient(parsed.about(recipient)?);
+    }
+    let named = arguments.recipient.is_empty() || secret::is_given(&arguments.common.secret);
+    if named && let Some(passphrase) = secret::first_passphrase(&arguments.common.secret, &vault)? {
+        options = options.passphrase(passphrase);
+    }
+    if let Some(path) = &arguments.common.secret.key_file {
+        let key_file = KeyFile::random(&SystemRandom)
+            .map_err(|error| Failure::new(ExitCode::Other, error.to_string()))?;
+        write_secret(path, key_file.text().as_bytes())?;
+        options = options.key_file(key_file);
+    }
+    let created = Vault::create(&arguments.vault, options).about(&vault);
+    if let (Err(_), Some(path)) = (&created, &arguments.common.secret.key_file) {
+        // It opens nothing. That it cannot be removed would only hide the reason of the failure.
+        let _ = std::fs::remove_file(path);
+    }
+    let created = created?;
+    created.vault.close().about(&vault)?;
+    report(
+        &created.fingerprint,
+        &created.recovery_code,
+        Format::of(arguments.common.json),
+    )
+}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    fingerprint: &'a str,
+    recovery_code: &'a str,
+}
+
+fn report(fingerprint: &str, code: &RecoveryCode, format: Format) -> Result<()> {
+    let recovery_code = code.text();
+    if format == Format::Json {
+        return print_json(&Made {
+            fingerprint,
+            recovery_code: &recovery_code,
+        });
+    }
+    let mut out = stdout();
+    writeln!(out, "fingerprint    {fingerprint}")?;
+    writeln!(out, "recovery code  {}", *recovery_code)?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "Write the recovery code down and keep it away from this machine: it is shown only now, and it opens"
+    )?;
+    writeln!(
+        out,
+        "the vault when everything else is forgotten. Compare the fingerprint with `strongroom info` later."
+    )?;
+    Ok(out.flush()?)
+}
+
+/// Writes a secret to a new file that only its user can read.
+pub(crate) fn write_secret(path: &Path, content: &[u8]) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.about(path.display())?;
+    file.write_all(content)
+        .and_then(|()| file.sync_all())
+        .about(path.display())
+}

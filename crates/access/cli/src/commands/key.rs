@@ -1,0 +1,213 @@
+//! `key add`, `key list`, `key remove`, `key change`: who can unlock a vault.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use strongroom::filesystem::Timestamp;
+use strongroom::{
+    AddKey, AgeRecipient, KeyFile, Keys, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
+    SystemRandom, list_slots,
+};
+
+use super::init::write_secret;
+use crate::arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove, SecretArguments};
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::output::{print_json, show_time, stdout};
+use crate::secret;
+
+/// Runs one of the key commands.
+pub(crate) fn key(command: &KeyCommand) -> Result<()> {
+    match command {
+        KeyCommand::Add(arguments) => add(arguments).about(arguments.vault.display()),
+        KeyCommand::List(arguments) => list(arguments).about(arguments.vault.display()),
+        KeyCommand::Remove(arguments) => remove(arguments).about(arguments.vault.display()),
+        KeyCommand::Change(arguments) => change(arguments).about(arguments.vault.display()),
+    }
+}
+
+fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
+    // Before a person types a passphrase for nothing.
+    list_slots(vault)?;
+    let secret = secret::get(arguments, &vault.display().to_string())?;
+    Keys::open(vault, &secret).map_err(|error| match error {
+        strongroom::Error::InUse => Failure::new(
+            ExitCode::InUse,
+            "the vault is open in another process; unmount it first (keys are changed only while nothing is stored)",
+        ),
+        error => error.into(),
+    })
+}
+
+#[derive(Serialize)]
+struct SlotJson {
+    key: String,
+    kind: String,
+    label: String,
+    created: String,
+}
+
+fn slot_json(slot: &SlotInfo) -> SlotJson {
+    let nanoseconds = i64::try_from(slot.created_s)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1_000_000_000);
+    SlotJson {
+        key: slot.id.to_string(),
+        kind: slot.kind.to_string(),
+        label: slot.label.clone(),
+        created: show_time(Timestamp(nanoseconds)),
+    }
+}
+
+fn list(arguments: &KeyList) -> Result<()> {
+    let slots: Vec<_> = list_slots(&arguments.vault)?
+        .iter()
+        .map(slot_json)
+        .collect();
+    if arguments.json {
+        return print_json(&slots);
+    }
+    let mut out = stdout();
+    writeln!(
+        out,
+        "{:<16}  {:<14}  {:<10}  label",
+        "key", "kind", "created"
+    )?;
+    for slot in slots {
+        writeln!(
+            out,
+            "{:<16}  {:<14}  {:<10}  {}",
+            slot.key,
+            slot.kind,
+            &slot.created[..10],
+            slot.label
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+#[derive(Serialize)]
+struct AddedJson<'a> {
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovery_code: Option<&'a str>,
+}
+
+fn add(arguments: &KeyAdd) -> Result<()> {
+    let mut keys = open(&arguments.vault, &arguments.common.secret)?;
+    let (kind, new, code) = new_key(arguments)?;
+    let added = keys.add(&arguments.label, new);
+    if let (Err(_), Some(path)) = (&added, &arguments.new_key_file) {
+        // It opens nothing. That it cannot be removed would only hide the reason of the failure.
+        let _ = std::fs::remove_file(path);
+    }
+    added?;
+    let text = code.as_ref().map(RecoveryCode::text);
+    if arguments.common.json {
+        return print_json(&AddedJson {
+            kind,
+            recovery_code: text.as_deref().map(String::as_str),
+        });
+    }
+    let mut out = stdout();
+    writeln!(out, "added: {kind}")?;
+    if let Some(text) = text {
+        writeln!(out, "recovery code  {}", *text)?;
+        writeln!(
+            out,
+            "Write it down and keep it away from this machine: it is shown only now."
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+fn new_key(arguments: &KeyAdd) -> Result<(&'static str, AddKey, Option<RecoveryCode>)> {
+    let no_random =
+        |error: &dyn std::fmt::Display| Failure::new(ExitCode::Other, error.to_string());
+    if arguments.new_recovery_code {
+        let code = RecoveryCode::random(&SystemRandom).map_err(|error| no_random(&error))?;
+        return Ok((
+            "recovery code",
+            AddKey::Other(NewKey::RecoveryCode(code.clone())),
+            Some(code),
+        ));
+    }
+    if let Some(path) = &arguments.new_key_file {
+        let key_file = KeyFile::random(&SystemRandom).map_err(|error| no_random(&error))?;
+        write_secret(path, key_file.text().as_bytes())?;
+        return Ok(("key file", AddKey::Other(NewKey::KeyFile(key_file)), None));
+    }
+    if let Some(text) = &arguments.recipient {
+        let recipient =
+            AgeRecipient::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+        return Ok((
+            "recipient",
+            AddKey::Other(NewKey::Recipient(recipient)),
+            None,
+        ));
+    }
+    let vault = arguments.vault.display().to_string();
+    let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
+    Ok(("passphrase", AddKey::Passphrase(passphrase), None))
+}
+
+fn remove(arguments: &KeyRemove) -> Result<()> {
+    let slot = find(&list_slots(&arguments.vault)?, &arguments.key)?;
+    let mut keys = open(&arguments.vault, &arguments.secret)?;
+    Ok(keys.remove(slot)?)
+}
+
+/// The slot whose name begins with `text`.
+fn find(slots: &[SlotInfo], text: &str) -> Result<SlotId> {
+    let text = text.to_ascii_lowercase();
+    let found: Vec<_> = slots
+        .iter()
+        .filter(|slot| slot.id.to_string().starts_with(&text))
+        .collect();
+    match found.as_slice() {
+        [] => Err(Failure::new(
+            ExitCode::NotFound,
+            "no such key; `strongroom key list` shows them",
+        )),
+        [slot] => Ok(slot.id),
+        _ => {
+            let ids: Vec<_> = found.iter().map(|slot| slot.id.to_string()).collect();
+            Err(Failure::usage(format!(
+                "{text:?} means several keys: {}",
+                ids.join(", ")
+            )))
+        }
+    }
+}
+
+fn change(arguments: &KeyChange) -> Result<()> {
+    let mut keys = open(&arguments.vault, &arguments.secret)?;
+    let slots = keys.slots();
+    let opened = slots
+        .iter()
+        .find(|slot| Some(slot.id) == keys.unlocked_by());
+    // Unlocked by something else, as after forgetting the passphrase: the only passphrase is meant.
+    let mut passphrases = slots
+        .iter()
+        .filter(|slot| slot.kind == SlotKind::Passphrase);
+    let slot = match opened.filter(|slot| slot.kind == SlotKind::Passphrase) {
+        Some(slot) => slot.id,
+        None => match (passphrases.next(), passphrases.next()) {
+            (Some(slot), None) => slot.id,
+            (None, _) => {
+                return Err(Failure::usage(
+                    "the vault has no passphrase; add one with `strongroom key add`",
+                ));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "the vault has several passphrases; unlock with the one to change",
+                ));
+            }
+        },
+    };
+    let vault = arguments.vault.display().to_string();
+    let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
+    Ok(keys.change_passphrase(slot, passphrase)?)
+}

@@ -1,0 +1,43 @@
+//! One file for each group of commands; here is only which command is which.
+
+mod copy;
+mod generate;
+mod get;
+mod init;
+mod key;
+mod mount;
+mod put;
+mod remove;
+mod show;
+mod whole;
+
+use crate::arguments::Command;
+use crate::failure::Result;
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Init(arguments) => init::init(&arguments),
+        Command::Mount(arguments) => mount::mount(&arguments),
+        Command::Umount(arguments) => mount::umount(&arguments),
+        Command::Ls(arguments) => show::ls(&arguments),
+        Command::Tree(arguments) => show::tree(&arguments),
+        Command::Cat(arguments) => show::cat(&arguments),
+        Command::Stat(arguments) => show::stat(&arguments),
+        Command::Find(arguments) => show::find(&arguments),
+        Command::Put(arguments) => put::put(&arguments),
+        Command::Get(arguments) => get::get(&arguments),
+        Command::Cp(arguments) => copy::copy(&arguments),
+        Command::Mv(arguments) => copy::rename(&arguments),
+        Command::Rm(arguments) => remove::remove(&arguments),
+        Command::Mkdir(arguments) => remove::make_directories(&arguments),
+        Command::Info(arguments) => whole::info(&arguments),
+        Command::Df(arguments) => whole::space(&arguments),
+        Command::Stats(arguments) => whole::counters(&arguments),
+        Command::Check(arguments) => whole::check(&arguments),
+        Command::Compact(arguments) => whole::compact(&arguments),
+        Command::Key(arguments) => key::key(&arguments.command),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::manual(&arguments),
+    }
+}

@@ -1,0 +1,274 @@
+//! `mount` and `umount`: the vault as a drive.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use strongroom::filesystem::Filesystem;
+use strongroom::{Access, Change, Error, Observer, OpenOptions, Vault};
+use strongroom_mount::background::{
+    DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
+};
+use strongroom_mount::{Invalidator, MountOptions, Mounted, Unmount, unmount};
+
+use crate::arguments::{Mount, SecretArguments, Umount};
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::secret;
+
+/// How long another command that has the vault open is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Mounts.
+pub(crate) fn mount(arguments: &Mount) -> Result<()> {
+    let options = parse_options(&arguments.options)?;
+    if arguments.daemon {
+        return daemon(arguments, &options);
+    }
+    if arguments.foreground {
+        let served = serve(arguments, &options)?;
+        return wait(&served);
+    }
+    start_daemon(arguments)
+}
+
+/// A vault and its mount.
+struct Served {
+    vault: Vault,
+    mounted: Mounted,
+    _subscription: strongroom::Subscription,
+}
+
+/// Opens the vault and mounts it.
+fn serve(arguments: &Mount, options: &MountOptions) -> Result<Served> {
+    let access = if options.read_only {
+        Access::ReadOnly
+    } else {
+        Access::ReadWrite
+    };
+    let vault =
+        own(&arguments.vault, &arguments.secret, access).about(arguments.vault.display())?;
+    let filesystem: Filesystem = vault
+        .filesystem()
+        .ok_or_else(|| Failure::from(Error::InUse))?;
+    let mounted = Mounted::start(filesystem, &arguments.directory, options)?;
+    mounted.end_on_signals()?;
+    let subscription = vault.subscribe(Arc::new(Watcher {
+        invalidator: mounted.invalidator(),
+    }))?;
+    Ok(Served {
+        vault,
+        mounted,
+        _subscription: subscription,
+    })
+}
+
+/// Waits for the end of the mount; everything is durable then.
+fn wait(served: &Served) -> Result<()> {
+    let mounted = served.mounted.wait();
+    let closed = served.vault.close();
+    mounted?;
+    Ok(closed?)
+}
+
+/// Opens the vault as its owner; a command that has it open for a moment is waited for.
+fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom::Result<Vault> {
+    let options = OpenOptions {
+        access,
+        patience: PATIENCE,
+        ..OpenOptions::default()
+    };
+    let source = secret::source(arguments, folder);
+    // Said before a person types a passphrase for nothing.
+    Vault::wait_until_free(folder, PATIENCE)?;
+    Vault::open(folder, source()?, options)
+}
+
+/// Tells the kernel of changes by other processes.
+struct Watcher {
+    invalidator: Invalidator,
+}
+
+impl Observer for Watcher {
+    fn changed(&self, change: &Change) {
+        match change {
+            Change::Entry { parent, name } => self.invalidator.entry(*parent, name),
+            Change::Content { inode, offset, len } => {
+                self.invalidator.content(*inode, *offset, *len)
+            }
+            Change::Attributes { inode } => self.invalidator.attributes(*inode),
+        }
+    }
+}
+
+/// Starts this program again in the background; returns when the mount works, or with its reason.
+fn start_daemon(arguments: &Mount) -> Result<()> {
+    let vault = absolute(&arguments.vault)?;
+    let directory = absolute(&arguments.directory)?;
+    let mut command: Vec<OsString> = vec!["mount".into(), "--daemon".into()];
+    for option in &arguments.options {
+        command.extend(["-o".into(), option.into()]);
+    }
+    // The person is asked here, where the terminal is; what was typed goes through a pipe.
+    let typed = forward_secret(arguments, &mut command)?;
+    command.extend(["--".into(), vault.into(), directory.into()]);
+    let input = typed
+        .as_ref()
+        .map_or(DaemonInput::Nothing, |text| DaemonInput::Secret(text));
+    spawn_background(&command, &input).map_err(parse_report)
+}
+
+/// Adds the options that name the secret; gives the bytes for standard input, if it is to come from there.
+fn forward_secret(
+    arguments: &Mount,
+    command: &mut Vec<OsString>,
+) -> Result<Option<zeroize::Zeroizing<Vec<u8>>>> {
+    let secret = &arguments.secret;
+    let file = |path: &Path| absolute(path).map(PathBuf::into_os_string);
+    if let Some(path) = &secret.key_file {
+        command.extend(["--key-file".into(), file(path)?]);
+        return Ok(None);
+    }
+    if let Some(path) = secret
+        .identity
+        .as_ref()
+        .filter(|path| secret::opens_unasked(path))
+    {
+        command.extend(["--identity".into(), file(path)?]);
+        return Ok(None);
+    }
+    if secret.identity.is_some() {
+        let message = "an identity with a passphrase can be used in the foreground only: add -f";
+        return Err(Failure::new(ExitCode::Unsupported, message));
+    }
+    if let Some(path) = secret
+        .recovery_code
+        .as_ref()
+        .filter(|path| *path != Path::new("-"))
+    {
+        command.extend(["--recovery-code".into(), file(path)?]);
+        return Ok(None);
+    }
+    let vault = arguments.vault.display().to_string();
+    if secret.recovery_code.is_some() {
+        command.extend(["--recovery-code".into(), "/dev/stdin".into()]);
+        return secret::ask(&format!("recovery code of {vault}: ")).map(Some);
+    }
+    command.extend(["--passphrase-fd".into(), "0".into()]);
+    secret::passphrase_text(secret, &vault).map(Some)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).about(path.display())
+}
+
+/// The background process: mounts, says so, and stays until the end of the mount.
+fn daemon(arguments: &Mount, options: &MountOptions) -> Result<()> {
+    become_daemon()?;
+    let served = match serve(arguments, options) {
+        Ok(served) => served,
+        Err(failure) => {
+            let message = failure.message.as_deref().unwrap_or("the mount failed");
+            report_failure(&format!("{} {message}", failure.code as u8))?;
+            return Err(Failure {
+                message: None,
+                ..failure
+            });
+        }
+    };
+    report_ready()?;
+    wait(&served)
+}
+
+/// What the background process reported: its exit code, and its message.
+fn parse_report(report: String) -> Failure {
+    let parsed = report.split_once(' ').and_then(|(number, message)| {
+        let number: u8 = number.parse().ok()?;
+        let code = ExitCode::ALL
+            .into_iter()
+            .find(|code| *code as u8 == number)?;
+        Some(Failure::new(code, message))
+    });
+    parsed.unwrap_or_else(|| Failure::new(ExitCode::Mount, report))
+}
+
+/// Turns `-o` options into `MountOptions`.
+fn parse_options(words: &[String]) -> Result<MountOptions> {
+    let mut options = MountOptions::default();
+    for word in words {
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        match (name, value) {
+            ("ro", None) => options.read_only = true,
+            ("rw", None) => options.read_only = false,
+            ("allow-other" | "allow_other", None) => options.allow_other = true,
+            ("no-xattr", None) => options.no_xattr = true,
+            ("ignore-case", None) => options.ignore_case = true,
+            ("no-permissions", None) => options.default_permissions = false,
+            ("uid", Some(value)) => options.uid = Some(number(word, value, 10)?),
+            ("gid", Some(value)) => options.gid = Some(number(word, value, 10)?),
+            ("umask", Some(value)) => options.umask = Some(number(word, value, 8)?),
+            ("threads", Some(value)) => options.threads = number(word, value, 10)? as usize,
+            ("idle", Some(value)) => {
+                options.idle_unmount = Some(Duration::from_secs(number(word, value, 10)?.into()));
+            }
+            _ => {
+                return Err(Failure::usage(format!(
+                    "unknown mount option {word:?}; see `strongroom mount --help`"
+                )));
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn number(word: &str, value: &str, radix: u32) -> Result<u32> {
+    u32::from_str_radix(value, radix)
+        .map_err(|_| Failure::usage(format!("mount option {word:?} needs a number")))
+}
+
+/// Unmounts.
+pub(crate) fn umount(arguments: &Umount) -> Result<()> {
+    let how = if arguments.lazy {
+        Unmount::Lazily
+    } else {
+        Unmount::IfUnused
+    };
+    Ok(unmount(&arguments.directory, how)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_words_and_numbers_and_nothing_else() {
+        let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let options = parse_options(&words("ro,allow-other,uid=7,umask=027,idle=60")).unwrap();
+        assert!(options.read_only && options.allow_other);
+        assert_eq!((options.uid, options.umask), (Some(7), Some(0o27)));
+        assert_eq!(options.idle_unmount, Some(Duration::from_secs(60)));
+        for wrong in ["suid", "uid", "uid=x", "umask=9", "ro=1", ""] {
+            assert_eq!(
+                parse_options(&words(wrong)).unwrap_err().code,
+                ExitCode::Usage,
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_report_of_the_background_process_keeps_its_exit_code() {
+        let failure = parse_report("4 wrong passphrase".to_owned());
+        assert_eq!(
+            (failure.code, failure.message.as_deref()),
+            (ExitCode::WrongSecret, Some("wrong passphrase"))
+        );
+        assert_eq!(
+            parse_report("no number here".to_owned()).code,
+            ExitCode::Mount
+        );
+    }
+}

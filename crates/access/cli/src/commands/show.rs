@@ -1,0 +1,337 @@
+//! `ls`, `tree`, `cat`, `stat`, `find`: what is in a vault.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use serde::Serialize;
+use strongroom::filesystem::{Attributes, NodeKind};
+use strongroom::{FileOptions, Links, Vault};
+
+use crate::arguments::{Find, FindKind, Ls, Paths, SecretArguments, Stat, Tree};
+use crate::failure::{About, Failures, Result};
+use crate::location::{Location, join, last_name, show};
+use crate::opening::{Intent, with};
+use crate::output::{
+    Format, JsonArray, NodeJson, kind_name, long_line, show_mode, show_time, stdout,
+};
+use crate::pattern;
+use crate::walk::{At, Walk, entries};
+
+/// Bytes that `cat` moves at once.
+const PART_BYTES: usize = 1024 * 1024;
+
+/// Runs `work` for each place, opening each vault once for neighbours in it; goes on after failures.
+fn each(
+    places: &[Location],
+    secret: &SecretArguments,
+    mut work: impl FnMut(&Vault, &Location) -> Result<()>,
+) -> Result<()> {
+    let mut failures = Failures::default();
+    for group in places.chunk_by(|one, two| one.vault == two.vault) {
+        let opened = with(&group[0].vault, secret, Intent::Read, |vault| {
+            for place in group {
+                failures.note(work(vault, place).about(place.shown()));
+            }
+            Ok(())
+        });
+        failures.note(opened);
+    }
+    failures.end()
+}
+
+fn target_of(vault: &Vault, path: &[u8], attributes: &Attributes) -> Result<Option<Vec<u8>>> {
+    match attributes.kind {
+        NodeKind::Symlink => Ok(Some(vault.read_link(path)?)),
+        _ => Ok(None),
+    }
+}
+
+fn node_json(vault: &Vault, name: &[u8], path: &[u8], attributes: &Attributes) -> Result<NodeJson> {
+    let mut json = NodeJson::new(name, attributes);
+    json.target = target_of(vault, path, attributes)?
+        .map(|target| String::from_utf8_lossy(&target).into_owned());
+    Ok(json)
+}
+
+/// Lists directories.
+pub(crate) fn ls(arguments: &Ls) -> Result<()> {
+    let mut array = match Format::of(arguments.common.json) {
+        Format::Json => Some(JsonArray::begin(stdout())?),
+        Format::Text => None,
+    };
+    let titled = arguments.places.len() > 1;
+    let listed = each(
+        &arguments.places,
+        &arguments.common.secret,
+        |vault, place| list_one(vault, place, arguments, titled, array.as_mut()),
+    );
+    if let Some(array) = array {
+        array.end()?;
+    }
+    listed
+}
+
+fn list_one(
+    vault: &Vault,
+    place: &Location,
+    arguments: &Ls,
+    titled: bool,
+    mut array: Option<&mut JsonArray<impl Write>>,
+) -> Result<()> {
+    let attributes = vault.attributes(&place.path, Links::Follow)?;
+    let is_directory = attributes.kind == NodeKind::Directory;
+    let mut out = if array.is_none() {
+        Some(stdout())
+    } else {
+        None
+    };
+    let mut line = |name: &[u8], path: &[u8], attributes: &Attributes| -> Result<()> {
+        if let Some(array) = array.as_mut() {
+            return array.push(&node_json(vault, name, path, attributes)?);
+        }
+        let text = if arguments.long {
+            long_line(
+                name,
+                attributes,
+                target_of(vault, path, attributes)?.as_deref(),
+            )
+        } else {
+            show(name)
+        };
+        match out.as_mut() {
+            Some(out) => Ok(writeln!(out, "{text}")?),
+            None => Ok(()),
+        }
+    };
+    if !is_directory {
+        return line(
+            last_name(&place.path).unwrap_or(b"/"),
+            &place.path,
+            &attributes,
+        );
+    }
+    if titled && !arguments.common.json {
+        writeln!(std::io::stdout(), "{}:", place.shown())?;
+    }
+    for entry in entries(vault, &place.path)? {
+        let entry = entry?;
+        line(
+            &entry.name,
+            &join(&place.path, &entry.name),
+            &entry.attributes,
+        )?;
+    }
+    Ok(out.map_or(Ok(()), |mut out| out.flush())?)
+}
+
+#[derive(Serialize)]
+struct PathJson {
+    path: String,
+    depth: usize,
+    #[serde(flatten)]
+    node: NodeJson,
+}
+
+impl PathJson {
+    fn new(vault: &Vault, path: &[u8], depth: usize, attributes: &Attributes) -> Result<Self> {
+        let node = node_json(vault, last_name(path).unwrap_or(b"/"), path, attributes)?;
+        Ok(Self {
+            path: String::from_utf8_lossy(path).into_owned(),
+            depth,
+            node,
+        })
+    }
+}
+
+/// Shows a tree.
+pub(crate) fn tree(arguments: &Tree) -> Result<()> {
+    let place = &arguments.place;
+    with(
+        &place.vault,
+        &arguments.common.secret,
+        Intent::Read,
+        |vault| {
+            let walk = Walk::new(vault, &place.path, arguments.depth).about(place.shown())?;
+            let steps = walk.filter(|step| !step.as_ref().is_ok_and(|step| step.at == At::Leave));
+            if arguments.common.json {
+                let mut array = JsonArray::begin(stdout())?;
+                for step in steps {
+                    let step = step?;
+                    array.push(&PathJson::new(
+                        vault,
+                        &step.path,
+                        step.depth,
+                        &step.attributes,
+                    )?)?;
+                }
+                return array.end();
+            }
+            let mut out = stdout();
+            // For each level above, whether a line goes on below.
+            let mut lines: Vec<bool> = Vec::new();
+            for step in steps {
+                let step = step?;
+                if step.depth == 0 {
+                    writeln!(out, "{}", show(&step.path))?;
+                    continue;
+                }
+                lines.truncate(step.depth - 1);
+                let indent: String = lines
+                    .iter()
+                    .map(|goes_on| if *goes_on { "│   " } else { "    " })
+                    .collect();
+                let branch = if step.last {
+                    "└── "
+                } else {
+                    "├── "
+                };
+                let name = last_name(&step.path).unwrap_or(b"/");
+                let target = target_of(vault, &step.path, &step.attributes)?;
+                let arrow = target
+                    .map(|target| format!(" -> {}", show(&target)))
+                    .unwrap_or_default();
+                let mark = if step.at == At::Enter { "/" } else { "" };
+                writeln!(out, "{indent}{branch}{}{mark}{arrow}", show(name))?;
+                lines.push(!step.last);
+            }
+            Ok(out.flush()?)
+        },
+    )
+}
+
+/// Writes files to standard output.
+pub(crate) fn cat(arguments: &Paths) -> Result<()> {
+    let mut part = vec![0; PART_BYTES];
+    each(&arguments.places, &arguments.secret, |vault, place| {
+        let file = vault.open_file(&place.path, FileOptions::new().read())?;
+        let mut out = std::io::stdout().lock();
+        let mut offset = 0;
+        loop {
+            let count = file.read_at(&mut part, offset)?;
+            out.write_all(&part[..count])?;
+            offset += count as u64;
+            if count < part.len() {
+                return Ok(out.flush()?);
+            }
+        }
+    })
+}
+
+/// Shows attributes.
+pub(crate) fn stat(arguments: &Stat) -> Result<()> {
+    let links = if arguments.follow {
+        Links::Follow
+    } else {
+        Links::Stay
+    };
+    let mut array = match Format::of(arguments.common.json) {
+        Format::Json => Some(JsonArray::begin(stdout())?),
+        Format::Text => None,
+    };
+    let shown = each(
+        &arguments.places,
+        &arguments.common.secret,
+        |vault, place| {
+            let attributes = vault.attributes(&place.path, links)?;
+            if let Some(array) = array.as_mut() {
+                return array.push(&PathJson::new(vault, &place.path, 0, &attributes)?);
+            }
+            let target = target_of(vault, &place.path, &attributes)?;
+            let xattrs = vault.xattrs(&place.path, links)?;
+            stat_lines(&place.path, &attributes, target.as_deref(), &xattrs)
+        },
+    );
+    if let Some(array) = array {
+        array.end()?;
+    }
+    shown
+}
+
+fn stat_lines(
+    path: &[u8],
+    attributes: &Attributes,
+    target: Option<&[u8]>,
+    xattrs: &[Vec<u8>],
+) -> Result<()> {
+    let mut out = stdout();
+    writeln!(out, "path       {}", show(path))?;
+    writeln!(out, "kind       {}", kind_name(attributes.kind))?;
+    if let Some(target) = target {
+        writeln!(out, "target     {}", show(target))?;
+    }
+    writeln!(
+        out,
+        "mode       {} ({:04o})",
+        show_mode(attributes),
+        attributes.mode
+    )?;
+    writeln!(out, "owner      {}:{}", attributes.uid, attributes.gid)?;
+    writeln!(out, "size       {}", attributes.size)?;
+    writeln!(out, "allocated  {}", attributes.blocks * 512)?;
+    writeln!(out, "links      {}", attributes.nlink)?;
+    writeln!(out, "inode      {}", attributes.inode.0)?;
+    writeln!(out, "accessed   {}", show_time(attributes.atime))?;
+    writeln!(out, "modified   {}", show_time(attributes.mtime))?;
+    writeln!(out, "changed    {}", show_time(attributes.ctime))?;
+    writeln!(out, "created    {}", show_time(attributes.btime))?;
+    for name in xattrs {
+        writeln!(out, "xattr      {}", show(name))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Finds nodes.
+pub(crate) fn find(arguments: &Find) -> Result<()> {
+    let place = &arguments.place;
+    with(
+        &place.vault,
+        &arguments.common.secret,
+        Intent::Read,
+        |vault| {
+            let walk = Walk::new(vault, &place.path, usize::MAX).about(place.shown())?;
+            let found = walk.filter(|step| {
+                step.as_ref().map_or(true, |step| {
+                    step.at != At::Leave && is_wanted(arguments, &step.path, &step.attributes)
+                })
+            });
+            if arguments.common.json {
+                let mut array = JsonArray::begin(stdout())?;
+                for step in found {
+                    let step = step?;
+                    array.push(&PathJson::new(
+                        vault,
+                        &step.path,
+                        step.depth,
+                        &step.attributes,
+                    )?)?;
+                }
+                return array.end();
+            }
+            let mut out = stdout();
+            for step in found {
+                writeln!(out, "{}", show(&step?.path))?;
+            }
+            Ok(out.flush()?)
+        },
+    )
+}
+
+fn is_wanted(arguments: &Find, path: &[u8], attributes: &Attributes) -> bool {
+    let name = last_name(path).unwrap_or(b"/");
+    let named = arguments
+        .name
+        .as_ref()
+        .is_none_or(|wanted| pattern::matches(wanted.as_bytes(), name));
+    let kind = arguments.kind.is_none_or(|wanted| {
+        attributes.kind
+            == match wanted {
+                FindKind::F => NodeKind::File,
+                FindKind::D => NodeKind::Directory,
+                FindKind::L => NodeKind::Symlink,
+            }
+    });
+    let sized = arguments
+        .min_size
+        .is_none_or(|least| attributes.kind == NodeKind::File && attributes.size >= least);
+    named && kind && sized
+}

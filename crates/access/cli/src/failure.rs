@@ -1,0 +1,117 @@
+//! Why a command failed: what is printed, and the exit code.
+
+use std::fmt::Display;
+
+use crate::exit_code::ExitCode;
+
+/// What commands give.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// A failure on its way to standard error.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: ExitCode,
+    /// Lower-case, with what to do next. `None` if there is nobody to read it, or it was printed already.
+    pub(crate) message: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: Some(message.into()),
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, message)
+    }
+
+    /// Says what it was about: `SUBJECT: message`.
+    pub(crate) fn about(mut self, subject: impl Display) -> Self {
+        self.message = self.message.map(|message| format!("{subject}: {message}"));
+        self
+    }
+}
+
+impl From<strongroom::Error> for Failure {
+    fn from(error: strongroom::Error) -> Self {
+        Self::new(ExitCode::of(&error), error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        // Whoever read our output has gone; that is no failure worth words.
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self {
+                code: ExitCode::Other,
+                message: None,
+            };
+        }
+        Self::new(ExitCode::of_io(&error), error.to_string())
+    }
+}
+
+impl From<strongroom_mount::MountError> for Failure {
+    fn from(error: strongroom_mount::MountError) -> Self {
+        use strongroom_mount::MountError;
+        let code = match &error {
+            MountError::MountPointMissing(_) => ExitCode::NotFound,
+            MountError::MountPointNotEmpty(_) => ExitCode::Exists,
+            MountError::Busy(_) | MountError::AlreadyMounted(_) => ExitCode::InUse,
+            MountError::Permission(_) | MountError::AllowOtherNotPermitted => ExitCode::Permission,
+            MountError::OptionNotAvailable(_) => ExitCode::Unsupported,
+            _ => ExitCode::Mount,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// Says what a failure was about.
+pub(crate) trait About<T> {
+    /// Puts `subject` before the message.
+    fn about(self, subject: impl Display) -> Result<T>;
+}
+
+impl<T, E: Into<Failure>> About<T> for std::result::Result<T, E> {
+    fn about(self, subject: impl Display) -> Result<T> {
+        self.map_err(|error| error.into().about(subject))
+    }
+}
+
+/// Goes on after failures, as `rm` does, and remembers the first.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    first: Option<ExitCode>,
+}
+
+impl Failures {
+    /// Prints a failure at once.
+    pub(crate) fn note(&mut self, result: Result<()>) {
+        if let Err(failure) = result {
+            print(&failure);
+            self.first.get_or_insert(failure.code);
+        }
+    }
+
+    /// What the whole command comes to.
+    pub(crate) fn end(self) -> Result<()> {
+        match self.first {
+            None => Ok(()),
+            Some(code) => Err(Failure {
+                code,
+                message: None,
+            }),
+        }
+    }
+}
+
+/// Writes a failure to standard error.
+pub(crate) fn print(failure: &Failure) {
+    use std::io::Write;
+    if let Some(message) = &failure.message {
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "strongroom: {message}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Writes what commands find: lines for people, JSON for programs.
+//!
+//! Takes   values, one after the other
+//! Gives   standard output
+//! Never   keeps a listing in memory: a directory may have a million entries
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use serde::Serialize;
+use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
+
+use crate::failure::Result;
+use crate::location::show;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl Format {
+    /// From the option `--json`.
+    pub(crate) fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// Standard output, buffered.
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Writes one value as a JSON document.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    let mut out = stdout();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
+/// Writes a JSON array, element by element.
+pub(crate) struct JsonArray<W: Write> {
+    out: W,
+    count: usize,
+}
+
+impl<W: Write> JsonArray<W> {
+    pub(crate) fn begin(mut out: W) -> Result<Self> {
+        out.write_all(b"[")?;
+        Ok(Self { out, count: 0 })
+    }
+
+    pub(crate) fn push(&mut self, value: &impl Serialize) -> Result<()> {
+        self.out
+            .write_all(if self.count == 0 { b"\n  " } else { b",\n  " })?;
+        self.count += 1;
+        Ok(serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?)
+    }
+
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.out
+            .write_all(if self.count == 0 { b"]\n" } else { b"\n]\n" })?;
+        Ok(self.out.flush()?)
+    }
+}
+
+/// A node in JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct NodeJson {
+    /// Name or path; bytes that are not UTF-8 are replaced, and `bytes` then has all of them in hex.
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<String>,
+    inode: u64,
+    kind: &'static str,
+    /// Octal.
+    mode: String,
+    uid: u32,
+    gid: u32,
+    nlink: u32,
+    size: u64,
+    /// On the disk below, before padding.
+    allocated: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<u64>,
+    accessed: String,
+    modified: String,
+    changed: String,
+    created: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<String>,
+}
+
+impl NodeJson {
+    pub(crate) fn new(name: &[u8], attributes: &Attributes) -> Self {
+        let text = String::from_utf8_lossy(name).into_owned();
+        let bytes = std::str::from_utf8(name).is_err().then(|| hex(name));
+        Self {
+            name: text,
+            bytes,
+            inode: attributes.inode.0,
+            kind: kind_name(attributes.kind),
+            mode: format!("{:04o}", attributes.mode),
+            uid: attributes.uid,
+            gid: attributes.gid,
+            nlink: attributes.nlink,
+            size: attributes.size,
+            allocated: attributes.blocks * 512,
+            device: is_device(attributes.kind).then_some(attributes.rdev),
+            accessed: show_time(attributes.atime),
+            modified: show_time(attributes.mtime),
+            changed: show_time(attributes.ctime),
+            created: show_time(attributes.btime),
+            target: None,
+        }
+    }
+}
+
+fn is_device(kind: NodeKind) -> bool {
+    matches!(kind, NodeKind::CharDevice | NodeKind::BlockDevice)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The name of a kind.
+pub(crate) fn kind_name(kind: NodeKind) -> &'static str {
+    match kind {
+        NodeKind::File => "file",
+        NodeKind::Directory => "directory",
+        NodeKind::Symlink => "symlink",
+        NodeKind::Fifo => "pipe",
+        NodeKind::Socket => "socket",
+        NodeKind::CharDevice => "character device",
+        NodeKind::BlockDevice => "block device",
+    }
+}
+
+/// Kind and permissions as `ls -l` shows them.
+pub(crate) fn show_mode(attributes: &Attributes) -> String {
+    let kind = match attributes.kind {
+        NodeKind::File => '-',
+        NodeKind::Directory => 'd',
+        NodeKind::Symlink => 'l',
+        NodeKind::Fifo => 'p',
+        NodeKind::Socket => 's',
+        NodeKind::CharDevice => 'c',
+        NodeKind::BlockDevice => 'b',
+    };
+    let mode = attributes.mode;
+    let mut text = String::from(kind);
+    // Each class: its three bits, and the special bit that shows in place of its x.
+    for (shift, special, mark) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (bits & 1 != 0, mode & special != 0) {
+            (true, true) => mark,
+            (false, true) => mark.to_ascii_uppercase(),
+            (true, false) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+/// A time as RFC 3339 with nanoseconds, in UTC.
+pub(crate) fn show_time(time: Timestamp) -> String {
+    let (seconds, nanoseconds) = (
+        time.0.div_euclid(1_000_000_000),
+        time.0.rem_euclid(1_000_000_000),
+    );
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanoseconds:09}Z")
+}
+
+/// Year, month and day of a count of days since 1970-01-01, in the Gregorian calendar.
+///
+/// Counts from 1 March of year 0, so that the leap day is the last of its year; 146,097 days are 400 years.
+fn date(days: i64) -> (i64, i64, i64) {
+    let from_march = days + 719_468;
+    let era = from_march.div_euclid(146_097);
+    let day_of_era = from_march.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// One line of `ls -l`.
+pub(crate) fn long_line(name: &[u8], attributes: &Attributes, target: Option<&[u8]>) -> String {
+    let time = show_time(attributes.mtime);
+    let arrow = target
+        .map(|target| format!(" -> {}", show(target)))
+        .unwrap_or_default();
+    format!(
+        "{} {:>3} {:>5} {:>5} {:>12} {} {} {}{arrow}",
+        show_mode(attributes),
+        attributes.nlink,
+        attributes.uid,
+        attributes.gid,
+        attributes.size,
+        &time[..10],
+        &time[11..16],
+        show(name),
+    )
+}
+
+/// A size in the largest unit that leaves at least one, with one decimal.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    for unit in UNITS {
+        if tenths < 10_240 || unit == "EiB" {
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+        tenths /= 1024;
+    }
+    unreachable!("the last unit returns")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_the_calendar_has_them() {
+        for (seconds, shown) in [
+            (0, "1970-01-01T00:00:00.000000000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000000000Z"),
+            (1_709_251_199, "2024-02-29T23:59:59.000000000Z"),
+            (-1, "1969-12-31T23:59:59.000000000Z"),
+            (-2_203_891_200, "1900-03-01T00:00:00.000000000Z"),
+            (4_102_444_800, "2100-01-01T00:00:00.000000000Z"),
+        ] {
+            assert_eq!(show_time(Timestamp(seconds * 1_000_000_000)), shown);
+        }
+        assert_eq!(show_time(Timestamp(-1)), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(
+            show_time(Timestamp(i64::MIN)),
+            "1677-09-21T00:12:43.145224192Z"
+        );
+    }
+
+    #[test]
+    fn sizes_are_shown_in_the_unit_that_fits() {
+        let shown: Vec<_> = [0, 1023, 1024, 1536, 10 << 20, u64::MAX]
+            .into_iter()
+            .map(show_bytes)
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "10.0 MiB", "15.9 EiB"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_array_is_valid_json_with_none_one_or_two_elements() {
+        for count in 0..3_u64 {
+            let mut bytes = Vec::new();
+            let mut array = JsonArray::begin(&mut bytes).unwrap();
+            (0..count).for_each(|number| array.push(&number).unwrap());
+            array.end().unwrap();
+            let read: Vec<u64> = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(read, (0..count).collect::<Vec<_>>());
+        }
+    }
+}
