@@ -70,12 +70,23 @@ impl Joining {
         }
     }
 
+    /// Says early that there is no vault, before anybody is asked for a secret.
+    fn check_header(&self) -> Result<()> {
+        match self.folder.header() {
+            Err(Error::InterruptedCreate) => match OwnerLock::attempt(&self.folder)? {
+                Attempt::HeldByAnother => Err(Error::BeingCreated),
+                _ => Err(Error::InterruptedCreate),
+            },
+            header => header.map(drop),
+        }
+    }
+
     /// Becomes the owner.
     ///
     /// # Errors
     /// `InUse` if another process is.
     pub(crate) fn own(&self, secret: &Secret) -> Result<Port> {
-        self.folder.header()?;
+        self.check_header()?;
         // An owner that is just closing, or someone who only looks, goes within moments.
         let mut retry = Retry::new(self.options.patience);
         loop {
@@ -93,7 +104,7 @@ impl Joining {
     /// # Errors
     /// `InUse` if somebody still does after `patience`.
     pub(crate) fn wait_until_free(&self, patience: Duration) -> Result<()> {
-        self.folder.header()?;
+        self.check_header()?;
         let mut retry = Retry::new(patience);
         while let Attempt::HeldByAnother = OwnerLock::attempt(&self.folder)? {
             if !retry.wait() {
@@ -105,7 +116,7 @@ impl Joining {
 
     /// Connects to the owner; `None` if there is none.
     pub(crate) fn connect(&self) -> Result<Option<Port>> {
-        self.folder.header()?;
+        self.check_header()?;
         let mut retry = Retry::new(OWNER_WAIT);
         loop {
             if let Some(client) = self.client()? {

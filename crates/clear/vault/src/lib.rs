@@ -36,6 +36,7 @@ mod runtime;
 mod server;
 mod session;
 mod vault;
+mod xattrs;
 
 pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};

@@ -7,7 +7,6 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes, Space,
-    XattrMode,
 };
 
 use crate::client::Unanswered;
@@ -141,7 +140,7 @@ impl Vault {
     }
 
     /// Asks, and if the owner has left, becomes the owner or finds the next one.
-    fn ask(&self, request: &Request<'_>) -> Result<(Port, Response)> {
+    pub(crate) fn ask(&self, request: &Request<'_>) -> Result<(Port, Response)> {
         if self.shared.joining.access == Access::ReadOnly && request.changes() {
             return Err(Error::File(filesystem::Error::ReadOnly));
         }
@@ -165,7 +164,7 @@ impl Vault {
         Ok(())
     }
 
-    fn ask_done(&self, request: &Request<'_>) -> Result<()> {
+    pub(crate) fn ask_done(&self, request: &Request<'_>) -> Result<()> {
         match self.ask(request)? {
             (_, Response::Done) => Ok(()),
             _ => Err(unexpected()),
@@ -414,82 +413,6 @@ impl Vault {
             links,
             set,
         })
-    }
-
-    // ---- extended attributes
-
-    /// The value of an extended attribute.
-    ///
-    /// # Errors
-    /// `NoAttribute`.
-    pub fn xattr(
-        &self,
-        path: impl AsRef<[u8]>,
-        links: Links,
-        name: impl AsRef<[u8]>,
-    ) -> Result<Vec<u8>> {
-        match self.ask(&Request::Xattr {
-            path: Bytes(path.as_ref()),
-            links,
-            name: Bytes(name.as_ref()),
-        })? {
-            (_, Response::Data(value)) => Ok(value.0),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Sets an extended attribute.
-    ///
-    /// # Errors
-    /// `Exists`, `NoAttribute` as `mode` says; `ValueTooLarge`.
-    pub fn set_xattr(
-        &self,
-        path: impl AsRef<[u8]>,
-        links: Links,
-        name: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        mode: XattrMode,
-    ) -> Result<()> {
-        let (path, name, value) = (
-            Bytes(path.as_ref()),
-            Bytes(name.as_ref()),
-            Bytes(value.as_ref()),
-        );
-        self.ask_done(&Request::SetXattr {
-            path,
-            links,
-            name,
-            value,
-            mode: mode.into(),
-        })
-    }
-
-    /// Removes an extended attribute.
-    ///
-    /// # Errors
-    /// `NoAttribute`.
-    pub fn remove_xattr(
-        &self,
-        path: impl AsRef<[u8]>,
-        links: Links,
-        name: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        let (path, name) = (Bytes(path.as_ref()), Bytes(name.as_ref()));
-        self.ask_done(&Request::RemoveXattr { path, links, name })
-    }
-
-    /// The names of all extended attributes.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn xattrs(&self, path: impl AsRef<[u8]>, links: Links) -> Result<Vec<Vec<u8>>> {
-        match self.ask(&Request::Xattrs {
-            path: Bytes(path.as_ref()),
-            links,
-        })? {
-            (_, Response::Names(names)) => Ok(names.into_iter().map(|name| name.0).collect()),
-            _ => Err(unexpected()),
-        }
     }
 
     // ---- the whole
