@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Says what a file system must do, so plainly that it can be compared with one that is fast.
+//!
+//! Takes   any `FileSystemUnderTest`
+//! Gives   the reference model, the comparison in step, and checks of the project's documents
+//! Never   is part of the product
+//! Spec    spec/5-crash-contract.md for what survives; POSIX for what an operation does
+#![forbid(unsafe_code)]
+
+pub mod canary;
+pub mod documents;
+pub mod engine;
+pub mod model;
+pub mod operation;
+pub mod step;
+pub mod tree;
+pub mod under_test;
+
+pub use model::Model;
+pub use under_test::FileSystemUnderTest;

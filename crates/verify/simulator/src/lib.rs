@@ -7,4 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod disk;
+pub mod history;
+pub mod judge;
+pub mod plan;
 pub mod random;
+pub mod run;
+pub mod worker;

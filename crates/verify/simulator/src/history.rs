@@ -1,0 +1,263 @@
+//! What should have happened: the model's state after every act, and what each sync promised.
+//!
+//! Takes   the acts of a run
+//! Gives   states, and for any moment the floors below which nothing may fall
+//! Never   sees the real file system
+//! Spec    spec/5-crash-contract.md, sentence 3
+
+use std::collections::{BTreeMap, HashMap};
+
+use strongroom_conformance::Model;
+use strongroom_conformance::model::{Contents, State};
+use strongroom_conformance::operation::{Answer, Operation, Session};
+use strongroom_filesystem::{InodeId, NodeKind, RenameMode};
+
+use crate::plan::Act;
+
+/// Which node a name stands for.
+pub type Names = BTreeMap<(InodeId, Vec<u8>), InodeId>;
+
+/// What an act meant beyond its effect on the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Meaning {
+    /// It synced this node.
+    synced: Option<InodeId>,
+    /// It synced everything.
+    barrier: bool,
+    /// It gave this node the name of something, or its first name: its content must not be behind that.
+    drained: Option<InodeId>,
+}
+
+/// A run as it should be.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// After 0, 1, 2, … acts.
+    states: Vec<State>,
+    names: Vec<Names>,
+    meanings: Vec<Meaning>,
+}
+
+/// What a moment guarantees. Numbers count acts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Floors {
+    /// The namespace is at least that of this state.
+    pub names: usize,
+    /// Every node's content and attributes are at least those of this state…
+    pub all: usize,
+    /// …and some nodes' of a later one.
+    pub nodes: HashMap<InodeId, usize>,
+}
+
+impl Floors {
+    /// The floor of one node.
+    #[must_use]
+    pub fn of(&self, inode: InodeId) -> usize {
+        self.nodes.get(&inode).copied().unwrap_or(0).max(self.all)
+    }
+}
+
+/// Which node every name of `state` stands for.
+#[must_use]
+pub fn names_of(state: &State) -> Names {
+    let mut names = Names::new();
+    for (parent, node) in &state.nodes {
+        if let Contents::Entries(entries) = &node.contents {
+            names.extend(
+                entries
+                    .iter()
+                    .map(|(name, (inode, _))| ((*parent, name.clone()), *inode)),
+            );
+        }
+    }
+    names
+}
+
+impl History {
+    /// Runs the model through `acts`.
+    #[must_use]
+    pub fn of(acts: &[Act]) -> Self {
+        let mut session = Session::new(Model::new());
+        let first = session.system.snapshot();
+        let mut history = Self {
+            names: vec![names_of(&first)],
+            states: vec![first],
+            meanings: Vec::new(),
+        };
+        for act in acts {
+            let meaning = match act {
+                Act::Tick => Meaning::default(),
+                Act::Operation(operation) => history.run(&mut session, operation),
+            };
+            let state = session.system.snapshot();
+            history.names.push(names_of(&state));
+            history.states.push(state);
+            history.meanings.push(meaning);
+        }
+        history
+    }
+
+    fn run(&self, session: &mut Session<Model>, operation: &Operation) -> Meaning {
+        let before = &self.states[self.states.len() - 1];
+        let named = &self.names[self.names.len() - 1];
+        let directory = |pick| session.pick(pick, Some(NodeKind::Directory));
+        let mut meaning = Meaning::default();
+        match operation {
+            Operation::Sync => meaning.barrier = true,
+            Operation::SyncNode { node } => meaning.synced = Some(session.pick(*node, None)),
+            Operation::Rename {
+                from,
+                to,
+                mode: RenameMode::Replace,
+            } => {
+                let source = (
+                    directory(from.0),
+                    strongroom_conformance::operation::name_bytes(from.1),
+                );
+                let target = (
+                    directory(to.0),
+                    strongroom_conformance::operation::name_bytes(to.1),
+                );
+                meaning.drained = named
+                    .contains_key(&target)
+                    .then(|| named.get(&source).copied())
+                    .flatten();
+            }
+            Operation::Link { node, .. } => {
+                let inode = session.pick(*node, Some(NodeKind::File));
+                meaning.drained = before
+                    .nodes
+                    .get(&inode)
+                    .is_some_and(|node| node.nlink == 0)
+                    .then_some(inode);
+            }
+            _ => {}
+        }
+        match session.apply(operation) {
+            Answer::Refused(_) => Meaning::default(),
+            _ => meaning,
+        }
+    }
+
+    /// Count of acts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.meanings.len()
+    }
+
+    /// Whether nothing was done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.meanings.is_empty()
+    }
+
+    /// The state after `count` acts.
+    #[must_use]
+    pub fn state(&self, count: usize) -> &State {
+        &self.states[count.min(self.len())]
+    }
+
+    /// The names after `count` acts.
+    #[must_use]
+    pub fn names(&self, count: usize) -> &Names {
+        &self.names[count.min(self.len())]
+    }
+
+    /// What is guaranteed once the first `returned` acts have returned.
+    #[must_use]
+    pub fn floors(&self, returned: usize) -> Floors {
+        let mut floors = Floors::default();
+        for (at, meaning) in self.meanings.iter().enumerate().take(returned) {
+            if meaning.barrier {
+                floors.all = at + 1;
+                floors.names = at + 1;
+            }
+            if let Some(inode) = meaning.synced {
+                floors.nodes.insert(inode, at + 1);
+                floors.names = floors.names.max(self.last_naming(inode, at));
+            }
+        }
+        floors
+    }
+
+    /// The last of the first `count` acts that changed a name of `inode`, or a name in it; counted from 1.
+    fn last_naming(&self, inode: InodeId, count: usize) -> usize {
+        let concerned = |names: &Names| -> Vec<((InodeId, Vec<u8>), InodeId)> {
+            names
+                .iter()
+                .filter(|((parent, _), node)| *parent == inode || **node == inode)
+                .map(|(slot, node)| (slot.clone(), *node))
+                .collect()
+        };
+        (1..=count)
+            .rev()
+            .find(|at| concerned(&self.names[*at]) != concerned(&self.names[at - 1]))
+            .unwrap_or(0)
+    }
+
+    /// If the namespace is that after `count` acts: the state below which the content of `inode` may not be, because
+    /// it took the place of something.
+    #[must_use]
+    pub fn drained(&self, inode: InodeId, count: usize) -> usize {
+        (0..count.min(self.len()))
+            .rev()
+            .find(|at| self.meanings[*at].drained == Some(inode))
+            .map_or(0, |at| at + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(name: u8) -> Act {
+        Act::Operation(Operation::Create {
+            parent: 0,
+            name,
+            kind: NodeKind::File,
+            mode: 0o644,
+        })
+    }
+
+    fn write(fill: u8) -> Act {
+        Act::Operation(Operation::Write {
+            file: 0,
+            offset: 0,
+            len: 10,
+            fill,
+        })
+    }
+
+    #[test]
+    fn syncing_a_file_covers_its_content_and_the_act_that_named_it() {
+        let sync = Act::Operation(Operation::SyncNode { node: 2 });
+        let history = History::of(&[create(0), write(1), sync, write(2)]);
+        let floors = history.floors(4);
+        assert_eq!((floors.names, floors.all, floors.of(InodeId(2))), (1, 0, 3));
+        assert_eq!(history.floors(2), Floors::default());
+    }
+
+    #[test]
+    fn a_barrier_covers_everything_before_it() {
+        let history = History::of(&[create(0), Act::Operation(Operation::Sync), create(1)]);
+        let floors = history.floors(3);
+        assert_eq!((floors.names, floors.of(InodeId(9))), (2, 2));
+    }
+
+    #[test]
+    fn a_rename_over_something_takes_the_content_along() {
+        let rename = |to| {
+            Act::Operation(Operation::Rename {
+                from: (0, 0),
+                to: (0, to),
+                mode: RenameMode::Replace,
+            })
+        };
+        let over = History::of(&[create(0), create(1), write(1), rename(1)]);
+        assert_eq!(
+            (over.drained(InodeId(2), 4), over.drained(InodeId(2), 3)),
+            (4, 0)
+        );
+        let beside = History::of(&[create(0), create(1), write(1), rename(2)]);
+        assert_eq!(beside.drained(InodeId(2), 4), 0);
+    }
+}

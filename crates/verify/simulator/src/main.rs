@@ -1,0 +1,209 @@
+//! `strongroom-sim`: cuts the power under a vault, many times.
+//!
+//! Takes   a range of seeds
+//! Gives   one line a seed; for a violation the command that repeats it, and exit code 1
+//! Never   touches a vault of anybody: every disk is simulated
+//! Spec    spec/5-crash-contract.md
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy};
+use strongroom_simulator::run::{Trial, run};
+use strongroom_simulator::worker::work;
+
+const USAGE: &str = "usage:
+  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
+  strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
+
+run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
+        STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
+faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
+journal names are durable after any sync, as on ext4; default: only after a sync of their directory
+
+Needs root and the FUSE device. Example: strongroom-sim run --seeds 0..100";
+
+/// What the command line asks for.
+struct Arguments {
+    seeds: std::ops::Range<u64>,
+    trial: Trial,
+    first: u64,
+    last: Option<u64>,
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    match text.split_once("..") {
+        Some((from, to)) => Ok(number(from)?..number(to)?),
+        None => number(text).map(|seed| seed..seed + 1),
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Arguments, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let trial = Trial {
+        acts: 150,
+        policies: Policy::ALL.to_vec(),
+        stride: 13,
+        names: NameSync::Directory,
+        fault: None,
+        program,
+    };
+    let mut parsed = Arguments {
+        seeds: 0..10,
+        trial,
+        first: 1,
+        last: None,
+    };
+    let mut rest = arguments.iter();
+    while let Some(option) = rest.next() {
+        if option == "--journal" {
+            parsed.trial.names = NameSync::Journal;
+            continue;
+        }
+        let value = rest
+            .next()
+            .ok_or_else(|| format!("{option} needs a value\n{USAGE}"))?;
+        match option.as_str() {
+            "--seeds" => parsed.seeds = seeds(value)?,
+            "--ops" => {
+                parsed.trial.acts =
+                    usize::try_from(number(value)?).map_err(|error| error.to_string())?
+            }
+            "--stride" => parsed.trial.stride = number(value)?,
+            "--first" => parsed.first = number(value)?,
+            "--last" => parsed.last = Some(number(value)?),
+            "--policy" => {
+                parsed.trial.policies = vec![
+                    Policy::by_name(value)
+                        .ok_or_else(|| format!("no policy {value:?}\n{USAGE}"))?,
+                ]
+            }
+            _ => return Err(format!("no option {option:?}\n{USAGE}")),
+        }
+    }
+    Ok(parsed)
+}
+
+fn run_seeds(arguments: &Arguments) -> bool {
+    let mut sound = true;
+    let trial = &arguments.trial;
+    for seed in arguments.seeds.clone() {
+        match run(seed, trial) {
+            Ok(seen) => println!(
+                "seed {seed}: sound; {} acts, {} requests, {} moments, {} trees",
+                seen.returned, seen.calls, seen.moments, seen.trees
+            ),
+            Err(complaint) => {
+                sound = false;
+                let journal = if trial.names == NameSync::Journal {
+                    " --journal"
+                } else {
+                    ""
+                };
+                println!("seed {seed}: VIOLATION {complaint}");
+                println!(
+                    "  repeat: strongroom-sim run --seeds {seed} --ops {} --stride {}{journal}",
+                    trial.acts, trial.stride
+                );
+            }
+        }
+    }
+    sound
+}
+
+fn run_faults(arguments: &Arguments) -> Result<bool, String> {
+    let mut sound = true;
+    for seed in arguments.seeds.clone() {
+        let plain = Trial {
+            policies: vec![Policy::KEEP_ALL],
+            stride: u64::MAX,
+            ..arguments.trial.clone()
+        };
+        let calls = run(seed, &plain)
+            .map_err(|complaint| format!("seed {seed} without a fault: {complaint}"))?
+            .calls;
+        let last = arguments.last.unwrap_or(calls).min(calls);
+        let (mut tried, mut struck) = (0, 0);
+        for (failure, call, lasting) in [
+            (Failure::Io, None, false),
+            (Failure::NoSpace, None, true),
+            (Failure::Short, Some(Call::Write), false),
+        ] {
+            for nth in arguments.first..=last {
+                let fault = Some(Fault {
+                    call,
+                    nth,
+                    failure,
+                    lasting,
+                });
+                let policies = vec![Policy::KEEP_ALL, Policy::LOSE_ALL, Policy::TORN];
+                let trial = Trial {
+                    policies,
+                    stride: u64::MAX,
+                    fault,
+                    ..arguments.trial.clone()
+                };
+                match run(seed, &trial) {
+                    Ok(seen) => struck += seen.faults,
+                    // A vault that could not even be made is a refusal, not a loss.
+                    Err(complaint) if complaint.contains("exit status: 3") => {}
+                    Err(complaint) => {
+                        sound = false;
+                        println!("seed {seed} {failure:?} at request {nth}: VIOLATION {complaint}");
+                        println!(
+                            "  repeat: strongroom-sim faults --seeds {seed} --ops {} --first {nth} --last {nth}",
+                            arguments.trial.acts
+                        );
+                    }
+                }
+                tried += 1;
+            }
+        }
+        println!(
+            "seed {seed}: {tried} faults planned over {calls} requests, {struck} requests failed"
+        );
+    }
+    Ok(sound)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let verdict = match arguments.split_first() {
+        Some((verb, rest)) if verb == "run" => parse(rest).map(|parsed| run_seeds(&parsed)),
+        Some((verb, rest)) if verb == "faults" => {
+            parse(rest).and_then(|parsed| run_faults(&parsed))
+        }
+        Some((verb, [folder, seed, count])) if verb == "worker" => {
+            let worked = number(seed).and_then(|seed| {
+                work(
+                    Path::new(folder),
+                    seed,
+                    number(count)?.try_into().unwrap_or(0),
+                )
+            });
+            return match worked {
+                // Nothing of the engine is closed or dropped: a power cut would not either.
+                Ok(()) => std::process::exit(0),
+                Err(error) => {
+                    eprintln!("{error}");
+                    ExitCode::from(3)
+                }
+            };
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match verdict {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Makes a sequence of operations from a seed.
+//!
+//! Takes   a seed and a count
+//! Gives   acts: what a busy user of a vault does, with a sync now and then
+//! Never   looks at a file system: an act means something on any tree
+//! Spec    none: test only
+
+use strongroom_conformance::operation::Operation;
+use strongroom_filesystem::{AllocateMode, NodeKind, RenameMode, XattrMode};
+
+use crate::random::Choices;
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Something a caller asks for.
+    Operation(Operation),
+    /// What the background thread does from time to time: drains, commits, moves, reclaims.
+    Tick,
+}
+
+/// The acts of `seed`.
+#[must_use]
+pub fn acts(seed: u64, count: usize) -> Vec<Act> {
+    let mut choices = Choices::named(seed, &[0x0ac7]);
+    // Some seeds sync often, some hardly ever: both ends find what the other cannot.
+    let syncs = *choices.one_of(&[1, 4, 12]);
+    let ticks = *choices.one_of(&[0, 2, 8]);
+    (0..count)
+        .map(|_| act(&mut choices, syncs, ticks))
+        .collect()
+}
+
+fn act(choices: &mut Choices, syncs: u64, ticks: u64) -> Act {
+    let drawn = choices.below(60 + syncs + ticks);
+    if drawn >= 60 + syncs {
+        return Act::Tick;
+    }
+    Act::Operation(match drawn {
+        0..25 => on_names(choices),
+        25..54 => on_content(choices),
+        54..60 => on_nodes(choices),
+        _ if choices.chance(1, 5) => Operation::Sync,
+        _ => Operation::SyncNode {
+            node: byte(choices),
+        },
+    })
+}
+
+fn byte(choices: &mut Choices) -> u8 {
+    choices.number().to_le_bytes()[0]
+}
+
+fn name(choices: &mut Choices) -> u8 {
+    byte(choices) % 8
+}
+
+fn offset(choices: &mut Choices) -> u32 {
+    let bound = *choices.one_of(&[1, 5_000, 70_000, 300_000]);
+    u32::try_from(choices.below(bound)).unwrap_or(0)
+}
+
+fn len(choices: &mut Choices) -> u32 {
+    let bound = *choices.one_of(&[100, 5_000, 5_000, 70_000, 200_000]);
+    1 + u32::try_from(choices.below(bound)).unwrap_or(0)
+}
+
+fn on_names(choices: &mut Choices) -> Operation {
+    match choices.below(20) {
+        0..8 => {
+            let kinds = [
+                NodeKind::File,
+                NodeKind::File,
+                NodeKind::File,
+                NodeKind::Directory,
+                NodeKind::Directory,
+                NodeKind::Symlink,
+            ];
+            let kind = *choices.one_of(&kinds);
+            Operation::Create {
+                parent: byte(choices),
+                name: name(choices),
+                kind,
+                mode: 0o644,
+            }
+        }
+        8 => Operation::CreateUnnamed {
+            parent: byte(choices),
+            mode: 0o600,
+        },
+        9..11 => Operation::Link {
+            node: byte(choices),
+            parent: byte(choices),
+            name: name(choices),
+        },
+        11..13 => Operation::Unlink {
+            parent: byte(choices),
+            name: name(choices),
+        },
+        13 => Operation::RemoveDirectory {
+            parent: byte(choices),
+            name: name(choices),
+        },
+        14 => Operation::Forget {
+            node: byte(choices),
+        },
+        _ => {
+            let mode = *choices.one_of(&[
+                RenameMode::Replace,
+                RenameMode::Replace,
+                RenameMode::NoReplace,
+                RenameMode::Exchange,
+            ]);
+            Operation::Rename {
+                from: (byte(choices), name(choices)),
+                to: (byte(choices), name(choices)),
+                mode,
+            }
+        }
+    }
+}
+
+fn on_content(choices: &mut Choices) -> Operation {
+    let file = byte(choices);
+    match choices.below(20) {
+        0..9 => Operation::Write {
+            file,
+            offset: offset(choices),
+            len: len(choices),
+            fill: byte(choices),
+        },
+        9..12 => Operation::Append {
+            file,
+            len: len(choices),
+            fill: byte(choices),
+        },
+        12..15 => Operation::Truncate {
+            file,
+            size: offset(choices),
+        },
+        15..17 => {
+            let modes = [
+                AllocateMode::Reserve,
+                AllocateMode::ReserveKeepSize,
+                AllocateMode::PunchHole,
+                AllocateMode::ZeroRange,
+            ];
+            let mode = *choices.one_of(&modes);
+            Operation::Allocate {
+                file,
+                mode,
+                offset: offset(choices),
+                len: len(choices),
+            }
+        }
+        17 => Operation::Read {
+            file,
+            offset: offset(choices),
+            len: len(choices),
+        },
+        _ => Operation::Copy {
+            source: file,
+            source_offset: offset(choices),
+            target: byte(choices),
+            target_offset: offset(choices),
+            len: len(choices),
+        },
+    }
+}
+
+fn on_nodes(choices: &mut Choices) -> Operation {
+    let node = byte(choices);
+    match choices.below(3) {
+        0 => Operation::Mode {
+            node,
+            mode: u32::try_from(choices.below(0o1000)).unwrap_or(0),
+        },
+        1 => Operation::Owner {
+            node,
+            uid: u32::from(byte(choices)),
+            gid: u32::from(byte(choices)),
+        },
+        _ => Operation::SetXattr {
+            node,
+            name: byte(choices),
+            len: u16::from(byte(choices)),
+            mode: XattrMode::Set,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_gives_one_plan() {
+        assert_eq!(acts(3, 200), acts(3, 200));
+        assert_ne!(acts(3, 200), acts(4, 200));
+        assert_eq!(acts(3, 200)[..50], acts(3, 50)[..]);
+    }
+}
