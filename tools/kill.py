@@ -44,12 +44,25 @@ class Vault:
     def start(self):
         """Serves the mount in the foreground of a child, so that the pid to kill is known."""
         args = [BINARY, "mount", "-f", self.vault, self.mount, "--passphrase-file", self.passphrase]
-        self.daemon = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.log = open(self.folder / "daemon.log", "w+")
+        self.daemon = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=self.log, text=True)
         deadline = time.monotonic() + 60
-        while not os.path.ismount(self.mount):
+        while not self.is_served():
             if self.daemon.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"the mount did not start: {self.daemon.stderr.read()}")
+                raise SystemExit(f"the mount did not start: {self.said()}")
             time.sleep(0.02)
+
+    def is_served(self):
+        # Of a dead mount the kernel still knows the root's attributes, but a question to the daemon fails.
+        try:
+            os.statvfs(self.mount)
+        except OSError:
+            return False
+        return os.path.ismount(self.mount)
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()
 
     def kill(self):
         self.daemon.send_signal(signal.SIGKILL)
@@ -183,7 +196,10 @@ def main():
                 if thread.is_alive():
                     raise SystemExit(f"round {number}: a writer hangs after the kill")
             vault.start()
-            problems = writers.check()
+            try:
+                problems = writers.check()
+            except OSError as error:
+                raise SystemExit(f"round {number}: {error}; the daemon: {vault.daemon.poll()} {vault.said()}")
             report = subprocess.run([BINARY, "check", vault.vault], capture_output=True, text=True)
             if report.returncode != 0:
                 problems.append(report.stdout + report.stderr)

@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// Checks the structure of a vault; exits with 5 if something is wrong
     #[command(after_help = "Example:\n  strongroom check photos")]
     Check(Whole),
+    /// Makes everything durable that was written so far, through a mount too; sync(1) does not reach a mount
+    #[command(after_help = "Example:\n  strongroom sync photos")]
+    Sync(Whole),
     /// Gives the space of removed content back now, instead of when the vault is idle
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),

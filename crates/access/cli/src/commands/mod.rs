@@ -35,6 +35,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Df(arguments) => whole::space(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),
+        Command::Sync(arguments) => whole::sync(&arguments),
         Command::Compact(arguments) => whole::compact(&arguments),
         Command::Key(arguments) => key::key(&arguments.command),
         Command::Completions(arguments) => generate::completions(&arguments),

@@ -1,4 +1,4 @@
-//! `info`, `df`, `stats`, `check`, `compact`: about a whole vault.
+//! `info`, `df`, `stats`, `check`, `sync`, `compact`: about a whole vault.
 
 use std::io::Write;
 
@@ -174,6 +174,11 @@ pub(crate) fn check(arguments: &Whole) -> Result<()> {
         let message = "problems found; copy out what you need with `strongroom get` and keep the folder as it is";
         Err(Failure::new(ExitCode::Damaged, message))
     })
+}
+
+/// Makes everything durable.
+pub(crate) fn sync(arguments: &Whole) -> Result<()> {
+    on(arguments, Intent::Change, |vault| Ok(vault.sync()?))
 }
 
 #[derive(Serialize)]
