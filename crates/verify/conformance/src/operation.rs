@@ -189,6 +189,14 @@ impl<F: FileSystemUnderTest> Session<F> {
         }
     }
 
+    /// Holds the directory `top` only: the session never leaves it, so that several can share one file system.
+    pub fn rooted(system: F, top: InodeId) -> Self {
+        Self {
+            system,
+            held: vec![(top, NodeKind::Directory)],
+        }
+    }
+
     /// The node `pick` means when one of `kind` fits; every eighth pick takes any kind.
     #[must_use]
     pub fn pick(&self, pick: Pick, kind: Option<NodeKind>) -> InodeId {
@@ -199,7 +207,7 @@ impl<F: FileSystemUnderTest> Session<F> {
             .map(|(inode, _)| *inode)
             .collect();
         match fitting.len() {
-            0 => InodeId::ROOT,
+            0 => self.held[0].0,
             count => fitting[usize::from(pick / 2) % count],
         }
     }

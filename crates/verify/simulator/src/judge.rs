@@ -29,6 +29,31 @@ pub struct Moment {
     pub returned: usize,
 }
 
+/// The part of `tree` below `top`, as a tree of its own.
+#[must_use]
+pub fn below(tree: &Tree, top: &[u8]) -> Tree {
+    let strip = |path: &[u8]| {
+        path.strip_prefix(top)
+            .filter(|rest| rest.is_empty() || rest[0] == b'/')
+            .map(<[u8]>::to_vec)
+    };
+    let inside = tree
+        .iter()
+        .filter_map(|(path, leaf)| Some((strip(path)?, leaf)));
+    inside
+        .map(|(path, leaf)| {
+            let first_path = strip(&leaf.first_path).unwrap_or_else(|| leaf.first_path.clone());
+            (
+                path,
+                Leaf {
+                    first_path,
+                    ..leaf.clone()
+                },
+            )
+        })
+        .collect()
+}
+
 /// Judges `found`.
 ///
 /// # Errors

@@ -9,17 +9,18 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy};
-use strongroom_simulator::run::{Trial, run};
+use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
+use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Trial, run};
 use strongroom_simulator::worker::work;
 
 const USAGE: &str = "usage:
-  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
+  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
 journal names are durable after any sync, as on ext4; default: only after a sync of their directory
 
@@ -44,6 +45,13 @@ fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
     }
 }
 
+fn threads(text: &str) -> Result<usize, String> {
+    match number(text)?.try_into() {
+        Ok(threads) if (1..=THREADS_MAX).contains(&threads) => Ok(threads),
+        _ => Err(format!("between 1 and {THREADS_MAX} threads, not {text}")),
+    }
+}
+
 fn parse(arguments: &[String]) -> Result<Arguments, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let trial = Trial {
@@ -51,6 +59,8 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         policies: Policy::ALL.to_vec(),
         stride: 13,
         names: NameSync::Directory,
+        threads: 1,
+        lies: false,
         fault: None,
         program,
     };
@@ -75,6 +85,7 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
                 parsed.trial.acts =
                     usize::try_from(number(value)?).map_err(|error| error.to_string())?
             }
+            "--threads" => parsed.trial.threads = threads(value)?,
             "--stride" => parsed.trial.stride = number(value)?,
             "--first" => parsed.first = number(value)?,
             "--last" => parsed.last = Some(number(value)?),
@@ -106,9 +117,10 @@ fn run_seeds(arguments: &Arguments) -> bool {
                 } else {
                     ""
                 };
+                let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: strongroom-sim run --seeds {seed} --ops {} --stride {}{journal}",
+                    "  repeat: strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
                     trial.acts, trial.stride
                 );
             }
@@ -152,7 +164,7 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
                 match run(seed, &trial) {
                     Ok(seen) => struck += seen.faults,
                     // A vault that could not even be made is a refusal, not a loss.
-                    Err(complaint) if complaint.contains("exit status: 3") => {}
+                    Err(complaint) if complaint == NOT_MADE => {}
                     Err(complaint) => {
                         sound = false;
                         println!("seed {seed} {failure:?} at request {nth}: VIOLATION {complaint}");
@@ -179,20 +191,17 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
-        Some((verb, [folder, seed, count])) if verb == "worker" => {
+        Some((verb, [folder, seed, count, workers])) if verb == "worker" => {
             let worked = number(seed).and_then(|seed| {
-                work(
-                    Path::new(folder),
-                    seed,
-                    number(count)?.try_into().unwrap_or(0),
-                )
+                let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
+                work(Path::new(folder), seed, count, threads(workers)?)
             });
             return match worked {
                 // Nothing of the engine is closed or dropped: a power cut would not either.
                 Ok(()) => std::process::exit(0),
                 Err(error) => {
                     eprintln!("{error}");
-                    ExitCode::from(3)
+                    ExitCode::from(NOT_MADE_CODE)
                 }
             };
         }

@@ -16,13 +16,20 @@ use strongroom_conformance::engine;
 use strongroom_conformance::tree::read_tree;
 use tempfile::TempDir;
 
-use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Outcome, Policy};
+use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Policy};
 use crate::history::History;
-use crate::judge::{Moment, judge};
+use crate::judge::{Moment, below, judge};
 use crate::plan::acts;
+use crate::worker::{thread_name, thread_seed};
 
 /// A worker that has not ended by then hangs.
 const WORKER_SECONDS_MAX: u64 = 120;
+
+/// With what code a worker ends that could not make its file system.
+pub const NOT_MADE_CODE: u8 = 3;
+
+/// What `run` then says.
+pub const NOT_MADE: &str = "the file system could not be made";
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -35,6 +42,10 @@ pub struct Trial {
     pub stride: u64,
     /// What makes names durable.
     pub names: NameSync,
+    /// Threads of the worker; above 1 each has its own directory, and the contract holds for each.
+    pub threads: usize,
+    /// Whether the disk only pretends to sync.
+    pub lies: bool,
     /// A request that fails.
     pub fault: Option<Fault>,
     /// The program that is the worker: `strongroom-sim` itself.
@@ -69,29 +80,27 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     if let Some(fault) = trial.fault {
         disk.plan(fault);
     }
+    if trial.lies {
+        disk.lie();
+    }
     let worker =
         Worker::start(&disk, mount.path(), seed, trial).map_err(|error| error.to_string())?;
     worker.wait()?;
     let last = disk.cut();
     drop(mount);
-    let history = History::of(&acts(seed, trial.acts));
+    let histories = histories(seed, trial);
     let mut frozen = disk.take_frozen();
     let mut seen = Seen {
         calls: last.calls,
-        returned: disk
-            .progress()
-            .outcomes()
-            .iter()
-            .filter(|outcome| **outcome == Outcome::Returned)
-            .count() as u64,
+        returned: last.threads.iter().map(|reached| reached.returned).sum(),
         faults: disk.faults_struck(),
         ..Seen::default()
     };
     frozen.push(last);
-    for moment in frozen.iter().filter(|moment| moment.started > 0) {
+    for moment in frozen.iter().filter(|moment| has_begun(moment)) {
         seen.moments += 1;
         for policy in &trial.policies {
-            judge_cut(moment, *policy, seed, &history).map_err(|complaint| {
+            judge_cut(moment, *policy, seed, &histories).map_err(|complaint| {
                 format!(
                     "cut before request {} ({}): {complaint}",
                     moment.calls + 1,
@@ -107,30 +116,40 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
 fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
     let stride = trial.stride.max(1);
     // Beyond any run of `acts` acts: an act needs a few requests, a write of 200,000 bytes some fifty.
-    let bound = trial.acts as u64 * 100;
+    let bound = (trial.acts * trial.threads.max(1)) as u64 * 100;
     for call in (1..bound).filter(|call| call % stride == seed % stride) {
         disk.freeze_before(call);
     }
 }
 
-fn judge_cut(moment: &Frozen, policy: Policy, seed: u64, history: &History) -> Result<(), String> {
-    let left = TempDir::new().map_err(|error| error.to_string())?;
-    moment
-        .after_cut(policy, seed ^ moment.calls)
-        .write_to(left.path())
-        .map_err(|error| error.to_string())?;
-    // The act that failed has not returned, as far as the contract goes: it may have happened or not.
-    let returned = usize::try_from(moment.returned).unwrap_or(usize::MAX);
-    let started = usize::try_from(moment.started).unwrap_or(usize::MAX);
-    reopen_and_judge(left.path(), Moment { started, returned }, history)
+/// Whether the file system was made and work on it had begun.
+fn has_begun(moment: &Frozen) -> bool {
+    moment.threads.iter().any(|reached| reached.started > 0)
 }
 
-/// Opens what is in `folder` and holds it against the contract.
-///
-/// # Errors
-/// The violation, in words.
-pub fn reopen_and_judge(folder: &Path, moment: Moment, history: &History) -> Result<(), String> {
-    let system = engine::open(folder, engine::quiet())
+/// What each thread should have done, with the directory it did it in.
+fn histories(seed: u64, trial: &Trial) -> Vec<(String, History)> {
+    if trial.threads <= 1 {
+        return vec![(String::new(), History::of(&acts(seed, trial.acts)))];
+    }
+    let of = |thread| {
+        let history = History::of(&acts(thread_seed(seed, thread), trial.acts));
+        (format!("/{}", thread_name(thread)), history)
+    };
+    (0..trial.threads).map(of).collect()
+}
+
+fn judge_cut(
+    moment: &Frozen,
+    policy: Policy,
+    seed: u64,
+    histories: &[(String, History)],
+) -> Result<(), String> {
+    let left = TempDir::new().map_err(|error| error.to_string())?;
+    let disk = moment.after_cut(policy, seed ^ moment.calls);
+    disk.write_to(left.path())
+        .map_err(|error| error.to_string())?;
+    let system = engine::open(left.path(), engine::quiet())
         .map_err(|error| format!("the vault does not open: {error}"))?;
     let report = system
         .check()
@@ -139,7 +158,16 @@ pub fn reopen_and_judge(folder: &Path, moment: Moment, history: &History) -> Res
         return Err(format!("the check found: {}", report.problems.join("; ")));
     }
     let tree = read_tree(&system).map_err(|error| format!("the tree cannot be read: {error}"))?;
-    judge(history, moment, &tree)
+    for ((top, history), reached) in histories.iter().zip(&moment.threads) {
+        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let reached = Moment {
+            started: count(reached.started),
+            returned: count(reached.returned),
+        };
+        judge(history, reached, &below(&tree, top.as_bytes()))
+            .map_err(|complaint| format!("{top} {complaint}"))?;
+    }
+    Ok(())
 }
 
 /// The process on the disk. Killed when dropped.
@@ -152,7 +180,11 @@ impl Worker {
         let mut child = Command::new(&trial.program)
             .arg("worker")
             .arg(folder)
-            .args([seed.to_string(), trial.acts.to_string()])
+            .args([
+                seed.to_string(),
+                trial.acts.to_string(),
+                trial.threads.to_string(),
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -180,10 +212,10 @@ impl Worker {
             ));
         }
         let status = self.child.wait().map_err(|error| error.to_string())?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("the worker ended with {status}"))
+        match status.code() {
+            Some(0) => Ok(()),
+            Some(code) if code == i32::from(NOT_MADE_CODE) => Err(NOT_MADE.to_owned()),
+            _ => Err(format!("the worker ended with {status}")),
         }
     }
 }

@@ -1,19 +1,27 @@
-//! The process on the simulated disk: carries out the acts of a seed and says how far it is.
+//! The process on the simulated disk: carries out the acts of a seed, on one thread or several, and says how far it is.
 //!
 //! Takes   a folder, a seed and a count
-//! Gives   one byte to standard output before each act and one after (see `disk::Progress`)
+//! Gives   a mark to standard output before each act and one after (see `disk::Mark`)
 //! Never   judges, and never outlives an error of its disk
 //! Spec    none: test only
 
 use std::fs::File;
 use std::io::Write;
+use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::time::Duration;
 
 use strongroom_conformance::engine;
 use strongroom_conformance::operation::{Answer, Session};
-use strongroom_filesystem::Error;
+use strongroom_filesystem::{
+    Background, Caller, Error, Filesystem, InodeId, NewNode, NodeKind, Options,
+};
 
+use crate::disk::Mark;
 use crate::plan::{Act, acts};
+
+/// How often the background thread commits while several threads work: often, so that it meets them.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Whether the world, not the caller, is the reason of `error`.
 fn is_of_the_disk(error: &Error) -> bool {
@@ -28,42 +36,103 @@ fn is_of_the_disk(error: &Error) -> bool {
     )
 }
 
-/// Runs the acts in the empty folder `folder`. Ends at the first error of the disk, without closing anything.
+/// The name of a thread's own directory.
+#[must_use]
+pub fn thread_name(thread: usize) -> String {
+    format!("thread{thread}")
+}
+
+/// The seed of a thread's own acts.
+#[must_use]
+pub fn thread_seed(seed: u64, thread: usize) -> u64 {
+    seed.wrapping_add(thread as u64 * 1_000_003)
+}
+
+/// Runs the acts of `seed` in the empty folder `folder`: on the whole file system, or with `threads` above 1 each thread
+/// its own acts in its own directory. Ends at the first error of the disk, without closing anything.
 ///
 /// # Errors
 /// If the file system cannot even be made, or nobody listens.
-pub fn work(folder: &Path, seed: u64, count: usize) -> Result<(), String> {
-    let system =
-        engine::create(folder, engine::quiet()).map_err(|error| format!("create: {error}"))?;
+pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<(), String> {
+    let options = if threads > 1 {
+        Options {
+            background: Background::Thread,
+            commit_interval: COMMIT_INTERVAL,
+            ..engine::quiet()
+        }
+    } else {
+        engine::quiet()
+    };
+    // Never dropped: closing is not part of a power cut.
+    let system = ManuallyDrop::new(
+        engine::create(folder, options).map_err(|error| format!("create: {error}"))?,
+    );
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| error.to_string())?;
-    // Never dropped: closing is not part of a power cut.
-    let mut session = std::mem::ManuallyDrop::new(Session::new(system));
-    let mut listener = std::io::stdout().lock();
-    let mut say = |byte: &[u8]| {
-        listener
-            .write_all(byte)
-            .and_then(|()| listener.flush())
-            .map_err(|error| error.to_string())
+    if threads <= 1 {
+        return carry_out(&system, InodeId::ROOT, 0, &acts(seed, count));
+    }
+    let mut tops = Vec::new();
+    for thread in 0..threads {
+        let node = NewNode {
+            kind: NodeKind::Directory,
+            mode: 0o755,
+            rdev: 0,
+            target: Vec::new(),
+        };
+        let made = system.create(
+            &Caller::root(),
+            InodeId::ROOT,
+            thread_name(thread).as_bytes(),
+            &node,
+        );
+        tops.push(made.map_err(|error| format!("create: {error}"))?.inode);
+    }
+    system.sync().map_err(|error| format!("create: {error}"))?;
+    let system: &Filesystem = &system;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = tops
+            .into_iter()
+            .enumerate()
+            .map(|(thread, top)| {
+                scope.spawn(move || {
+                    carry_out(system, top, thread, &acts(thread_seed(seed, thread), count))
+                })
+            })
+            .collect();
+        running.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
+}
+
+fn carry_out(system: &Filesystem, top: InodeId, thread: usize, acts: &[Act]) -> Result<(), String> {
+    let mut session = ManuallyDrop::new(Session::rooted(system.clone(), top));
+    let say = |mark: Mark| {
+        let mut listener = std::io::stdout().lock();
+        let said = listener
+            .write_all(&[mark.byte(thread)])
+            .and_then(|()| listener.flush());
+        said.map_err(|error| error.to_string())
     };
-    say(b"0")?;
-    for act in acts(seed, count) {
-        say(b"s")?;
+    for act in acts {
+        say(Mark::Start)?;
         let failure = match act {
             Act::Tick => session.system.tick().err(),
-            Act::Operation(operation) => match session.apply(&operation) {
+            Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error),
                 _ => None,
             },
         };
         if let Some(error) = failure {
-            say(b"e")?;
-            // Said to standard error only: the judge knows that an act failed, a reader wants to know how.
+            // To the judge the act never returned; how it failed is for the reader.
             eprintln!("stopped: {error}");
             return Ok(());
         }
-        say(b"r")?;
+        say(Mark::Return)?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use strongroom_simulator::disk::{
-    Call, Disk, Failure, Fault, Frozen, MountedDisk, NameSync, Policy,
+    Call, Disk, Failure, Fault, Frozen, Mark, MountedDisk, NameSync, Policy, Reached,
 };
 use tempfile::TempDir;
 
@@ -175,13 +175,12 @@ fn worker() {
     }
     // Descriptor 2, because the test harness owns the first one.
     let mut mark = std::io::stderr();
-    mark.write_all(b"0").unwrap();
     for n in 0..40_i64 {
-        mark.write_all(b"s").unwrap();
+        mark.write_all(&[Mark::Start.byte(0)]).unwrap();
         connection
             .execute("INSERT INTO row VALUES(?1, ?2)", (n, vec![n as u8; 3000]))
             .unwrap();
-        mark.write_all(b"r").unwrap();
+        mark.write_all(&[Mark::Return.byte(0)]).unwrap();
         if n % 15 == 14 {
             connection
                 .pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))
@@ -207,7 +206,13 @@ fn run_worker(disk: &Disk, mount: &MountedDisk, sync: &str) -> Vec<Frozen> {
         .listen(child.stderr.take().unwrap().into())
         .unwrap();
     assert!(child.wait().unwrap().success());
-    assert_eq!(disk.progress().now(), (40, 40));
+    assert_eq!(
+        disk.progress().now()[0],
+        Reached {
+            started: 40,
+            returned: 40
+        }
+    );
     disk.take_frozen()
 }
 
@@ -236,19 +241,19 @@ fn sqlite_keeps_every_committed_row_through_every_cut() {
     for (at, moment) in frozen
         .iter()
         .enumerate()
-        .filter(|(_, moment)| moment.started > 0)
+        .filter(|(_, moment)| moment.threads[0].started > 0)
     {
         for policy in [Policy::LOSE_ALL, Policy::RANDOM, Policy::TORN] {
             let left = left_by(moment, policy, at as u64);
             let rows = rows_in(left.path());
             assert!(
-                rows >= moment.returned,
+                rows >= moment.threads[0].returned,
                 "moment {at} {}: {rows} of {} rows",
                 policy.name(),
-                moment.returned
+                moment.threads[0].returned
             );
-            assert!(rows <= moment.started);
-            lost_something += u64::from(rows < moment.started);
+            assert!(rows <= moment.threads[0].started);
+            lost_something += u64::from(rows < moment.threads[0].started);
         }
         looked_at += 1;
     }
@@ -265,10 +270,10 @@ fn sqlite_without_syncs_loses_committed_rows() {
     let frozen = run_worker(&disk, &mount, "off");
     let lost = frozen
         .iter()
-        .filter(|moment| moment.returned > 20 && moment.returned < 29)
+        .filter(|moment| moment.threads[0].returned > 20 && moment.threads[0].returned < 29)
         .any(|moment| {
             let left = left_by(moment, Policy::LOSE_ALL, 1);
-            rows_in(left.path()) < moment.returned
+            rows_in(left.path()) < moment.threads[0].returned
         });
     assert!(lost);
 }

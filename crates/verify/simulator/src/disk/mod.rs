@@ -49,9 +49,9 @@ pub const CAPACITY_BYTES: u64 = 8 << 30;
 
 /// How far the program on the disk has come: noted with every frozen moment.
 ///
-/// The program runs in a process of its own (see `mount`) and says so by single bytes through a pipe: `s` before an
-/// operation starts, `r` after it returned, `e` after it failed. A byte is in the pipe before the next request can
-/// reach the disk, so what is drained when a moment is frozen belongs to that moment.
+/// The program runs in a process of its own (see `mount`) and says so by single bytes through a pipe, see `Mark`. A
+/// byte is in the pipe before the next request can reach the disk, so what is drained when a moment is frozen belongs
+/// to that moment.
 #[derive(Debug, Default)]
 pub struct Progress {
     seen: Mutex<Seen>,
@@ -59,27 +59,49 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 struct Seen {
-    outcomes: Vec<Outcome>,
-    started: u64,
+    threads: [Reached; THREADS_MAX],
     pipe: Option<File>,
 }
 
-/// How an operation of the program ended.
+/// The most threads of a program that can be told apart.
+pub const THREADS_MAX: usize = 8;
+
+/// How far one thread of the program is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Operations it has begun.
+    pub started: u64,
+    /// Operations that have returned to it without an error of the disk.
+    pub returned: u64,
+}
+
+/// What a thread says of its next or last operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It returned what it should.
-    Returned,
-    /// It returned an error.
-    Failed,
+pub enum Mark {
+    /// It begins. To be said before it can reach the disk.
+    Start,
+    /// It returned.
+    Return,
+}
+
+impl Mark {
+    /// The byte for thread `thread`, which is below `THREADS_MAX`. Never ASCII, so that other output does no harm.
+    #[must_use]
+    pub fn byte(self, thread: usize) -> u8 {
+        assert!(thread < THREADS_MAX, "more threads than can be told apart");
+        0x80 | (thread as u8) << 1 | u8::from(self == Self::Return)
+    }
 }
 
 impl Seen {
     fn take(&mut self, byte: u8) {
-        match byte {
-            b's' => self.started += 1,
-            b'r' => self.outcomes.push(Outcome::Returned),
-            b'e' => self.outcomes.push(Outcome::Failed),
-            _ => {}
+        let thread = usize::from(byte & 0x7f) >> 1;
+        if let Some(reached) = self.threads.get_mut(thread).filter(|_| byte >= 0x80) {
+            if byte & 1 == 0 {
+                reached.started += 1;
+            } else {
+                reached.returned += 1;
+            }
         }
     }
 
@@ -107,30 +129,17 @@ impl Progress {
         Ok(())
     }
 
-    /// An operation begins, said by a program in this process.
-    pub fn start(&self) {
-        self.seen.lock().take(b's');
+    /// Notes a mark of a program in this process.
+    pub fn note(&self, thread: usize, mark: Mark) {
+        self.seen.lock().take(mark.byte(thread));
     }
 
-    /// An operation has returned, said by a program in this process.
-    pub fn finish(&self) {
-        self.seen.lock().take(b'r');
-    }
-
-    /// Operations begun and operations ended.
+    /// How far each thread is.
     #[must_use]
-    pub fn now(&self) -> (u64, u64) {
+    pub fn now(&self) -> [Reached; THREADS_MAX] {
         let mut seen = self.seen.lock();
         seen.drain();
-        (seen.started, seen.outcomes.len() as u64)
-    }
-
-    /// How each operation ended, in order.
-    #[must_use]
-    pub fn outcomes(&self) -> Vec<Outcome> {
-        let mut seen = self.seen.lock();
-        seen.drain();
-        seen.outcomes.clone()
+        seen.threads
     }
 }
 
@@ -140,10 +149,8 @@ pub struct Frozen {
     state: State,
     /// Requests that had changed the disk.
     pub calls: u64,
-    /// Operations the program had begun.
-    pub started: u64,
-    /// Operations that had returned to the program.
-    pub returned: u64,
+    /// How far each thread of the program was.
+    pub threads: [Reached; THREADS_MAX],
 }
 
 impl Frozen {
@@ -168,6 +175,7 @@ struct Inner {
     frozen: Vec<Frozen>,
     cut_at: Option<u64>,
     powered: bool,
+    lies: bool,
     progress: Arc<Progress>,
 }
 
@@ -194,6 +202,7 @@ impl Disk {
                 frozen: Vec::new(),
                 cut_at: None,
                 powered: true,
+                lies: false,
                 progress: Arc::new(Progress::default()),
             })),
         }
@@ -250,6 +259,11 @@ impl Disk {
         inner.freeze()
     }
 
+    /// From now on every sync returns at once and keeps nothing, as broken disks do: to see that the judge notices.
+    pub fn lie(&self) {
+        self.inner.lock().lies = true;
+    }
+
     /// Whether the power is on.
     #[must_use]
     pub fn is_powered(&self) -> bool {
@@ -302,6 +316,7 @@ impl Disk {
                 inner.state.fail_sync(number);
                 Err(error)
             }
+            Fate::Done | Fate::Half if inner.lies => Ok(()),
             Fate::Done | Fate::Half => inner.state.sync(number),
         }
     }
@@ -319,12 +334,10 @@ impl Disk {
 
 impl Inner {
     fn freeze(&self) -> Frozen {
-        let (started, returned) = self.progress.now();
         Frozen {
             state: self.state.clone(),
             calls: self.calls,
-            started,
-            returned,
+            threads: self.progress.now(),
         }
     }
 

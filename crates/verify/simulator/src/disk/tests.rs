@@ -231,13 +231,19 @@ fn a_frozen_moment_knows_how_far_the_program_was() {
     let disk = Disk::new(NameSync::Directory);
     let progress = disk.progress();
     disk.freeze_before(2);
-    progress.start();
+    progress.note(0, Mark::Start);
     let file = disk.make_file(ROOT, "file");
-    progress.finish();
-    progress.start();
+    progress.note(0, Mark::Return);
+    progress.note(0, Mark::Start);
     disk.put(file, 0, b"x").unwrap();
     let frozen = disk.take_frozen();
-    assert_eq!((frozen[0].started, frozen[0].returned), (2, 1));
+    assert_eq!(
+        frozen[0].threads[0],
+        Reached {
+            started: 2,
+            returned: 1
+        }
+    );
 }
 
 #[test]
