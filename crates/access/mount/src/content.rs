@@ -169,7 +169,7 @@ impl Shared {
         len: u64,
         reply: ReplyWrite,
     ) {
-        self.where_it_may_wait(reply, ReplyWrite::error, move |filesystem, reply| {
+        let copy = move |filesystem: &Filesystem, reply: ReplyWrite| {
             let len = copy_len(len);
             let copied = filesystem.copy_range(
                 inode(source),
@@ -182,7 +182,14 @@ impl Shared {
                 .map_err(|error| errno(&error))
                 .and_then(|count| u32::try_from(count).map_err(|_| Errno::EIO));
             reply_written(count, reply);
-        });
+        };
+        match self.gate.enter() {
+            Err(error) => reply.error(error),
+            Ok(filesystem) if !filesystem.copy_would_wait(inode(source), inode(target), len) => {
+                copy(&filesystem, reply);
+            }
+            Ok(_) => self.where_it_may_wait(reply, ReplyWrite::error, copy),
+        }
     }
 
     pub(crate) fn seek(&self, node: INodeNo, offset: i64, whence: i32) -> Result<i64, Errno> {

@@ -25,12 +25,13 @@ struct Notes {
     purge: BTreeSet<InodeId>,
     defragment: BTreeSet<(InodeId, u64)>,
     finish: HashSet<SegmentId>,
+    settle: bool,
     stop: bool,
 }
 
 impl Notes {
     fn is_empty(&self) -> bool {
-        self.drain.is_empty() && !self.drain_all && self.purge.is_empty()
+        self.drain.is_empty() && !self.drain_all && self.purge.is_empty() && !self.settle
     }
 }
 
@@ -74,6 +75,11 @@ impl WorkQueue {
         self.note(|notes| {
             notes.defragment.insert((inode, cell));
         });
+    }
+
+    /// The database carries many blocks.
+    pub(crate) fn settle(&self) {
+        self.note(|notes| notes.settle = true);
     }
 
     /// This segment takes no more batches.
@@ -176,6 +182,9 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
     }
     for inode in notes.purge {
         result = result.and(crate::purge::purge(core, inode));
+    }
+    if notes.settle {
+        result = result.and(crate::space::settle(core));
     }
     for (inode, cell) in notes.defragment {
         result = result.and(crate::defragment::defragment(core, inode, cell));

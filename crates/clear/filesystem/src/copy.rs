@@ -6,13 +6,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
 
 use crate::core::Core;
 use crate::extents;
-use crate::flush::{Reason, RegionEdit, drain_nodes};
-use crate::limits::FILE_BYTES_MAX;
+use crate::flush::{Reason, RegionEdit, drain_all, drain_nodes};
+use crate::limits::{DRAIN_BYTES, FILE_BYTES_MAX};
 use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
 use crate::write::content_changed;
@@ -21,6 +22,9 @@ use crate::{Error, Filesystem, Result};
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
 
+/// A copy of at most this many bytes, 64 extents, is done before a hand-over to another thread would be.
+const INLINE_BYTES_MAX: u64 = 4 << 20;
+
 /// How often a step drains anew because somebody wrote meanwhile, before it copies bytes instead.
 const ATTEMPTS: usize = 4;
 
@@ -28,6 +32,18 @@ const ATTEMPTS: usize = 4;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 impl Filesystem {
+    /// Whether `copy_range` between these would wait for a drain, or hold its caller for long: then it does not
+    /// belong on an event loop.
+    #[must_use]
+    pub fn copy_would_wait(&self, source: InodeId, target: InodeId, len: u64) -> bool {
+        [source, target].into_iter().any(|inode| {
+            self.core.nodes.find(inode).is_none_or(|node| {
+                let state = node.lock();
+                state.has_pending_content() || state.inode.size.min(len) > INLINE_BYTES_MAX
+            })
+        })
+    }
+
     /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many there were
     /// before the source's end.
     ///
@@ -70,17 +86,26 @@ impl Filesystem {
         len: u64,
     ) -> Result<u64> {
         for _ in 0..ATTEMPTS {
-            drain_nodes(
-                &self.core,
-                &[Arc::clone(from), Arc::clone(to)],
-                Reason::Namespace,
-            )?;
+            self.drain_for_copy(from, to)?;
             let _gate = self.core.mutate()?;
             if let Some(copied) = share(&self.core, from, at, to, until, len)? {
                 return Ok(copied);
             }
         }
         self.copy_bytes(from, at, to, until, len)
+    }
+
+    /// Files that are copied soon after they were written come in crowds: what little is pending is drained
+    /// together, in shared batches, instead of file by file.
+    fn drain_for_copy(&self, from: &Arc<Node>, to: &Arc<Node>) -> Result<()> {
+        let core = &self.core;
+        let pending = [from, to]
+            .iter()
+            .any(|node| node.lock().has_pending_content());
+        if pending && core.dirty_bytes.load(Ordering::Acquire) <= 4 * DRAIN_BYTES {
+            return drain_all(core);
+        }
+        drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
     }
 
     /// Somebody writes to one of the files all the time: copies what is there, piece by piece.

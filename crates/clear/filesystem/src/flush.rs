@@ -21,7 +21,7 @@ use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, Transaction};
 
 use crate::core::Core;
 use crate::extents;
-use crate::limits::{CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, NODE_REGIONS_MAX};
+use crate::limits::{CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, NODE_REGIONS_MAX, WAITING_BYTES_MAX};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
@@ -130,7 +130,8 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     let sealed = core.sealer.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
-    let carried = reason == Reason::Sync && total <= CARRIED_BYTES_MAX;
+    let carried =
+        reason != Reason::Background && total <= CARRIED_BYTES_MAX && core.may_carry(reason);
     let placement = if carried {
         Placement::carried(sealed)
     } else {
@@ -146,6 +147,23 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
         core.failed.store(true, Ordering::Release);
     }
     result
+}
+
+impl Core {
+    /// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
+    /// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
+    fn may_carry(&self, reason: Reason) -> bool {
+        let waiting = self.store.waiting_bytes();
+        if waiting > WAITING_BYTES_MAX {
+            self.work.settle();
+        }
+        let most = if reason == Reason::Sync {
+            4 * WAITING_BYTES_MAX
+        } else {
+            WAITING_BYTES_MAX
+        };
+        waiting <= most
+    }
 }
 
 /// The bytes of one data piece, kept alive for the sealing threads.
