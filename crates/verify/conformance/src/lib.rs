@@ -9,6 +9,7 @@
 pub mod canary;
 pub mod documents;
 pub mod engine;
+pub mod hostile;
 pub mod model;
 pub mod operation;
 pub mod step;

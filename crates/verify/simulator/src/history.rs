@@ -117,10 +117,11 @@ impl History {
                     directory(to.0),
                     strongroom_conformance::operation::name_bytes(to.1),
                 );
-                meaning.drained = named
-                    .contains_key(&target)
-                    .then(|| named.get(&source).copied())
-                    .flatten();
+                let (moved, replaced) = (named.get(&source), named.get(&target));
+                // A node renamed onto itself stays where it is and takes nobody's place.
+                meaning.drained = moved
+                    .filter(|moved| replaced.is_some_and(|other| other != *moved))
+                    .copied();
             }
             Operation::Link { node, .. } => {
                 let inode = session.pick(*node, Some(NodeKind::File));
@@ -259,5 +260,7 @@ mod tests {
         );
         let beside = History::of(&[create(0), create(1), write(1), rename(2)]);
         assert_eq!(beside.drained(InodeId(2), 4), 0);
+        let onto_itself = History::of(&[create(0), write(1), rename(0)]);
+        assert_eq!(onto_itself.drained(InodeId(2), 3), 0);
     }
 }

@@ -1,0 +1,211 @@
+//! What the gate opens: sealed blocks and records, headers with a secret, and the secrets themselves.
+//!
+//! Passphrase slots are left to unit tests: one execution would cost Argon2id's second.
+
+use std::sync::Arc;
+
+use strongroom_crypto::{
+    AgeIdentity, AgeRecipient, BlockSealer, EpochKey, IdKey, KeyFile, NewKey, NewSlot, Passphrase,
+    RecoveryCode, Secret, SystemRandom, create, unlock,
+};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
+use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
+
+use crate::format_targets::{headers, key_file, repair_json};
+use crate::target::Target;
+
+/// Made for these tests alone; it opens nothing else.
+const SSH_PUBLIC: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFbcG6n+9SDJJw9QB5ytQJwjCjGiVVmgSJ84stMBZmwK test";
+/// Its private half.
+const SSH_KEY: &str = "\
+-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW
+QyNTUxOQAAACBW3Bup/vUgyScPUAecrUCcIwoxolVZoEifOLLTAWZsCgAAAIiSiN6kkoje
+pAAAAAtzc2gtZWQyNTUxOQAAACBW3Bup/vUgyScPUAecrUCcIwoxolVZoEifOLLTAWZsCg
+AAAEChl0TdTKHRYrYmMaRWVNX4xGvlu7r8is8aSHn6XHJpIFbcG6n+9SDJJw9QB5ytQJwj
+CjGiVVmgSJ84stMBZmwKAAAABHRlc3QB
+-----END OPENSSH PRIVATE KEY-----
+";
+
+pub(crate) fn all() -> Vec<Target> {
+    vec![
+        open(),
+        open_range(),
+        record(),
+        unlock_with_key_file(),
+        unlock_with_identity(),
+        open_replica(),
+        Target::new("key-file-text", vec![key_file().into_bytes()], |bytes| {
+            KeyFile::parse(bytes).is_ok()
+        })
+        .bound(|len| 4 * len + 16 * 1024),
+        recovery_code(),
+        Target::new("passphrase", vec!["Zoë's \u{1f511}".into()], |bytes| {
+            Passphrase::new(bytes).is_ok()
+        })
+        // Normalising may make a character of two bytes out of each one, in buffers of characters.
+        .bound(|len| 32 * len + 16 * 1024),
+        Target::new("age-identity", vec![SSH_KEY.into()], |bytes| {
+            AgeIdentity::parse(bytes, None).is_ok()
+        })
+        .bound(|len| 16 * len + 64 * 1024)
+        .cost(4),
+        Target::new("age-recipient", vec![SSH_PUBLIC.into()], |bytes| {
+            std::str::from_utf8(bytes).is_ok_and(|text| AgeRecipient::parse(text).is_ok())
+        })
+        .bound(|len| 16 * len + 64 * 1024),
+    ]
+}
+
+fn sealer() -> BlockSealer {
+    let keys = vec![
+        (Epoch(0), EpochKey::from_bytes([3; 32])),
+        (Epoch(1), EpochKey::from_bytes([5; 32])),
+    ];
+    BlockSealer::new(
+        SuiteId::Aes256GcmBlake3,
+        [0; 16],
+        IdKey::from_bytes([4; 32]),
+        keys,
+    )
+}
+
+/// What an index and a segment say of a block: epoch 4, clear length 4, first byte 4, count 4, id 32, sealed bytes.
+fn block_seeds() -> Vec<Vec<u8>> {
+    let seed = |len: u32| {
+        let block = sealer().seal(Kind::Data, &vec![8; len as usize]);
+        let mut bytes = [1, len, 0, len].map(u32::to_le_bytes).concat();
+        bytes.extend_from_slice(&block.id.0);
+        bytes.extend_from_slice(&block.bytes);
+        bytes
+    };
+    vec![seed(0), seed(100), seed(20_000), seed(65_536)]
+}
+
+/// The parts of such bytes.
+fn block_parts(bytes: &[u8]) -> Option<([u32; 4], BlockId, &[u8])> {
+    let (numbers, rest) = bytes.split_first_chunk::<16>()?;
+    let (id, sealed) = rest.split_first_chunk::<32>()?;
+    let number = |at: usize| u32::from_le_bytes(*numbers[at..].first_chunk().expect("4 of 16"));
+    Some((
+        [number(0), number(4), number(8), number(12)],
+        BlockId(*id),
+        sealed,
+    ))
+}
+
+fn open() -> Target {
+    let sealer = sealer();
+    Target::new("block-open", block_seeds(), move |bytes| {
+        let Some(([epoch, len, ..], id, sealed)) = block_parts(bytes) else {
+            return false;
+        };
+        let opened = sealer.open(Epoch(epoch), Kind::Data, &id, len as usize, sealed);
+        opened.is_ok_and(|clear| {
+            assert_eq!(sealer.seal(Kind::Data, &clear).id, id);
+            true
+        })
+    })
+    // The content, and where it was accepted, the block sealed anew.
+    .bound(|len| 3 * len + 4096)
+    .cost(4)
+}
+
+fn open_range() -> Target {
+    let sealer = sealer();
+    Target::new("block-open-range", block_seeds(), move |bytes| {
+        let Some(([epoch, len, start, count], id, sealed)) = block_parts(bytes) else {
+            return false;
+        };
+        // The reader chooses the range; what a segment says of the block is hostile.
+        let count = count as usize % (BLOCK_BYTES_MAX + 1);
+        let start = start as usize % (BLOCK_BYTES_MAX + 1);
+        let range = start..start + count;
+        let span = strongroom_format::chunk_span(len as usize, range.clone());
+        let sealed = sealed.get(span).unwrap_or(sealed);
+        let mut out = vec![1; count];
+        let opened = sealer.open_range(
+            Epoch(epoch),
+            Kind::Data,
+            &id,
+            len as usize,
+            range,
+            sealed,
+            &mut out,
+        );
+        assert!(opened.is_ok() || out.iter().all(|byte| *byte == 0));
+        opened.is_ok()
+    })
+    .bound(|_| 2 * BLOCK_BYTES_MAX)
+    .cost(4)
+}
+
+fn record() -> Target {
+    let sealer = sealer();
+    let seeds = [0, 300, 40_000].map(|len| {
+        let clear = vec![7; len];
+        sealer
+            .seal_record(Kind::ALL[1], &clear, &SystemRandom)
+            .unwrap()
+    });
+    Target::new("record-open", seeds.to_vec(), move |bytes| {
+        sealer.open_record(Epoch(1), Kind::ALL[1], bytes).is_ok()
+    })
+    .bound(|len| 2 * len + 4096)
+    .cost(4)
+}
+
+fn unlock_with_key_file() -> Target {
+    let secret = Secret::KeyFile(KeyFile::parse(key_file().as_bytes()).unwrap());
+    Target::new("unlock-key-file", headers()[1..].to_vec(), move |bytes| {
+        unlock(bytes, &secret, None).is_ok()
+    })
+    .repair(repair_json)
+    .bound(|len| 8 * len.min(HEADER_BYTES_MAX) + 256 * 1024)
+    .cost(50)
+}
+
+fn unlock_with_identity() -> Target {
+    let slots = [NewSlot {
+        label: "ssh".to_owned(),
+        key: NewKey::Recipient(AgeRecipient::parse(SSH_PUBLIC).unwrap()),
+    }];
+    let header = create(&slots, SuiteId::ChaCha20Poly1305Blake3, &SystemRandom, 0)
+        .unwrap()
+        .header;
+    let secret = Secret::Identity(AgeIdentity::parse(SSH_KEY.as_bytes(), None).unwrap());
+    Target::new("unlock-identity", vec![header], move |bytes| {
+        unlock(bytes, &secret, None).is_ok()
+    })
+    .repair(repair_json)
+    .bound(|len| 8 * len.min(HEADER_BYTES_MAX) + 512 * 1024)
+    .cost(50)
+}
+
+fn open_replica() -> Target {
+    let slots = [NewSlot {
+        label: String::new(),
+        key: NewKey::KeyFile(KeyFile::random(&SystemRandom).unwrap()),
+    }];
+    let keyring = create(&slots, SuiteId::Aes256GcmBlake3, &SystemRandom, 0)
+        .unwrap()
+        .keyring;
+    let replica = keyring.new_replica(&SystemRandom).unwrap();
+    let seed = keyring.seal_replica(&replica, &SystemRandom).unwrap();
+    let keyring = Arc::new(keyring);
+    Target::new("replica-open", vec![seed], move |bytes| {
+        keyring.open_replica(bytes).is_ok()
+    })
+    .repair(repair_json)
+    .bound(|len| 8 * len.min(REPLICA_BYTES_MAX) + 64 * 1024)
+    .cost(4)
+}
+
+fn recovery_code() -> Target {
+    let seed = RecoveryCode::random(&SystemRandom).unwrap().text();
+    Target::new("recovery-code", vec![seed.as_bytes().to_vec()], |bytes| {
+        std::str::from_utf8(bytes).is_ok_and(|text| RecoveryCode::parse(text).is_ok())
+    })
+    .bound(|len| 4 * len + 16 * 1024)
+}

@@ -1,0 +1,351 @@
+//! The decoders of `format` and of the rows of extents.
+
+use std::path::PathBuf;
+
+use strongroom_format::index::{
+    IndexEntry, decode_contents, decode_index, encode_contents, encode_index,
+};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
+use strongroom_format::membership::Record;
+use strongroom_format::segment::{
+    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer,
+    SEGMENT_HEADER_BYTES, SegmentHeader, batch_len, checksum, ending_len, scan,
+};
+use strongroom_format::{
+    BlockId, Epoch, Header, InstanceId, ReplicaFile, SegmentId, SuiteId, VaultId,
+};
+use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, regions};
+
+use crate::target::Target;
+
+pub(crate) fn all() -> Vec<Target> {
+    vec![
+        span(),
+        Target::new(
+            "segment-header",
+            vec![segment()[..4096].to_vec()],
+            |bytes| {
+                SegmentHeader::decode(bytes).is_ok_and(|header| {
+                    assert_eq!(SegmentHeader::decode(bytes), Ok(header));
+                    true
+                })
+            },
+        )
+        .repair(repair_segment_header),
+        Target::new(
+            "batch-header",
+            vec![segment()[4096..8192].to_vec()],
+            |bytes| {
+                BatchHeader::decode(bytes).is_ok_and(|header| {
+                    assert_eq!(header.encode(), bytes[..BATCH_HEADER_BYTES]);
+                    // Any two lengths of 32 bits must be added without overflow.
+                    header.batch_len() >= u64::from(header.blocks_len) + u64::from(header.index_len)
+                })
+            },
+        )
+        .repair(|bytes| seal_checksum(bytes, 0)),
+        footer(),
+        Target::new(
+            "segment-scan",
+            vec![segment(), segment()[..12_288].to_vec()],
+            scanned,
+        )
+        .repair(repair_segment)
+        .cost(4),
+        index(),
+        contents(),
+        header(),
+        replica(),
+        membership(),
+        region(),
+    ]
+}
+
+/// The arithmetic of blocks takes any three numbers.
+fn span() -> Target {
+    let seed = [65_536_u64, 100, 40_000].map(u64::to_le_bytes).concat();
+    Target::new("block-span", vec![seed], |bytes| {
+        let number = |at: usize| {
+            let field = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>);
+            field.map(|field| usize::try_from(u64::from_le_bytes(*field)).unwrap_or(usize::MAX))
+        };
+        let (Some(len), Some(start), Some(end)) = (number(0), number(8), number(16)) else {
+            return false;
+        };
+        let span = strongroom_format::chunk_span(len, start..end);
+        assert!(span.start <= span.end && span.end <= strongroom_format::span::sealed_len(len));
+        if let Some(clear) = strongroom_format::span::clear_len(len) {
+            assert_eq!(strongroom_format::span::sealed_len(clear), len);
+        }
+        true
+    })
+}
+
+fn footer() -> Target {
+    let seed = segment();
+    let len = seed.len();
+    let seeds = vec![seed[len - 4096..].to_vec()];
+    Target::new("segment-footer", seeds, move |bytes| {
+        Footer::decode(bytes, len as u64)
+            .is_ok_and(|footer| footer.encode() == bytes[bytes.len() - FOOTER_BYTES..])
+    })
+    .repair(repair_footer)
+}
+
+fn index() -> Target {
+    Target::new(
+        "batch-index",
+        vec![encode_index(&entries(40)), encode_index(&[])],
+        |bytes| {
+            decode_index(bytes).is_ok_and(|found| {
+                assert_eq!(encode_index(&found), bytes);
+                true
+            })
+        },
+    )
+    .bound(|len| 3 * len + 4096)
+}
+
+fn contents() -> Target {
+    let seed = encode_contents(&[
+        (4160, entries(9)),
+        (200_064, Vec::new()),
+        (300_096, entries(3)),
+    ]);
+    Target::new("segment-contents", vec![seed, Vec::new()], |bytes| {
+        decode_contents(bytes).is_ok_and(|found| {
+            assert_eq!(encode_contents(&found), bytes);
+            true
+        })
+    })
+    // An empty index takes 8 bytes and becomes a vector's head of 32; a growing list exists twice for a moment.
+    .bound(|len| 16 * len + 4096)
+}
+
+fn header() -> Target {
+    Target::new("vault-header", headers(), |bytes| {
+        Header::decode(bytes).is_ok_and(|stored| {
+            assert!(stored.covered_bytes < bytes.len());
+            true
+        })
+    })
+    .repair(repair_json)
+    .bound(|len| 4 * len.min(HEADER_BYTES_MAX) + 64 * 1024)
+    .cost(10)
+}
+
+fn replica() -> Target {
+    let seed = ReplicaFile {
+        vault: VaultId([1; 32]),
+        instance: InstanceId([2; 16]),
+        epoch: Epoch(3),
+        sealed: vec![4; 200],
+    };
+    Target::new("replica-file", vec![seed.encode()], |bytes| {
+        ReplicaFile::decode(bytes).is_ok()
+    })
+    .repair(repair_json)
+    .bound(|len| 4 * len.min(REPLICA_BYTES_MAX) + 16 * 1024)
+}
+
+fn membership() -> Target {
+    let records: Vec<_> = headers()
+        .iter()
+        .flat_map(|header| Header::decode(header).unwrap().header.records)
+        .map(|record| record.encode())
+        .collect();
+    assert!(records.len() > 2, "the seeds hold later records too");
+    Target::new("membership-record", records, |bytes| {
+        Record::decode(bytes).is_ok_and(|record| {
+            // Only the canonical bytes are accepted.
+            assert_eq!(record.encode(), bytes);
+            true
+        })
+    })
+}
+
+fn region() -> Target {
+    const REGION: u64 = 5;
+    let extents: Vec<_> = (0..60)
+        .map(|n| Extent {
+            start: REGION * REGION_BYTES + n * 65_536,
+            len: if n % 3 == 0 { 100 } else { 65_536 },
+            block: BlockNumber(1_000_000 + n * n * 7),
+            block_offset: u32::from(n % 3 == 0) * 4096,
+        })
+        .collect();
+    let seeds = vec![regions::encode(REGION, &extents).unwrap(), Vec::new()];
+    Target::new("metadata-region", seeds, |bytes| {
+        // A region at the end of all numbers too.
+        assert!(regions::decode(u64::MAX / REGION_BYTES + 1, bytes).is_err());
+        regions::decode(REGION, bytes).is_ok_and(|found| {
+            assert!(
+                found
+                    .iter()
+                    .all(|extent| extent.len as usize <= BLOCK_BYTES_MAX)
+            );
+            let again = regions::encode(REGION, &found).unwrap();
+            assert_eq!(regions::decode(REGION, &again), Ok(found));
+            true
+        })
+    })
+    // Bytes reserved for a row of extents of least length, and the row encoded anew beside it.
+    .bound(|len| 24 * len + 4096)
+}
+
+fn scanned(bytes: &[u8]) -> bool {
+    scan(bytes).is_ok_and(|found| {
+        assert!(found.end >= FIRST_BATCH_OFFSET && found.end <= bytes.len().max(4096) as u64);
+        assert!(!found.batches.is_empty() || found.end == FIRST_BATCH_OFFSET);
+        true
+    })
+}
+
+fn entries(count: u8) -> Vec<IndexEntry> {
+    let entry = |n| IndexEntry {
+        id: BlockId([n; 32]),
+        kind: 1,
+        clear_len: 65_536 >> (n % 17),
+    };
+    (0..count).map(entry).collect()
+}
+
+/// A finished segment of three batches.
+pub(crate) fn segment() -> Vec<u8> {
+    let header = SegmentHeader {
+        suite: SuiteId::Aes256GcmBlake3,
+        epoch: Epoch(2),
+        id: SegmentId([6; 16]),
+    };
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(4096, 0);
+    let mut previous = header.chain();
+    for number in 0..3_u32 {
+        let payload = vec![number as u8 + 1; 3000 + 900 * number as usize];
+        let batch = BatchHeader {
+            segment: header.id,
+            number,
+            count: 2,
+            blocks_len: payload.len() as u32 - 90,
+            index_len: 90,
+            payload_checksum: checksum(&[&payload]),
+            previous,
+        };
+        let end = bytes.len() + batch.batch_len() as usize;
+        bytes.extend_from_slice(&batch.encode());
+        bytes.extend_from_slice(&payload);
+        bytes.resize(end, 0);
+        previous = batch.chain();
+    }
+    let contents = [9; 333];
+    let footer = Footer {
+        header,
+        contents_offset: bytes.len() as u32,
+        contents_len: contents.len() as u32,
+        contents_checksum: checksum(&[&contents]),
+        batches: 3,
+        previous,
+    };
+    let end = bytes.len() + ending_len(contents.len() as u64) as usize;
+    bytes.extend_from_slice(&contents);
+    bytes.resize(end - FOOTER_BYTES, 0);
+    bytes.extend_from_slice(&footer.encode());
+    bytes
+}
+
+/// Makes the checksum of the record of 64 bytes at `at` right.
+fn seal_checksum(bytes: &mut [u8], at: usize) {
+    if let Some(record) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<64>) {
+        let sum = checksum(&[&record[..60]]);
+        record[60..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn repair_segment_header(bytes: &mut Vec<u8>) {
+    seal_checksum(bytes, 0);
+}
+
+fn repair_footer(bytes: &mut Vec<u8>) {
+    if let Some(at) = bytes.len().checked_sub(FOOTER_BYTES) {
+        seal_checksum(bytes, at);
+    }
+}
+
+/// Makes every checksum and every link of the chain right, batch after batch as far as lengths allow.
+fn repair_segment(bytes: &mut Vec<u8>) {
+    seal_checksum(bytes, 0);
+    if bytes.len() < SEGMENT_HEADER_BYTES {
+        return;
+    }
+    let mut previous: [u8; 4] = *bytes[60..].first_chunk().unwrap();
+    let mut at = 4096;
+    while bytes
+        .get(at..at + 8)
+        .is_some_and(|magic| magic == b"SRbatch\0")
+        && bytes.len() - at >= BATCH_HEADER_BYTES
+    {
+        let field =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+        let (blocks, index) = (
+            field(bytes, at + 32) as usize,
+            field(bytes, at + 36) as usize,
+        );
+        if let Some(payload) = bytes.get(at + 64..at + 64 + blocks + index) {
+            let sum = checksum(&[payload]);
+            bytes[at + 40..at + 44].copy_from_slice(&sum.to_le_bytes());
+        }
+        bytes[at + 44..at + 48].copy_from_slice(&previous);
+        seal_checksum(bytes, at);
+        previous = *bytes[at + 60..].first_chunk().unwrap();
+        at += usize::try_from(batch_len(blocks as u64, index as u64)).unwrap();
+    }
+    repair_footer(bytes);
+}
+
+/// Makes the last line of a JSON file the checksum of what is before it.
+pub(crate) fn repair_json(bytes: &mut Vec<u8>) {
+    const START: &[u8] = b"  \"checksum\": \"";
+    let at = bytes
+        .windows(START.len())
+        .rposition(|window| window == START);
+    if let Some(at) = at {
+        bytes.truncate(at);
+        let sum = blake3::hash(bytes).to_hex();
+        bytes.extend_from_slice(START);
+        bytes.extend_from_slice(sum.as_bytes());
+        bytes.extend_from_slice(b"\"\n}\n");
+    }
+}
+
+fn vectors() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../spec/vectors/keys")
+}
+
+fn json(name: &str) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(vectors().join(name)).unwrap()).unwrap()
+}
+
+/// Headers of an independent writer: of three epochs, and with one more slot.
+pub(crate) fn headers() -> Vec<Vec<u8>> {
+    let lines = |value: &serde_json::Value| -> Vec<String> {
+        let lines = value.as_array().unwrap().iter();
+        lines
+            .map(|line| line.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let base = lines(&json("base.json")["lines"]);
+    let mut other = base.clone();
+    for edit in json("ok-key-file.json")["edits"].as_array().unwrap() {
+        let at = |index: usize| usize::try_from(edit[index].as_u64().unwrap()).unwrap();
+        other.splice(at(0)..at(0) + at(1), lines(&edit[2]));
+    }
+    [base, other]
+        .map(|lines| lines.join("\n").into_bytes())
+        .to_vec()
+}
+
+/// The text of the key file that opens the second header.
+pub(crate) fn key_file() -> String {
+    let case = json("ok-key-file.json");
+    case["secret"]["text"].as_str().unwrap().to_owned()
+}

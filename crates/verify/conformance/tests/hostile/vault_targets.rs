@@ -1,0 +1,27 @@
+//! What another process may send over the owner's socket.
+
+use strongroom::fuzzing;
+
+use crate::target::Target;
+
+pub(crate) fn all() -> Vec<Target> {
+    [
+        Target::new("greeting", fuzzing::greetings(), fuzzing::is_greeting),
+        Target::new("welcome", fuzzing::welcomes(), fuzzing::is_welcome),
+        Target::new("request", fuzzing::requests(), fuzzing::is_request),
+        Target::new("response", fuzzing::responses(), fuzzing::is_response)
+            // A name of no bytes takes one byte on its way and 24 in a list, which exists twice while it grows; a
+            // list reserves at most 1 MiB for what it only announces.
+            .bound(|len| 80 * len + 2 * 1024 * 1024),
+    ]
+    .map(|target| target.repair(repair_frame))
+    .into()
+}
+
+/// Makes the length before the message right.
+fn repair_frame(bytes: &mut Vec<u8>) {
+    let len = u32::try_from(bytes.len().saturating_sub(4)).unwrap_or(u32::MAX);
+    if let Some(prefix) = bytes.first_chunk_mut::<4>() {
+        *prefix = len.to_le_bytes();
+    }
+}
