@@ -21,6 +21,8 @@ mod execute;
 mod file;
 mod folder;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod join;
 mod keys;
 pub mod limits;

@@ -162,6 +162,8 @@ fn membership() -> Target {
             true
         })
     })
+    // Public keys in boxes of their own, and the record encoded anew beside them.
+    .bound(|len| 8 * len + 16 * 1024)
 }
 
 fn region() -> Target {

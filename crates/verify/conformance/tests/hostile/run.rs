@@ -66,8 +66,8 @@ pub(crate) fn run(target: &Target, plan: &Plan) -> Result<String, String> {
     let start = Instant::now();
     let accepted = std::thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
-        let current = &current;
-        scope.spawn(move || watch(target.name, plan.seed, current, &end));
+        let (name, current) = (target.name, &current);
+        scope.spawn(move || watch(name, plan.seed, current, &end));
         let accepted = over(target, plan.seed, numbers.clone(), current);
         drop(ended);
         accepted

@@ -28,7 +28,8 @@ impl Target {
             seeds,
             decode: Box::new(decode),
             repair: |_| {},
-            bound: |len| 2 * len + 4096,
+            // A list that grows exists twice for a moment, and has room for as much again.
+            bound: |len| 4 * len + 8192,
             cost: 1,
         }
     }

@@ -1,0 +1,126 @@
+//! Lets the fuzzer of this repository reach the decoders of the owner's socket; nothing else uses it.
+//!
+//! Takes   bytes as another process may send them
+//! Gives   whether a message of that kind is in them
+//! Never   is part of the public API: it may change or go with any commit
+
+use serde::Serialize;
+use strongroom_filesystem::{RenameMode, SetAttributes};
+
+use crate::frame::{self, Arrival, ByteBuffer, Bytes};
+use crate::path::Links;
+use crate::request::{
+    Access, CheckFields, Failure, Greeting, Handle, Opening, PROTOCOL, Request, Response,
+    Successor, Welcome,
+};
+
+/// Frames of greetings.
+#[must_use]
+pub fn greetings() -> Vec<Vec<u8>> {
+    let greeting = |session| Greeting {
+        protocol: PROTOCOL,
+        session,
+        access: Access::ReadWrite,
+        successor: Successor::HasSecret,
+    };
+    vec![framed(&greeting(None)), framed(&greeting(Some(1 << 40)))]
+}
+
+/// Frames of answers to greetings.
+#[must_use]
+pub fn welcomes() -> Vec<Vec<u8>> {
+    vec![framed(&Welcome::Session(7)), framed(&Welcome::OtherVersion)]
+}
+
+/// Frames of requests: with numbers, with bytes, with both and with neither.
+#[must_use]
+pub fn requests() -> Vec<Vec<u8>> {
+    let (path, handle) = (Bytes(b"/a/file"), Handle(3));
+    let set = &SetAttributes::default();
+    let requests = [
+        Request::Attributes {
+            path,
+            links: Links::Follow,
+        },
+        Request::Open {
+            path,
+            opening: Opening::default(),
+        },
+        Request::SetHandleAttributes {
+            handle,
+            set: set.into(),
+        },
+        Request::Read {
+            handle,
+            offset: 1 << 33,
+            len: 65_536,
+        },
+        Request::Write {
+            handle,
+            offset: 4096,
+            data: Bytes(&[7; 3000]),
+        },
+        Request::Rename {
+            path,
+            new_path: Bytes(b"/b"),
+            mode: RenameMode::Exchange.into(),
+        },
+        Request::Check,
+    ];
+    requests.iter().map(framed).collect()
+}
+
+/// Frames of responses, those with lists among them.
+#[must_use]
+pub fn responses() -> Vec<Vec<u8>> {
+    let responses = [
+        Response::Done,
+        Response::Data(ByteBuffer(vec![9; 2000])),
+        Response::Names(vec![ByteBuffer(b"user.name".to_vec()); 20]),
+        Response::Counters(vec![("commits".to_owned(), 12); 10]),
+        Response::Check(CheckFields {
+            inodes: 3,
+            entries: 2,
+            blocks: 1,
+            problems: vec!["a problem".to_owned(); 5],
+        }),
+        Response::Failed(Failure::Storage("no".to_owned())),
+    ];
+    responses.iter().map(framed).collect()
+}
+
+fn framed(message: &impl Serialize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    frame::encode(&mut buffer, message).expect("(seeds) holds: they are far shorter than a frame");
+    buffer
+}
+
+/// Whether `stream` begins with a frame that holds a client's greeting.
+#[must_use]
+pub fn is_greeting(stream: &[u8]) -> bool {
+    received(stream).is_some_and(|message| frame::decode::<Greeting>(&message).is_ok())
+}
+
+/// Whether `stream` begins with a frame that holds an owner's answer to a greeting.
+#[must_use]
+pub fn is_welcome(stream: &[u8]) -> bool {
+    received(stream).is_some_and(|message| frame::decode::<Welcome>(&message).is_ok())
+}
+
+/// Whether `stream` begins with a frame that holds a client's request.
+#[must_use]
+pub fn is_request(stream: &[u8]) -> bool {
+    received(stream).is_some_and(|message| frame::decode::<Request<'_>>(&message).is_ok())
+}
+
+/// Whether `stream` begins with a frame that holds an owner's response.
+#[must_use]
+pub fn is_response(stream: &[u8]) -> bool {
+    received(stream).is_some_and(|message| frame::decode::<Response>(&message).is_ok())
+}
+
+fn received(mut stream: &[u8]) -> Option<Vec<u8>> {
+    let mut buffer = Vec::new();
+    let arrival = frame::receive(&mut stream, &mut buffer);
+    matches!(arrival, Ok(Arrival::Frame)).then_some(buffer)
+}
