@@ -61,10 +61,6 @@ impl Chance {
     }
 
     /// The next number: SplitMix64.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an endless stream, of which nobody wants an iterator"
-    )]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

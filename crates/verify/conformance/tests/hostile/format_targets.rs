@@ -31,7 +31,7 @@ pub(crate) fn all() -> Vec<Target> {
                 })
             },
         )
-        .repair(repair_segment_header),
+        .repair(|bytes| repair_segment_header(bytes)),
         Target::new(
             "batch-header",
             vec![segment()[4096..8192].to_vec()],
@@ -50,7 +50,7 @@ pub(crate) fn all() -> Vec<Target> {
             vec![segment(), segment()[..12_288].to_vec()],
             scanned,
         )
-        .repair(repair_segment)
+        .repair(|bytes| repair_segment(bytes))
         .cost(4),
         index(),
         contents(),
@@ -89,7 +89,7 @@ fn footer() -> Target {
         Footer::decode(bytes, len as u64)
             .is_ok_and(|footer| footer.encode() == bytes[bytes.len() - FOOTER_BYTES..])
     })
-    .repair(repair_footer)
+    .repair(|bytes| repair_footer(bytes))
 }
 
 fn index() -> Target {
@@ -263,18 +263,18 @@ fn seal_checksum(bytes: &mut [u8], at: usize) {
     }
 }
 
-fn repair_segment_header(bytes: &mut Vec<u8>) {
+fn repair_segment_header(bytes: &mut [u8]) {
     seal_checksum(bytes, 0);
 }
 
-fn repair_footer(bytes: &mut Vec<u8>) {
+fn repair_footer(bytes: &mut [u8]) {
     if let Some(at) = bytes.len().checked_sub(FOOTER_BYTES) {
         seal_checksum(bytes, at);
     }
 }
 
 /// Makes every checksum and every link of the chain right, batch after batch as far as lengths allow.
-fn repair_segment(bytes: &mut Vec<u8>) {
+fn repair_segment(bytes: &mut [u8]) {
     seal_checksum(bytes, 0);
     if bytes.len() < SEGMENT_HEADER_BYTES {
         return;

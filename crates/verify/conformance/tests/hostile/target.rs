@@ -1,5 +1,8 @@
 //! A decoder as the fuzzer sees it.
 
+/// Whether bytes are accepted.
+type Decode = dyn Fn(&[u8]) -> bool;
+
 /// A decoder, what it accepts, and what it promises.
 pub(crate) struct Target {
     /// What it is called on the command line and in reports.
@@ -7,7 +10,7 @@ pub(crate) struct Target {
     /// Bytes that it accepts.
     pub(crate) seeds: Vec<Vec<u8>>,
     /// Decodes; gives whether it accepted. Panics where what it accepted is not in order.
-    pub(crate) decode: Box<dyn Fn(&[u8]) -> bool>,
+    pub(crate) decode: Box<Decode>,
     /// Makes the unkeyed checksums of altered bytes right, so that more than the checksum is tried.
     pub(crate) repair: fn(&mut Vec<u8>),
     /// The most bytes it may hold at once for an input of a length.

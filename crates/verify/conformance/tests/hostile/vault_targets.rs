@@ -14,12 +14,12 @@ pub(crate) fn all() -> Vec<Target> {
             // list reserves at most 1 MiB for what it only announces.
             .bound(|len| 80 * len + 2 * 1024 * 1024),
     ]
-    .map(|target| target.repair(repair_frame))
+    .map(|target| target.repair(|bytes| repair_frame(bytes)))
     .into()
 }
 
 /// Makes the length before the message right.
-fn repair_frame(bytes: &mut Vec<u8>) {
+fn repair_frame(bytes: &mut [u8]) {
     let len = u32::try_from(bytes.len().saturating_sub(4)).unwrap_or(u32::MAX);
     if let Some(prefix) = bytes.first_chunk_mut::<4>() {
         *prefix = len.to_le_bytes();
