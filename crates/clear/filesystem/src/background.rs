@@ -5,6 +5,7 @@
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 
 use std::collections::{BTreeSet, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,12 +27,17 @@ struct Notes {
     defragment: BTreeSet<(InodeId, u64)>,
     finish: HashSet<SegmentId>,
     settle: bool,
+    commit: bool,
     stop: bool,
 }
 
 impl Notes {
     fn is_empty(&self) -> bool {
-        self.drain.is_empty() && !self.drain_all && self.purge.is_empty() && !self.settle
+        self.drain.is_empty()
+            && !self.drain_all
+            && self.purge.is_empty()
+            && !self.settle
+            && !self.commit
     }
 }
 
@@ -75,6 +81,11 @@ impl WorkQueue {
         self.note(|notes| {
             notes.defragment.insert((inode, cell));
         });
+    }
+
+    /// The transaction has grown to its bound.
+    pub(crate) fn commit_soon(&self) {
+        self.note(|notes| notes.commit = true);
     }
 
     /// The database carries many blocks.
@@ -161,12 +172,28 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
         }
         let Some(core) = core.upgrade() else { return };
         // An error is kept where the next caller meets it: in the pending content or in `failed`.
-        let _ = urgent(&core, work.take());
-        if Instant::now() >= due || core.store.dirty_pages() > crate::limits::DIRTY_PAGES_MAX {
-            let _ = periodic(&core);
-            last_tick = Instant::now();
+        let work = work.take();
+        let commit = work.commit;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let _ = urgent(&core, work);
+            if commit || Instant::now() >= due {
+                let _ = periodic(&core);
+                last_tick = Instant::now();
+            }
+        }));
+        if done.is_err() {
+            // A broken invariant, reported by the panic hook. Nobody may wait for this thread any more.
+            core.failed
+                .store(true, std::sync::atomic::Ordering::Release);
+            core.room.1.notify_all();
+            return;
         }
     }
+}
+
+/// Does what was asked for and not yet done, for a caller that ends the thread.
+pub(crate) fn finish(core: &Core) -> Result<()> {
+    urgent(core, core.work.take())
 }
 
 /// Drains and purges that were asked for.
@@ -195,19 +222,38 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
     result
 }
 
-/// What happens every few seconds.
+/// What happens every few seconds. One part that fails does not keep the others from their work: a file that
+/// does not fit the disk must not stop the commits and the reclaiming that would make room for it.
 fn periodic(core: &Core) -> Result<()> {
-    drain_all(core)?;
-    if core.store.waiting_bytes() > WAITING_BYTES_MAX {
-        crate::space::settle(core)?;
-    }
+    let drained = drain_all(core);
+    let settled = match core.store.waiting_bytes() > WAITING_BYTES_MAX {
+        true => crate::space::settle(core),
+        false => Ok(()),
+    };
     // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
-    core.store.checkpoint()?;
-    if crate::commit::is_behind(core) {
+    let moved = core
+        .store
+        .checkpoint()
+        .map(|_| ())
+        .map_err(crate::Error::from);
+    let committed = if crate::commit::is_behind(core) {
         let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
-        crate::commit::commit_covering(core, target)?;
-    }
-    crate::space::reclaim(core)
+        crate::commit::commit_covering(core, target)
+    } else {
+        Ok(())
+    };
+    let reclaimed = crate::space::reclaim(core);
+    // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
+    let reserved = match core.store.reserve_intact() {
+        true => Ok(()),
+        false => core.store.restore_reserve().map_err(crate::Error::from),
+    };
+    drained
+        .and(settled)
+        .and(moved)
+        .and(committed)
+        .and(reclaimed)
+        .and(reserved)
 }
 
 impl Filesystem {

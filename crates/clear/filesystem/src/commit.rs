@@ -106,6 +106,11 @@ pub(crate) fn commit_covering(core: &Core, target: u64) -> Result<()> {
     }
 }
 
+/// How many mutations are durable.
+pub(crate) fn durable(core: &Core) -> u64 {
+    core.commits.progress.lock().durable
+}
+
 /// Whether something is not durable yet.
 pub(crate) fn is_behind(core: &Core) -> bool {
     core.commits.progress.lock().durable < core.changes.load(Ordering::Acquire)
@@ -121,6 +126,10 @@ fn commit_once(core: &Core) -> Result<u64> {
             synced = installed;
         }
         let mut writer = core.store.lock();
+        if core.failed.load(Ordering::Acquire) {
+            // Somebody's rows are half written.
+            return Err(Error::Failed);
+        }
         let installed = core.space.installed_sequence.load(Ordering::Acquire);
         if installed > synced {
             if attempt < 2 {
@@ -134,8 +143,11 @@ fn commit_once(core: &Core) -> Result<u64> {
         store_attributes(core, &mut writer)?;
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
-        writer.checkpoint()?;
+        let moved = writer.checkpoint();
         drop(writer);
+        if core.store.has_failed() {
+            moved?;
+        }
         core.store.sync_log()?;
         return Ok(covered);
     }

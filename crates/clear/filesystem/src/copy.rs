@@ -150,7 +150,8 @@ fn share(
             return Ok(None);
         };
         let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
-        return splice(core, &mut writer, to, &mut state, &parts, at, until, len).map(Some);
+        let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
+        return core.fail_on_error(spliced).map(Some);
     }
     let (mut source, mut target);
     if from.id < to.id {
@@ -167,7 +168,8 @@ fn share(
         return Ok(None);
     }
     let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
-    splice(core, &mut writer, to, &mut target, &parts, at, until, len).map(Some)
+    let spliced = splice(core, &mut writer, to, &mut target, &parts, at, until, len);
+    core.fail_on_error(spliced).map(Some)
 }
 
 /// The length that can be shared, or `None` while content is pending.

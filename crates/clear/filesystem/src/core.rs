@@ -145,6 +145,9 @@ impl Core {
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
+        if self.store.dirty_pages() > limits::DIRTY_PAGES_MAX {
+            self.work.commit_soon();
+        }
     }
 
     /// A random number that names a node among devices.

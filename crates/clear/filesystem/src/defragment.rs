@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use strongroom_format::Kind;
-use strongroom_metadata::{Extent, InodeId, REGION_BYTES};
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
 use crate::core::Core;
 use crate::extents;
 use crate::flush::{RegionEdit, number_of};
-use crate::node::Node;
+use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
-use crate::place::Placement;
+use crate::place::{Placed, Placement};
 use crate::{Error, Result};
 
 /// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
@@ -60,11 +60,12 @@ fn replace(
     node: &Arc<Node>,
     cell: u64,
     run: &[Extent],
-    mut placement: Placement,
+    mut placement: Placement<'_>,
 ) -> Result<()> {
     let mut writer = core.store.lock();
     let mut state = node.lock();
-    placement.note_segments(core, &mut writer)?;
+    let noted = placement.note_segments(core, &mut writer);
+    core.fail_on_error(noted)?;
     if state.purged {
         return Ok(());
     }
@@ -73,24 +74,34 @@ fn replace(
         return Ok(());
     }
     let placed = placement
-        .into_blocks()
+        .take_blocks()
         .next()
         .expect("one block was sealed");
-    let len = placed.clear_len;
-    let block = number_of(core, &mut writer, placed)?;
-    let mut edit = RegionEdit::new(node, &mut state);
-    edit.put(
-        &mut writer,
-        Extent {
-            start: run[0].start,
-            len,
-            block,
-            block_offset: 0,
-        },
-    )?;
-    edit.finish(&mut writer)?;
+    let installed = install(core, &mut writer, node, &mut state, run[0].start, placed);
+    core.fail_on_error(installed)?;
     state.attributes_dirty = true;
     core.list_dirty(node, &mut state);
     core.changed();
     Ok(())
+}
+
+fn install(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    node: &Arc<Node>,
+    state: &mut NodeState,
+    start: u64,
+    placed: Placed,
+) -> Result<()> {
+    let len = placed.clear_len;
+    let block = number_of(core, writer, placed)?;
+    let mut edit = RegionEdit::new(node, state);
+    let whole = Extent {
+        start,
+        len,
+        block,
+        block_offset: 0,
+    };
+    edit.put(writer, whole)?;
+    edit.finish(writer).map(drop)
 }

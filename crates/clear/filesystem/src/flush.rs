@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use strongroom_format::{Kind, SealedBlock};
-use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, Transaction};
+use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
 
 use crate::core::Core;
 use crate::extents;
@@ -57,7 +57,7 @@ pub(crate) fn drain_all(core: &Core) -> Result<()> {
     let mut group = Vec::new();
     let mut group_bytes = 0;
     for node in nodes {
-        let bytes = node.lock().active.data_bytes();
+        let bytes = node.lock().active.cost();
         group.push(node);
         group_bytes += bytes;
         // Small files share a batch; the group's size bounds what is sealed at once.
@@ -84,8 +84,8 @@ pub(crate) fn drain_nodes(core: &Core, nodes: &[Arc<Node>], reason: Reason) -> R
         return Ok(());
     }
     let result = seal_and_install(core, &drains, reason);
-    if let Err(error) = &result {
-        core.space.note_drain_error(error);
+    core.space.note_drain(&result);
+    if result.is_err() {
         for drain in &drains {
             take_back(core, drain);
         }
@@ -98,6 +98,10 @@ pub(crate) fn drain_nodes(core: &Core, nodes: &[Arc<Node>], reason: Reason) -> R
 /// (1): takes all that is pending, and the size that goes with it.
 fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
     let mut state = node.lock();
+    if let Some(left) = state.draining.take() {
+        // `flush` is held, so no drain runs: an earlier one ended in a panic. Its content is still pending.
+        state.active.lay_below(&left);
+    }
     if state.active.is_empty() {
         return None;
     }
@@ -116,12 +120,9 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
     if state.draining.take().is_none() {
         return;
     }
-    let before = state.active.data_bytes();
+    let before = state.active.cost() + drain.content.cost();
     state.active.lay_below(&drain.content);
-    let added = state.active.data_bytes() - before;
-    core.dirty_bytes.fetch_add(added, Ordering::AcqRel);
-    core.dirty_bytes
-        .fetch_sub(drain.content.data_bytes(), Ordering::AcqRel);
+    core.recount(before, state.active.cost());
     core.list_dirty(drain.node, &mut state);
 }
 
@@ -142,17 +143,26 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
         return Err(Error::Failed);
     }
     let result = install_all(core, &mut writer, drains, placement);
-    if result.is_err() {
-        // Rows may be half written: nothing of this transaction may be committed.
-        core.failed.store(true, Ordering::Release);
-    }
-    result
+    core.fail_on_error(result)
 }
 
 impl Core {
+    /// Call with the writer held, on the result of changes to several rows: after an error they may be half
+    /// written, so nothing of this transaction may be committed any more.
+    pub(crate) fn fail_on_error<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        result
+    }
+
     /// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
     /// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
     fn may_carry(&self, reason: Reason) -> bool {
+        if self.space.has_suspects() {
+            // A carried block cannot take the place of a damaged one; an appended one can.
+            return false;
+        }
         let waiting = self.store.waiting_bytes();
         if waiting > WAITING_BYTES_MAX {
             self.work.settle();
@@ -193,10 +203,10 @@ fn install_all(
     core: &Core,
     writer: &mut Transaction<'_>,
     drains: &[Draining<'_>],
-    mut placement: Placement,
+    mut placement: Placement<'_>,
 ) -> Result<()> {
     placement.note_segments(core, writer)?;
-    let mut blocks = placement.into_blocks();
+    let mut blocks = placement.take_blocks();
     for drain in drains {
         let mut state = drain.node.lock();
         if !state.purged {
@@ -210,8 +220,7 @@ fn install_all(
             blocks.by_ref().take(count).for_each(drop);
         }
         state.draining = None;
-        core.dirty_bytes
-            .fetch_sub(drain.content.data_bytes(), Ordering::AcqRel);
+        core.recount(drain.content.cost(), 0);
     }
     core.changed();
     Ok(())
@@ -263,6 +272,13 @@ pub(crate) fn number_of(
 ) -> Result<BlockNumber> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
         writer.change_references(number, 1)?;
+        if core.is_suspect(writer, number)?
+            && let (place @ Place::Segment(..), _) = placed.row()
+        {
+            // The stored bytes are damaged or lost, and these are the same content: they take their place.
+            writer.move_block(number, core.sealer.epoch(), place)?;
+            core.space.trust(number);
+        }
         return Ok(number);
     }
     // A block that was known when it was sealed may have gone since: then its bytes are carried.
@@ -283,7 +299,10 @@ pub(crate) fn known(core: &Core, sealed: &[SealedBlock]) -> Result<Vec<bool>> {
     let writer = core.store.lock();
     sealed
         .iter()
-        .map(|block| Ok(writer.block_by_id(&block.id)?.is_some()))
+        .map(|block| match writer.block_by_id(&block.id)? {
+            Some(number) => Ok(!core.is_suspect(&writer, number)?),
+            None => Ok(false),
+        })
         .collect()
 }
 

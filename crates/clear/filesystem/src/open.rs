@@ -138,6 +138,9 @@ impl Filesystem {
         self.worker.stop();
         self.sync()?;
         if !self.core.options.read_only {
+            // The last drains may have filled segments that nobody has finished yet.
+            crate::background::finish(&self.core)?;
+            self.sync()?;
             self.core.store.checkpoint()?;
         }
         Ok(())
@@ -161,12 +164,13 @@ impl Filesystem {
 /// (1), and leftovers of segments that were begun or leaving when the last run ended.
 fn recover_segments(core: &Core) -> Result<()> {
     let rows = core.store.lock().segments()?;
+    let mut resumed = Vec::new();
     for row in &rows {
         if row.state != SegmentState::Open {
             continue;
         }
         match core.segments.recover_open(row.id, row.committed_len) {
-            Ok(Recovery::Resumed { .. }) => {}
+            Ok(Recovery::Resumed { .. }) => resumed.push(row.id),
             Ok(Recovery::Finished) => {
                 core.store
                     .lock()
@@ -178,6 +182,7 @@ fn recover_segments(core: &Core) -> Result<()> {
             }
             // Its blocks are lost or damaged: reads say so, block by block; nothing more is appended.
             Ok(Recovery::Damaged { .. }) | Err(strongroom_segments::Error::Missing(_)) => {
+                core.space.suspect_segment(row.number);
                 core.store
                     .lock()
                     .set_segment_state(row.number, SegmentState::Finished)?;
@@ -185,6 +190,12 @@ fn recover_segments(core: &Core) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    // Only one goes on being appended to; a crash between filling and finishing leaves others behind.
+    let open = core.segments.open_segment();
+    for id in resumed.into_iter().filter(|id| Some(*id) != open) {
+        crate::space::finish_segment(core, id)?;
+    }
+    core.count_stored()?;
     core.changed();
     Ok(())
 }

@@ -17,6 +17,9 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 /// Cells in bytes: the grid that content is cut on.
 pub(crate) const CELL_BYTES: u64 = BLOCK_BYTES_MAX as u64;
 
+/// Bytes of memory that a piece takes besides its data, roughly: its node in the map and its allocation.
+const PIECE_COST: u64 = 96;
+
 /// What a range holds.
 #[derive(Debug)]
 pub(crate) enum Piece {
@@ -60,6 +63,11 @@ impl Overlay {
     /// Bytes of data, holes not counted.
     pub(crate) fn data_bytes(&self) -> u64 {
         self.data_bytes
+    }
+
+    /// What it costs in memory: data, and a fixed amount per piece, so that holes and crumbs are bounded too.
+    pub(crate) fn cost(&self) -> u64 {
+        self.data_bytes + self.pieces.len() as u64 * PIECE_COST
     }
 
     /// All pieces in order.

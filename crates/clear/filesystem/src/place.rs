@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use parking_lot::RwLockReadGuard;
 use strongroom_format::index::{IndexEntry, encode_index};
 use strongroom_format::{BlockId, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
 use strongroom_segments::Appended;
 
+use crate::Result;
 use crate::core::Core;
-use crate::{Error, Result};
 
 /// Sealed bytes that one batch may hold; larger drains are cut into several.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
@@ -43,12 +44,14 @@ impl Placed {
 }
 
 /// Where a drain's blocks went.
-pub(crate) struct Placement {
+pub(crate) struct Placement<'a> {
     blocks: Vec<Placed>,
     appended: Vec<Appended>,
+    /// Until the rows are written: no segment is unlinked between an append and its rows.
+    _placing: Option<RwLockReadGuard<'a, ()>>,
 }
 
-impl Placement {
+impl<'a> Placement<'a> {
     /// All of `sealed` travel in the commit.
     pub(crate) fn carried(sealed: Vec<SealedBlock>) -> Self {
         let blocks = sealed
@@ -58,6 +61,7 @@ impl Placement {
         Self {
             blocks,
             appended: Vec::new(),
+            _placing: None,
         }
     }
 
@@ -65,14 +69,25 @@ impl Placement {
     ///
     /// # Errors
     /// Nothing is placed: bytes that were appended before the error are waste in their segment.
-    pub(crate) fn appended(core: &Core, sealed: Vec<SealedBlock>) -> Result<Self> {
+    pub(crate) fn appended(core: &'a Core, sealed: Vec<SealedBlock>) -> Result<Self> {
+        let placing = core.space.placing.read();
         let known = crate::flush::known(core, &sealed)?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let mut appended = Vec::new();
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh) {
             let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
-            let result = append_batch(core, &blocks)?;
+            let result = match append_batch(core, &blocks) {
+                Ok(result) => result,
+                Err(error) => {
+                    // What was appended before it is waste that only its segment's row can tell of.
+                    let mut writer = core.store.lock();
+                    for batch in &appended {
+                        note_batch(core, &mut writer, batch)?;
+                    }
+                    return Err(error);
+                }
+            };
             for (index, location) in batch.iter().zip(&result.locations) {
                 places[*index] = Some((location.segment, location.offset));
             }
@@ -83,7 +98,11 @@ impl Placement {
             .zip(places)
             .map(|(block, place)| placed(block, place, place.is_none()))
             .collect();
-        Ok(Self { blocks, appended })
+        Ok(Self {
+            blocks,
+            appended,
+            _placing: Some(placing),
+        })
     }
 
     /// Writes the rows of the segments that were appended to, and numbers the blocks' places.
@@ -105,8 +124,8 @@ impl Placement {
     }
 
     /// One per sealed block, in order.
-    pub(crate) fn into_blocks(self) -> std::vec::IntoIter<Placed> {
-        self.blocks.into_iter()
+    pub(crate) fn take_blocks(&mut self) -> std::vec::IntoIter<Placed> {
+        std::mem::take(&mut self.blocks).into_iter()
     }
 }
 
@@ -153,7 +172,8 @@ fn segment_row(
 ) -> Result<(SegmentNumber, u64)> {
     if let Some(segment) = writer.segment_by_id(&id)? {
         if segment.state == SegmentState::Leaving {
-            return Err(Error::Failed);
+            // It was found empty while this batch was on its way: it stays.
+            writer.set_segment_state(segment.number, SegmentState::Finished)?;
         }
         return Ok((segment.number, segment.committed_len));
     }
@@ -196,10 +216,18 @@ pub(crate) fn append_batch(core: &Core, blocks: &[&SealedBlock]) -> Result<Appen
         Kind::BatchIndex,
         &encode_index(&entries),
     )?;
+    // One step with the note of its contents, so that a table of contents never lacks a batch.
+    let mut contents = core.space.contents.lock();
     let appended = core.segments.append(core.sealer.epoch(), blocks, &index)?;
-    if let Some(first) = appended.locations.first() {
-        core.space
-            .note_contents(appended.segment, appended.started, first.offset, entries);
+    if appended.started {
+        contents.insert(appended.segment, Vec::new());
+    }
+    // A segment continued from an earlier session is not here: `finish_segment` scans it instead.
+    if let (Some(first), Some(batches)) = (
+        appended.locations.first(),
+        contents.get_mut(&appended.segment),
+    ) {
+        batches.push((first.offset, entries));
     }
     Ok(appended)
 }

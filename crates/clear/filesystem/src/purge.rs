@@ -10,7 +10,7 @@ use strongroom_metadata::{InodeId, Transaction};
 
 use crate::core::Core;
 use crate::extents;
-use crate::limits::PURGE_REGIONS_PER_STEP;
+use crate::limits::{DIRTY_PAGES_MAX, PURGE_REGIONS_PER_STEP};
 use crate::{Error, Result};
 
 /// Notes that `inode` may be purged. Call without locks.
@@ -20,7 +20,11 @@ pub(crate) fn schedule(core: &Core, inode: InodeId) {
 
 /// Purges `inode`, unless it has a name or a reference by now.
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
-    while purge_step(core, inode)? {}
+    while purge_step(core, inode)? {
+        if core.store.dirty_pages() > DIRTY_PAGES_MAX {
+            crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
+        }
+    }
     Ok(())
 }
 
@@ -34,7 +38,11 @@ pub(crate) fn purge_orphans(core: &Core) -> Result<()> {
         };
         after = *last;
         for inode in orphans {
-            purge(core, inode)?;
+            match purge(core, inode) {
+                // Its rows are damaged: it stays, `check` names it, and the rest of the vault opens.
+                Err(Error::Metadata(_)) if !core.store.has_failed() => {}
+                result => result?,
+            }
         }
     }
 }
@@ -53,16 +61,19 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     if state.purged || state.inode.nlink > 0 || core.nodes.references(inode) > 0 {
         return Ok(false);
     }
-    let more = drop_regions(&mut writer, inode)?;
+    // Whole regions at a time: an error in a later one leaves no row half written.
+    let (more, bytes) = drop_regions(&mut writer, inode)?;
+    state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
     state.regions.clear();
     if more {
         state.attributes_dirty = true;
         core.list_dirty(&node, &mut state);
     } else {
-        writer.remove_all_xattrs(inode)?;
-        writer.remove_inode(inode)?;
-        core.dirty_bytes
-            .fetch_sub(state.active.data_bytes(), Ordering::AcqRel);
+        let gone = writer
+            .remove_all_xattrs(inode)
+            .and_then(|()| writer.remove_inode(inode));
+        core.fail_on_error(gone.map_err(Error::from))?;
+        core.recount(state.active.cost(), 0);
         state.active = crate::overlay::Overlay::default();
         state.attributes_dirty = false;
         state.listed_dirty = false;
@@ -75,16 +86,23 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     Ok(more)
 }
 
-/// Gives back the references of up to `PURGE_REGIONS_PER_STEP` regions; tells whether more are left.
-fn drop_regions(writer: &mut Transaction<'_>, inode: InodeId) -> Result<bool> {
+/// Gives back the references of up to `PURGE_REGIONS_PER_STEP` regions; tells whether more are left, and
+/// how many bytes they held.
+fn drop_regions(writer: &mut Transaction<'_>, inode: InodeId) -> Result<(bool, u64)> {
     let regions = writer.regions_from(inode, 0, PURGE_REGIONS_PER_STEP)?;
     let more = regions.len() == PURGE_REGIONS_PER_STEP;
+    let mut bytes = 0;
     for region in regions {
         let before = writer.region(inode, region)?;
+        bytes += extents::bytes(&before);
         for (block, change) in extents::reference_changes(&before, &[]) {
-            writer.change_references(block, change)?;
+            match writer.change_references(block, change) {
+                // Lost already: nothing to give back.
+                Err(error) if error.is_callers() => {}
+                result => drop(result?),
+            }
         }
         writer.put_region(inode, region, &[])?;
     }
-    Ok(more)
+    Ok((more, bytes))
 }

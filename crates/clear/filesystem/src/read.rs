@@ -244,6 +244,7 @@ fn fetch_all(
                 Ok(bytes) => Some(bytes),
                 Err(error @ strongroom_segments::Error::Missing(_)) => return Err(error.into()),
                 Err(_) => {
+                    core.space.suspect_block(fetch.block.number);
                     return Err(Error::Damaged {
                         inode,
                         offset: offset + fetch.out.start as u64,
@@ -261,7 +262,10 @@ fn fetch_all(
     if total < POOL_BYTES || jobs.len() < 2 {
         return jobs.iter().try_for_each(|(fetch, bytes)| {
             let out = &mut buffer[fetch.out.clone()];
-            open_into(&core.sealer, fetch, bytes.as_ref(), out).map_err(|()| damaged(&fetch.out))
+            open_into(&core.sealer, fetch, bytes.as_ref(), out).map_err(|()| {
+                core.space.suspect_block(fetch.block.number);
+                damaged(&fetch.out)
+            })
         });
     }
     // A job of the pool owns what it works on, so each opens into a buffer of its own.
@@ -270,11 +274,15 @@ fn fetch_all(
         move || {
             let mut clear = vec![0; fetch.out.len()];
             let opened = open_into(&sealer, &fetch, bytes.as_ref(), &mut clear);
-            (fetch.out, opened.map(|()| clear))
+            (fetch.out, fetch.block.number, opened.map(|()| clear))
         }
     };
-    for (out, opened) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
-        buffer[out.clone()].copy_from_slice(&opened.map_err(|()| damaged(&out))?);
+    for (out, number, opened) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
+        let clear = opened.map_err(|()| {
+            core.space.suspect_block(number);
+            damaged(&out)
+        })?;
+        buffer[out].copy_from_slice(&clear);
     }
     Ok(())
 }

@@ -8,15 +8,17 @@
 //!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`.
 //!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::{Kind, Location, SealedBlock, SegmentId};
-use strongroom_metadata::{Block, BlockNumber, Place, Segment, SegmentState};
-use strongroom_segments::Part;
+use strongroom_metadata::{
+    Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction,
+};
+use strongroom_segments::{Appended, Part};
 
 use crate::core::Core;
 use crate::place::{append_batch, note_batch};
@@ -52,48 +54,68 @@ pub(crate) struct SpaceState {
     drain_without_space: AtomicBool,
     drain_failed: AtomicBool,
     stored_bytes: AtomicU64,
-    /// Batch indexes of segments begun in this session, for their tables of contents.
-    contents: Mutex<HashMap<SegmentId, Contents>>,
+    /// Batch indexes of segments begun in this session, for their tables of contents. Held over each append.
+    pub(crate) contents: Mutex<HashMap<SegmentId, Contents>>,
+    /// Shared from an append until its rows are written; exclusive for unlinking.
+    pub(crate) placing: RwLock<()>,
+    /// `reclaim` and `compact` exclude each other; holds what they remember.
+    reclaiming: Mutex<Reclaiming>,
+    /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
+    suspects: Mutex<Suspects>,
 }
 
 #[derive(Default)]
 struct Probe {
     last: Option<(u64, u64)>,
     questions: u64,
-    pending: u64,
+    admitted: u64,
+}
+
+#[derive(Default)]
+struct Reclaiming {
+    /// `changes` when a segment was made leaving: once that is durable, it may go.
+    left: HashMap<SegmentNumber, u64>,
+    /// Segments with blocks that do not open: compaction goes on with others.
+    passed_over: HashSet<SegmentNumber>,
+}
+
+#[derive(Default)]
+struct Suspects {
+    blocks: HashSet<BlockNumber>,
+    segments: HashSet<SegmentNumber>,
 }
 
 impl SpaceState {
-    /// Total and free bytes of the disk, asked now and then.
-    pub(crate) fn disk_space(&self, core: &Core) -> Option<(u64, u64)> {
+    /// Total and free bytes of the disk, less what was admitted since it was last asked.
+    pub(crate) fn disk_space(&self, core: &Core, admitted: u64) -> Option<(u64, u64)> {
         let mut probe = self.probe.lock();
         probe.questions += 1;
-        let pending = core.dirty_bytes.load(Ordering::Acquire);
+        probe.admitted += admitted;
         let due = probe.last.is_none()
             || probe.questions >= PROBE_QUESTIONS
-            || pending.abs_diff(probe.pending) >= PROBE_BYTES;
+            || probe.admitted >= PROBE_BYTES;
         if due {
             *probe = Probe {
                 last: core.disk.space(),
                 questions: 0,
-                pending,
+                admitted: 0,
             };
         }
-        probe.last
+        probe
+            .last
+            .map(|(total, free)| (total, free.saturating_sub(probe.admitted)))
     }
 
-    /// Remembers why a drain in the background failed, for the next writer that waits.
-    pub(crate) fn note_drain_error(&self, error: &Error) {
-        let without_space = matches!(error, Error::NoSpace);
-        let flag = if without_space {
-            &self.drain_without_space
-        } else {
-            &self.drain_failed
-        };
-        flag.store(true, Ordering::Release);
+    /// Remembers how a drain ended, for the next writer that waits for room.
+    pub(crate) fn note_drain(&self, result: &Result<()>) {
+        let without_space = matches!(result, Err(Error::NoSpace));
+        self.drain_without_space
+            .store(without_space, Ordering::Release);
+        self.drain_failed
+            .store(result.is_err() && !without_space, Ordering::Release);
     }
 
-    /// The error of a failed drain, once.
+    /// The error of the last drain, once.
     pub(crate) fn take_drain_error(&self) -> Result<()> {
         if self.drain_without_space.swap(false, Ordering::AcqRel) {
             return Err(Error::NoSpace);
@@ -109,22 +131,48 @@ impl SpaceState {
         self.stored_bytes.load(Ordering::Acquire)
     }
 
-    /// Remembers a batch for the table of contents of its segment.
-    pub(crate) fn note_contents(
-        &self,
-        segment: SegmentId,
-        started: bool,
-        first: u32,
-        entries: Vec<IndexEntry>,
-    ) {
-        let mut contents = self.contents.lock();
-        if started {
-            contents.insert(segment, Vec::new());
+    /// This block did not open.
+    pub(crate) fn suspect_block(&self, number: BlockNumber) {
+        self.suspects.lock().blocks.insert(number);
+    }
+
+    /// This segment is lost or damaged.
+    pub(crate) fn suspect_segment(&self, number: SegmentNumber) {
+        self.suspects.lock().segments.insert(number);
+    }
+
+    /// This block has good bytes again.
+    pub(crate) fn trust(&self, number: BlockNumber) {
+        self.suspects.lock().blocks.remove(&number);
+    }
+
+    /// Whether anything is suspect at all.
+    pub(crate) fn has_suspects(&self) -> bool {
+        let suspects = self.suspects.lock();
+        !suspects.blocks.is_empty() || !suspects.segments.is_empty()
+    }
+}
+
+impl Core {
+    /// Whether the stored bytes of a block are known to be damaged or lost.
+    pub(crate) fn is_suspect(&self, reads: &Transaction<'_>, number: BlockNumber) -> Result<bool> {
+        if !self.space.has_suspects() {
+            return Ok(false);
         }
-        // A segment continued from an earlier session is not here: `finish_segment` scans it instead.
-        if let Some(batches) = contents.get_mut(&segment) {
-            batches.push((first, entries));
-        }
+        let place = reads.block(number)?.map(|block| block.place);
+        let suspects = self.space.suspects.lock();
+        let lost = matches!(place, Some(Place::Segment(segment, _)) if suspects.segments.contains(&segment));
+        Ok(lost || suspects.blocks.contains(&number))
+    }
+
+    /// Counts what is stored, for the quota.
+    pub(crate) fn count_stored(&self) -> Result<Vec<Segment>> {
+        let segments = self.store.lock().segments()?;
+        let live: u64 = segments.iter().map(|segment| segment.live_bytes).sum();
+        self.space
+            .stored_bytes
+            .store(live + self.store.waiting_bytes(), Ordering::Release);
+        Ok(segments)
     }
 }
 
@@ -163,7 +211,7 @@ impl Filesystem {
             finish_segment(core, open)?;
         }
         loop {
-            let moved = compact_one(core, Eagerness::ByHand)?;
+            let moved = compact_one(core, &mut core.space.reclaiming.lock(), Eagerness::ByHand)?;
             self.sync()?;
             reclaim(core)?;
             self.sync()?;
@@ -267,9 +315,23 @@ fn move_blocks(
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
     let refs: Vec<&SealedBlock> = sealed.iter().collect();
+    let _placing = core.space.placing.read();
     let appended = append_batch(core, &refs)?;
     let mut writer = core.store.lock();
-    let segment = note_batch(core, &mut writer, &appended)?;
+    let moved = point_at(core, &mut writer, numbers, &appended, still);
+    core.fail_on_error(moved)?;
+    core.changed();
+    Ok(())
+}
+
+fn point_at(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    numbers: &[BlockNumber],
+    appended: &Appended,
+    still: impl Fn(&Block) -> bool,
+) -> Result<()> {
+    let segment = note_batch(core, writer, appended)?;
     for (number, location) in numbers.iter().zip(&appended.locations) {
         // Freed meanwhile: its copy is waste in the new segment.
         if writer.block(*number)?.is_some_and(|block| still(&block)) {
@@ -280,48 +342,67 @@ fn move_blocks(
             )?;
         }
     }
-    core.changed();
     Ok(())
 }
 
 /// Lets empty segments go, and compacts one that is worth it.
 pub(crate) fn reclaim(core: &Core) -> Result<()> {
-    let behind = crate::commit::is_behind(core);
+    let mut reclaiming = core.space.reclaiming.lock();
+    let segments = core.count_stored()?;
     let open = core.segments.open_segment();
-    let segments = core.store.lock().segments()?;
-    let live: u64 = segments.iter().map(|segment| segment.live_bytes).sum();
-    core.space
-        .stored_bytes
-        .store(live + core.store.waiting_bytes(), Ordering::Release);
+    let durable = crate::commit::durable(core);
     for segment in &segments {
         if segment.live_bytes > 0 || Some(segment.id) == open {
             continue;
         }
         match segment.state {
-            SegmentState::Finished => leave(core, segment)?,
-            // (1): not behind, so the commit that made it leaving is durable, and so is its emptiness.
-            SegmentState::Leaving if !behind => unlink(core, segment)?,
+            SegmentState::Finished => {
+                if let Some(left) = leave(core, segment)? {
+                    reclaiming.left.insert(segment.number, left);
+                }
+            }
+            // (1): the commit that made it leaving is durable, and so is its emptiness. One that was leaving
+            // when the vault was opened was made so by a durable commit.
+            SegmentState::Leaving
+                if reclaiming
+                    .left
+                    .get(&segment.number)
+                    .is_none_or(|left| *left <= durable) =>
+            {
+                unlink(core, segment)?;
+                reclaiming.left.remove(&segment.number);
+            }
             _ => {}
         }
     }
-    compact_one(core, Eagerness::Idle).map(|_| ())
+    compact_one(core, &mut reclaiming, Eagerness::Idle).map(|_| ())
 }
 
-fn leave(core: &Core, segment: &Segment) -> Result<()> {
+/// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.
+fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     let now = writer.segment_by_id(&segment.id)?;
-    if now.is_some_and(|now| now.live_bytes == 0) {
-        writer.set_segment_state(segment.number, SegmentState::Leaving)?;
-        core.changed();
+    if !now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Finished) {
+        return Ok(None);
     }
-    Ok(())
+    writer.set_segment_state(segment.number, SegmentState::Leaving)?;
+    core.changed();
+    // Read under the writer: no commit that covers less can cover the change above.
+    Ok(Some(core.changes.load(Ordering::Acquire)))
 }
 
+/// Unlinks a segment, if it is still empty with nothing on its way into it.
 fn unlink(core: &Core, segment: &Segment) -> Result<()> {
     let _gate = core.mutate()?;
+    let _placing = core.space.placing.write();
+    let mut writer = core.store.lock();
+    let now = writer.segment_by_id(&segment.id)?;
+    if !now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving) {
+        return Ok(());
+    }
     core.segments.remove(segment.id)?;
-    core.store.lock().remove_segment(segment.number)?;
+    writer.remove_segment(segment.number)?;
     core.changed();
     Ok(())
 }
@@ -336,8 +417,9 @@ enum Eagerness {
 }
 
 /// Moves the live blocks of the worst segment; gives whether there was one.
-fn compact_one(core: &Core, eagerness: Eagerness) -> Result<bool> {
-    let segments = core.store.lock().segments()?;
+fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -> Result<bool> {
+    let mut segments = core.store.lock().segments()?;
+    segments.retain(|segment| !reclaiming.passed_over.contains(&segment.number));
     let Some(worst) = choose(&segments, eagerness) else {
         return Ok(false);
     };
@@ -355,8 +437,9 @@ fn compact_one(core: &Core, eagerness: Eagerness) -> Result<bool> {
         after = last.number;
         let (numbers, sealed) = read_sealed(core, id, &blocks);
         if numbers.is_empty() {
-            // Damaged blocks stay where they are: `verify` names them, and nothing is lost by it.
-            return Ok(false);
+            // Damaged blocks stay where they are, and nothing is lost by it.
+            reclaiming.passed_over.insert(number);
+            continue;
         }
         move_blocks(
             core,

@@ -52,16 +52,16 @@ impl Filesystem {
         if data.is_empty() {
             return Ok(offset);
         }
-        let before = state.active.data_bytes();
+        let before = state.active.cost();
         state.active.write(offset, data);
-        let after = state.active.data_bytes();
-        core.dirty_bytes.fetch_add(after - before, Ordering::AcqRel);
+        let after = state.active.cost();
+        core.recount(before, after);
         state.inode.size = state.inode.size.max(end);
         content_changed(&mut state, now);
         core.list_dirty(&node, &mut state);
         drop(state);
         core.changed();
-        if after >= DRAIN_BYTES && before / DRAIN_BYTES != after / DRAIN_BYTES {
+        if after >= DRAIN_BYTES && before / DRAIN_BYTES < after / DRAIN_BYTES {
             core.work.drain_soon(inode);
         }
         Ok(offset)
@@ -174,10 +174,18 @@ pub(crate) fn content_changed(state: &mut NodeState, now: strongroom_metadata::T
 impl Core {
     /// Lays a hole over `range` in memory. What was dirty there is forgotten at once.
     pub(crate) fn punch(&self, state: &mut NodeState, range: std::ops::Range<u64>) {
-        let before = state.active.data_bytes();
+        let before = state.active.cost();
         state.active.punch(range);
-        let gone = before - state.active.data_bytes();
-        self.dirty_bytes.fetch_sub(gone, Ordering::AcqRel);
+        self.recount(before, state.active.cost());
+    }
+
+    /// Pending content of a node changed its cost.
+    pub(crate) fn recount(&self, before: u64, after: u64) {
+        if after >= before {
+            self.dirty_bytes.fetch_add(after - before, Ordering::AcqRel);
+        } else {
+            self.dirty_bytes.fetch_sub(before - after, Ordering::AcqRel);
+        }
     }
 
     /// Waits until `len` more bytes of dirty content are within the bound. A single write larger than the
@@ -215,7 +223,7 @@ impl Core {
     pub(crate) fn admit(&self, len: u64) -> Result<()> {
         let pending = self.dirty_bytes.load(Ordering::Acquire) + len;
         let needed = pending + (pending >> OVERHEAD_SHIFT);
-        if let Some((_, free)) = self.space.disk_space(self)
+        if let Some((_, free)) = self.space.disk_space(self, len)
             && free < needed + DISK_RESERVE_BYTES
         {
             return Err(Error::NoSpace);

@@ -451,3 +451,80 @@ fn eight_threads_write_sync_rename_and_read_at_once() {
         }
     }
 }
+
+fn segment_files(lab: &Lab) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![lab.path().join("segments")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)
+            .expect("lists")
+            .map(|entry| entry.expect("an entry").path())
+        {
+            if entry.is_dir() {
+                folders.push(entry)
+            } else {
+                files.push(entry)
+            }
+        }
+    }
+    files
+}
+
+/// Goal: writing the same bytes again mends a damaged block instead of naming new content after it.
+#[test]
+fn content_written_again_takes_the_place_of_damaged_blocks() {
+    let mut lab = Lab::new();
+    let content = pattern(16, 300_000);
+    let file = lab.file(ROOT, "file");
+    lab.write(file, 0, &content).expect("writes");
+    lab.sync().expect("syncs");
+    lab.tick().expect("background work");
+    for path in segment_files(&lab) {
+        let mut bytes = std::fs::read(&path).expect("reads");
+        // Every sealed byte behind the header and the first batch header.
+        bytes[8_192..].iter_mut().for_each(|byte| *byte ^= 0x55);
+        std::fs::write(&path, bytes).expect("writes");
+    }
+    let mut buffer = vec![0; content.len()];
+    assert_refused!(lab.read(file, 0, &mut buffer), Error::Damaged { .. });
+    for cell in 0..5 {
+        let _ = lab.read(file, cell * CELL, &mut buffer[..1]);
+    }
+    let again = lab.file(ROOT, "again");
+    lab.write(again, 0, &content).expect("writes");
+    lab.sync().expect("syncs");
+    assert!(all(&lab, again) == content);
+    assert!(
+        all(&lab, file) == content,
+        "the old file names the same blocks"
+    );
+    lab.reopen();
+    assert!(all(&lab, again) == content);
+}
+
+/// Goal: closing after much writing leaves one unfinished segment at most, so that nothing keeps its waste for ever.
+#[test]
+fn segments_that_were_full_at_close_or_crash_are_finished() {
+    let mut lab = Lab::new();
+    for round in 0..2 {
+        let name = format!("file{round}");
+        let file = lab.file(ROOT, &name);
+        lab.write(file, 0, &pattern(17 + round, 50_000_000))
+            .expect("writes");
+        if round == 0 {
+            lab.reopen()
+        } else {
+            lab.sync().expect("syncs");
+            lab.crash()
+        }
+        lab.unlink(&Caller::root(), ROOT, name.as_bytes())
+            .expect("unlinks");
+        lab.tick().expect("background work");
+        lab.compact().expect("compacts");
+        assert!(
+            disk_usage(&lab) < 1_000_000,
+            "round {round}: {} bytes left",
+            disk_usage(&lab)
+        );
+    }
+}
