@@ -36,7 +36,15 @@ impl Failure {
 
 impl From<strongroom::Error> for Failure {
     fn from(error: strongroom::Error) -> Self {
-        Self::new(ExitCode::of(&error), error.to_string())
+        let message = match &error {
+            // The library's words name one of its functions.
+            strongroom::Error::InUse => {
+                "the vault is open in another process; close it there (a mount: with `strongroom umount`), then try again"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        };
+        Self::new(ExitCode::of(&error), message)
     }
 }
 

@@ -1,90 +1,14 @@
 //! The real binary from outside: what it prints, what it leaves, and its exit codes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
-/// A folder with a vault in it that a key file unlocks, so that commands cost no second each.
-struct Place {
-    directory: tempfile::TempDir,
-}
-
-impl Place {
-    fn empty() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("run")).unwrap();
-        Self { directory }
-    }
-
-    fn new() -> Self {
-        let place = Self::empty();
-        place.done(&["init", "v", "--key-file", "key"]);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_strongroom"));
-        command
-            .args(arguments)
-            .current_dir(self.directory.path())
-            .stdin(Stdio::null());
-        // Sockets of one test are not in the way of another's, and none is left in the user's folder.
-        command.env("XDG_RUNTIME_DIR", self.path("run"));
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// Runs a command that must succeed; gives what it printed.
-    fn done(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {:?} {errors}",
-            output.status
-        );
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The same, with the key file.
-    fn keyed(&self, arguments: &[&str]) -> String {
-        self.done(&[arguments, &["--key-file", "key"]].concat())
-    }
-
-    /// Runs a command that must fail with `code`; gives its message.
-    fn fails(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
-        message
-    }
-
-    fn keyed_fails(&self, code: i32, arguments: &[&str]) -> String {
-        self.fails(code, &[arguments, &["--key-file", "key"]].concat())
-    }
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
+use support::{MountPoint, Place, copy_folder};
 
 #[test]
 fn a_file_goes_in_is_listed_and_comes_out_again() {
@@ -155,7 +79,7 @@ fn what_is_there_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
         assert_eq!(fs::read_to_string(place.path("out")).unwrap(), content);
     }
     assert_eq!(place.keyed(&["ls", "v"]), "a\n");
-    let names = fs::read_dir(place.directory.path())
+    let names = fs::read_dir(place.path(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name());
     assert!(
@@ -417,18 +341,6 @@ fn completions_and_manual_pages_are_made() {
     let help = place.done(&["--help"]);
     assert!(help.contains("4  the secret opens no key slot") && help.contains("Example:"));
     place.fails(2, &["no-such-command"]);
-}
-
-/// Takes the mount away also when the test fails.
-struct MountPoint<'a> {
-    place: &'a Place,
-}
-
-impl Drop for MountPoint<'_> {
-    fn drop(&mut self) {
-        // Fails when the test has unmounted already, which is the rule.
-        let _ = self.place.run(&["umount", "--lazy", "m"]);
-    }
 }
 
 #[test]

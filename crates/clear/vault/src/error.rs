@@ -1,6 +1,7 @@
 //! Why an operation on a vault failed.
 
 use strongroom_filesystem as filesystem;
+use strongroom_metadata as metadata;
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -143,11 +144,29 @@ impl Error {
 impl From<filesystem::Error> for Error {
     fn from(error: filesystem::Error) -> Self {
         match error {
-            // Their sources cannot cross a socket; text can, so that both kinds of caller see the same.
-            filesystem::Error::Metadata(source) => Self::Storage(format!("metadata: {source}")),
+            filesystem::Error::Metadata(source) => of_metadata(&source),
+            // Its source cannot cross a socket; text can, so that both kinds of caller see the same.
             filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),
             other => Self::File(other),
         }
+    }
+}
+
+/// Tells damage and a newer format from every other reason.
+fn of_metadata(error: &metadata::Error) -> Error {
+    let damaged = |why: &str| Error::Damaged {
+        what: metadata::DATABASE_FILE,
+        why: format!("{why}; restore the whole folder from a backup"),
+    };
+    match error {
+        metadata::Error::WrongKey => {
+            damaged("it is another vault's, or its first page was altered")
+        }
+        metadata::Error::Damaged(why) => damaged(why),
+        metadata::Error::Missing => damaged("the file is missing"),
+        metadata::Error::NewerVersion { .. } => Error::UnknownFormat(error.to_string()),
+        // As for the segments.
+        other => Error::Storage(format!("metadata: {other}")),
     }
 }
 

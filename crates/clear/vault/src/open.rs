@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom, unlock};
+use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock};
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
 use strongroom_format::{SegmentId, SuiteId};
 use strongroom_metadata::Store;
@@ -75,7 +75,9 @@ impl Unlocked {
     pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
         let header = folder.header()?;
         let mut keyring = unlock(&header, secret, None)?;
-        let replica = keyring.open_replica(&folder.replica()?)?;
+        let replica = keyring
+            .open_replica(&folder.replica()?)
+            .map_err(of_replica)?;
         // Another device may have retired this one: then the vault opens, and only changing keys is refused.
         let _ = keyring.act_as(&replica);
         Ok(Self { keyring, replica })
@@ -106,6 +108,14 @@ impl Unlocked {
             REPLICA,
             &self.keyring.seal_replica(&self.replica, &SystemRandom)?,
         )
+    }
+}
+
+/// Names the file that it was about: the same error of the header names that.
+fn of_replica(error: UnlockError) -> Error {
+    match error.into() {
+        Error::Damaged { why, .. } => Error::Damaged { what: REPLICA, why },
+        other => other,
     }
 }
 

@@ -1,0 +1,575 @@
+//! What people and accidents do to a vault, through the real binary: each gets its exit code and a message that says
+//! what to do, and none harms what is stored.
+//!
+//! Tests that mount need root and /dev/fuse; without them they say so.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use support::{MountPoint, Place, copy_folder};
+
+/// Whether this process may mount; says so if not.
+fn may_mount() -> bool {
+    let may = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !may {
+        eprintln!("left out: this needs root and /dev/fuse");
+    }
+    may
+}
+
+/// Something mounted by the test itself; taken away also when the test fails.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn tmpfs(path: PathBuf, options: &str) -> Self {
+        fs::create_dir(&path).unwrap();
+        let options = std::ffi::CString::new(options).unwrap();
+        mount(
+            "none",
+            &path,
+            "tmpfs",
+            MountFlags::empty(),
+            options.as_c_str(),
+        )
+        .unwrap();
+        Self(path)
+    }
+
+    fn read_only(of: &Path, path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap();
+        mount_bind(of, &path).unwrap();
+        let mounted = Self(path);
+        mount_remount(&mounted.0, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+        mounted
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: a vault that a failed test left open must not keep it.
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// Bytes that no two seeds share a block of.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// A vault `v` with the files `a` (200,000 bytes) and `b` (5), and a second vault `other` under `other-key`.
+fn two_vaults() -> Place {
+    let place = Place::new();
+    fs::write(place.path("a"), noise(1, 200_000)).unwrap();
+    fs::write(place.path("b"), "small").unwrap();
+    place.keyed(&["put", "a", "v"]);
+    place.keyed(&["put", "b", "v"]);
+    place.done(&["init", "other", "--key-file", "other-key"]);
+    place
+}
+
+/// Copies `v` to `w` anew, and does `harm` to the copy.
+fn harmed(place: &Place, harm: impl FnOnce(&Path)) {
+    let copy = place.path("w");
+    let _ = fs::remove_dir_all(&copy);
+    copy_folder(&place.path("v"), &copy);
+    harm(&copy);
+}
+
+fn alter(path: &Path, offset: u64) {
+    let mut file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.write_all(&[byte[0] ^ 0x40]).unwrap();
+}
+
+fn cut(path: &Path, len: u64) {
+    File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(len)
+        .unwrap();
+}
+
+/// The only segment of a vault.
+fn segment(vault: &Path) -> PathBuf {
+    let only = |path: PathBuf| {
+        let mut entries = fs::read_dir(path).unwrap();
+        let first = entries.next().unwrap().unwrap().path();
+        assert!(entries.next().is_none(), "one segment");
+        first
+    };
+    only(only(vault.join("segments")))
+}
+
+/// `ls w` fails with `code`, and its message has `words`.
+fn refused(place: &Place, code: i32, words: &str) {
+    let message = place.keyed_fails(code, &["ls", "w"]);
+    assert!(message.contains(words), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+#[test]
+fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
+    let place = two_vaults();
+    let database = |vault: &Path| vault.join("metadata.db");
+    harmed(&place, |w| fs::remove_file(database(w)).unwrap());
+    refused(
+        &place,
+        5,
+        "damaged metadata.db: the file is missing; restore",
+    );
+    harmed(&place, |w| cut(&database(w), 5000));
+    refused(&place, 5, "damaged metadata.db");
+    harmed(&place, |w| cut(&database(w), 0));
+    refused(&place, 5, "damaged metadata.db");
+    // Not the first 16: the salt there is repeated in the key, and the key's counts.
+    for offset in [16, 100, 5000, 9000] {
+        harmed(&place, |w| alter(&database(w), offset));
+        let listed = place.run(&["ls", "w", "--key-file", "key"]);
+        let checked = place.run(&["check", "w", "--key-file", "key"]);
+        let message = String::from_utf8(checked.stderr).unwrap();
+        // A page that listing does not need is found by the check.
+        assert!(matches!(listed.status.code(), Some(0 | 5)), "byte {offset}");
+        assert_eq!(checked.status.code(), Some(5), "byte {offset}: {message}");
+    }
+    harmed(&place, |w| {
+        fs::copy(database(&place.path("other")), database(w)).unwrap();
+    });
+    refused(&place, 5, "it is another vault's");
+}
+
+#[test]
+fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
+    let place = two_vaults();
+    harmed(&place, |w| cut(&w.join("vault.json"), 1000));
+    refused(&place, 5, "damaged vault.json");
+    harmed(&place, |w| cut(&w.join("vault.json"), 0));
+    refused(&place, 5, "damaged vault.json");
+    let swapped = |w: &Path, name: &str| {
+        fs::copy(place.path("other").join(name), w.join(name)).unwrap();
+    };
+    harmed(&place, |w| swapped(w, "vault.json"));
+    refused(&place, 4, "does not open this vault");
+    let message = place.fails(5, &["ls", "w", "--key-file", "other-key"]);
+    assert!(message.contains("damaged replica.json"), "{message}");
+    harmed(&place, |w| swapped(w, "replica.json"));
+    refused(&place, 5, "damaged replica.json");
+    harmed(&place, |w| fs::remove_file(w.join("replica.json")).unwrap());
+    refused(&place, 5, "put it back from a backup");
+    harmed(&place, |w| cut(&w.join("replica.json"), 50));
+    refused(&place, 5, "damaged replica.json");
+    assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
+}
+
+#[test]
+fn an_older_header_put_back_is_noticed_and_the_newer_one_heals_it() {
+    let place = two_vaults();
+    let header = place.path("v/vault.json");
+    let older = fs::read(&header).unwrap();
+    place.keyed(&["key", "add", "v", "--new-key-file", "second"]);
+    let newer = fs::read(&header).unwrap();
+    fs::write(&header, older).unwrap();
+    let message = place.keyed_fails(5, &["ls", "v"]);
+    assert!(
+        message.contains("older than the one this folder had"),
+        "{message}"
+    );
+    fs::write(&header, newer).unwrap();
+    assert_eq!(place.done(&["ls", "v", "--key-file", "second"]), "a\nb\n");
+}
+
+/// Writes a header with a change in its text and a checksum that is right again.
+fn rewritten(header: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(header).unwrap();
+    assert!(text.contains(from), "{from}");
+    let changed = text.replacen(from, to, 1);
+    let covered = changed.split("  \"checksum\": \"").next().unwrap();
+    let sum = blake3::hash(covered.as_bytes()).to_hex();
+    fs::write(header, format!("{covered}  \"checksum\": \"{sum}\"\n}}\n")).unwrap();
+}
+
+#[test]
+fn a_header_of_another_version_or_with_an_unknown_flag_asks_for_a_newer_program() {
+    let place = two_vaults();
+    for (from, to, words) in [
+        ("\"format\": 0", "\"format\": 7", "format 7"),
+        ("\"flags\": []", "\"flags\": [\"holes\"]", "holes"),
+        ("\"suite\": 1", "\"suite\": 99", "99"),
+    ] {
+        harmed(&place, |w| rewritten(&w.join("vault.json"), from, to));
+        refused(&place, 12, words);
+    }
+}
+
+#[test]
+fn damage_in_a_segment_costs_the_files_in_it_and_no_other() {
+    let place = two_vaults();
+    let lost = |words: &str| {
+        let message = place.keyed_fails(5, &["get", "w:a", "out"]);
+        assert!(message.contains(words), "{message}");
+        // No half of a file is left where a whole one was asked for.
+        assert!(!place.path("out").exists());
+        assert_eq!(place.keyed(&["ls", "w"]), "a\nb\n");
+    };
+    harmed(&place, |w| alter(&segment(w), 30_000));
+    lost("damaged content");
+    harmed(&place, |w| cut(&segment(w), 20_000));
+    lost("damaged content");
+    assert!(
+        place
+            .keyed_fails(5, &["check", "w"])
+            .contains("copy out what you need")
+    );
+    harmed(&place, |w| fs::remove_file(segment(w)).unwrap());
+    lost("damaged content");
+    place.keyed_fails(5, &["check", "w"]);
+    harmed(&place, |w| {
+        fs::write(segment(w), noise(3, 300_000)).unwrap()
+    });
+    lost("damaged content");
+    assert!(fs::read(place.path("a")).unwrap().as_slice() == place.keyed_bytes(&["cat", "v:a"]));
+}
+
+#[test]
+fn a_read_only_folder_is_read_and_every_change_is_refused() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    let _mounted = Mount::read_only(&place.path("v"), place.path("ro"));
+    assert_eq!(place.keyed(&["ls", "ro"]), "a\nb\n");
+    place.keyed(&["get", "ro:a", "out"]);
+    assert!(fs::read(place.path("out")).unwrap() == fs::read(place.path("a")).unwrap());
+    place.keyed(&["check", "ro"]);
+    fs::create_dir(place.path("m")).unwrap();
+    for change in [
+        &["put", "b", "ro:/c"][..],
+        &["rm", "ro:/a"],
+        &["mkdir", "ro:/d"],
+        &["compact", "ro"],
+        &["key", "add", "ro", "--new-key-file", "k2"],
+        &["mount", "ro", "m"],
+    ] {
+        let message = place.keyed_fails(10, change);
+        assert!(
+            message.contains("Read-only file system"),
+            "{change:?}: {message}"
+        );
+    }
+    assert!(!place.path("k2").exists());
+    place.keyed(&["mount", "ro", "m", "-o", "ro"]);
+    let mount_point = MountPoint { place: &place };
+    assert_eq!(fs::read_to_string(place.path("m/b")).unwrap(), "small");
+    let refused = fs::write(place.path("m/c"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    place.done(&["umount", "m"]);
+    drop(mount_point);
+    assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
+}
+
+/// Bytes of the files of the tests of a full disk. Large against what a vault keeps free.
+const FULL_FILE_BYTES: usize = 12_000_000;
+
+#[test]
+fn put_on_a_full_disk_says_so_leaves_nothing_behind_and_harms_nothing() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::empty();
+    let _disk = Mount::tmpfs(place.path("disk"), "size=128m");
+    place.done(&["init", "disk/v", "--key-file", "key"]);
+    let mut stored = Vec::new();
+    let message = loop {
+        let number = stored.len();
+        assert!(number < 20, "128 MiB are full at some time");
+        let content = noise(number as u64, FULL_FILE_BYTES);
+        fs::write(place.path("file"), &content).unwrap();
+        let inside = format!("disk/v:/{number}");
+        let output = place.run(&["put", "file", &inside, "--key-file", "key"]);
+        if !output.status.success() {
+            assert_eq!(output.status.code(), Some(6));
+            break String::from_utf8(output.stderr).unwrap();
+        }
+        stored.push(content);
+    };
+    assert!(message.contains("no space left"), "{message}");
+    assert!(stored.len() > 1, "two files fit");
+    let names: String = (0..stored.len())
+        .map(|number| format!("{number}\n"))
+        .collect();
+    assert_eq!(place.keyed(&["ls", "disk/v"]), names);
+    for (number, content) in stored.iter().enumerate() {
+        let inside = format!("disk/v:/{number}");
+        assert!(
+            place.keyed_bytes(&["cat", &inside]) == *content,
+            "file {number}"
+        );
+    }
+    // What is small still works: names, and removing.
+    place.keyed(&["mv", "disk/v:/0", ":/renamed"]);
+    place.keyed(&["rm", "disk/v:/1"]);
+    place.keyed(&["check", "disk/v"]);
+    assert!(place.keyed_bytes(&["cat", "disk/v:/renamed"]) == stored[0]);
+}
+
+/// Writes a file through a mount and makes it durable.
+fn store(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+#[test]
+fn a_full_disk_under_a_mount_loses_nothing_fsynced_and_space_comes_back_with_deletions() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::empty();
+    let _disk = Mount::tmpfs(place.path("disk"), "size=160m");
+    place.done(&["init", "disk/v", "--key-file", "key"]);
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "disk/v", "m"]);
+    let mounted = MountPoint { place: &place };
+    let file = |number: usize| place.path(&format!("m/{number}"));
+    let content = |number: usize| noise(number as u64, FULL_FILE_BYTES);
+    let mut stored = 0;
+    let full = loop {
+        assert!(stored < 20, "160 MiB are full at some time");
+        match store(&file(stored), &content(stored)) {
+            Ok(()) => stored += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    assert!(stored > 2, "three files fit");
+    for number in 0..stored {
+        assert!(
+            fs::read(file(number)).unwrap() == content(number),
+            "file {number}"
+        );
+    }
+    fs::remove_file(file(stored)).unwrap();
+    for number in 1..stored {
+        fs::remove_file(file(number)).unwrap();
+    }
+    // Segments are given back in the background; each try makes the vault commit, which is what that waits for.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while let Err(error) = store(&file(100), &content(100)) {
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        assert!(
+            Instant::now() < deadline,
+            "the space of the removed files comes back"
+        );
+    }
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    place.keyed(&["check", "disk/v"]);
+    assert_eq!(place.keyed(&["ls", "disk/v"]), "0\n100\n");
+    assert!(place.keyed_bytes(&["cat", "disk/v:/0"]) == content(0));
+    assert!(place.keyed_bytes(&["cat", "disk/v:/100"]) == content(100));
+}
+
+#[test]
+fn a_vault_copied_under_a_working_mount_opens_and_checks_clean() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let mounted = MountPoint { place: &place };
+    store(&place.path("m/synced"), &noise(5, 3_000_000)).unwrap();
+    fs::write(place.path("m/pending"), noise(6, 500_000)).unwrap();
+    copy_folder(&place.path("v"), &place.path("copy"));
+    place.keyed(&["check", "copy"]);
+    assert!(place.keyed_bytes(&["cat", "copy:/synced"]) == noise(5, 3_000_000));
+    assert_eq!(place.keyed(&["cat", "copy:/b"]), "small");
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    assert!(place.keyed_bytes(&["cat", "v:/pending"]) == noise(6, 500_000));
+}
+
+#[test]
+fn a_mount_point_that_cannot_be_one_is_refused_by_its_reason() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    for name in ["m", "full", "second"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    fs::write(place.path("full/x"), "x").unwrap();
+    let refused = |code, mount_point: &str, words: &str| {
+        let message = place.keyed_fails(code, &["mount", "v", mount_point]);
+        assert!(message.contains(words), "{message}");
+    };
+    refused(3, "none", "does not exist; make it with mkdir");
+    refused(9, "full", "is not empty; choose an empty directory");
+    refused(13, "a", "is not a directory");
+    place.fails(13, &["umount", "m"]);
+    place.keyed(&["mount", "v", "m"]);
+    let mounted = MountPoint { place: &place };
+    refused(
+        7,
+        "second",
+        "close it there (a mount: with `strongroom umount`)",
+    );
+    let message = place.fails(7, &["mount", "other", "m", "--key-file", "other-key"]);
+    assert!(message.contains("is mounted already"), "{message}");
+    let long = "n".repeat(256);
+    let error = fs::write(place.path("m").join(&long), "x").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidFilename);
+    fs::write(place.path("m").join(&long[1..]), "x").unwrap();
+    place.done(&["umount", "m"]);
+    drop(mounted);
+}
+
+#[test]
+fn without_fuse_in_the_kernel_the_message_says_how_to_get_it() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    fs::create_dir(place.path("m")).unwrap();
+    // In a mount namespace of its own /dev holds nothing but what starting a process needs.
+    let script =
+        "mount -t tmpfs none /dev && mknod /dev/null c 1 3 && exec \"$0\" mount v m --key-file key";
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_strongroom"),
+        ])
+        .current_dir(place.path(""))
+        .env("XDG_RUNTIME_DIR", place.path("run"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(13), "{message}");
+    assert!(
+        message.contains("/dev/fuse is missing; load the kernel module"),
+        "{message}"
+    );
+    assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
+}
+
+#[test]
+fn without_fusermount3_another_user_than_root_is_told_what_to_install() {
+    const NOBODY: u32 = 65_534;
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    fs::create_dir(place.path("m")).unwrap();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    give(&place.path(""), NOBODY);
+    let run = place.path("run");
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut command = place.command(&["mount", "v", "m", "--key-file", "key"]);
+    // The binary may lie where that user may not look; a copy does not.
+    let binary = place.path("strongroom");
+    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
+    let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    command = Command::new(binary);
+    command
+        .args(arguments)
+        .current_dir(place.path(""))
+        .env("XDG_RUNTIME_DIR", run)
+        .env("PATH", "/nonexistent")
+        .stdin(Stdio::null())
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let output = command.output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(13), "{message}");
+    assert!(
+        message.contains("fusermount3 is missing; install the package fuse3"),
+        "{message}"
+    );
+}
+
+/// Makes `user` the owner of a folder and all in it.
+fn give(path: &Path, user: u32) {
+    std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
+/// Goal: whatever moment an `init` is killed at, the folder says by itself what to do, and doing that works.
+/// Method: kills it when a certain file has appeared; the last one is the header, which makes a folder a vault.
+#[test]
+fn an_init_killed_at_any_moment_leaves_either_a_vault_or_a_folder_that_says_what_to_do() {
+    let place = Place::empty();
+    let mut vaults = 0;
+    for mark in [
+        "",
+        "lock",
+        "init-unfinished",
+        "metadata.db",
+        "segments",
+        "replica.json",
+        "vault.json",
+    ] {
+        let _ = fs::remove_dir_all(place.path("v"));
+        let _ = fs::remove_file(place.path("key"));
+        let mut child = place
+            .command(&["init", "v", "--key-file", "key"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let awaited = place.path("v").join(mark);
+        while !awaited.exists() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        if place.path("v/vault.json").exists() {
+            vaults += 1;
+            assert_eq!(place.keyed(&["ls", "v"]), "", "killed at {mark:?}");
+            place.keyed(&["check", "v"]);
+            place.fails(9, &["init", "v", "--key-file", "again"]);
+        } else {
+            let message = place.keyed_fails(11, &["ls", "v"]);
+            let tells = message.contains("make one with `strongroom init`")
+                || message.contains("remove the folder and run `strongroom init` again");
+            assert!(tells, "killed at {mark:?}: {message}");
+            if message.contains("remove the folder") {
+                place.fails(11, &["init", "v", "--key-file", "again"]);
+                fs::remove_dir_all(place.path("v")).unwrap();
+            }
+            place.done(&["init", "v", "--key-file", "again"]);
+            place.done(&["ls", "v", "--key-file", "again"]);
+        }
+        let _ = fs::remove_file(place.path("again"));
+    }
+    assert!(vaults > 0, "the last moment is one with a vault");
+}

@@ -1,0 +1,110 @@
+//! A place to run the real binary in.
+#![allow(
+    dead_code,
+    reason = "each test binary uses the part of this that it needs"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder with a vault in it that a key file unlocks, so that commands cost no second each.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("run")).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn new() -> Self {
+        let place = Self::empty();
+        place.done(&["init", "v", "--key-file", "key"]);
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strongroom"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        // Sockets of one test are not in the way of another's, and none is left in the user's folder.
+        command.env("XDG_RUNTIME_DIR", self.path("run"));
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command that must succeed; gives what it printed.
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {:?} {errors}",
+            output.status
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The same, with the key file.
+    pub(crate) fn keyed(&self, arguments: &[&str]) -> String {
+        self.done(&[arguments, &["--key-file", "key"]].concat())
+    }
+
+    /// What a command with the key file printed that is no text.
+    pub(crate) fn keyed_bytes(&self, arguments: &[&str]) -> Vec<u8> {
+        let output = self.run(&[arguments, &["--key-file", "key"]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        output.stdout
+    }
+
+    /// Runs a command that must fail with `code`; gives its message.
+    pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        message
+    }
+
+    pub(crate) fn keyed_fails(&self, code: i32, arguments: &[&str]) -> String {
+        self.fails(code, &[arguments, &["--key-file", "key"]].concat())
+    }
+}
+
+/// Copies a folder and what is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Takes the mount away also when the test fails.
+pub(crate) struct MountPoint<'a> {
+    pub(crate) place: &'a Place,
+}
+
+impl Drop for MountPoint<'_> {
+    fn drop(&mut self) {
+        // Fails when the test has unmounted already, which is the rule.
+        let _ = self.place.run(&["umount", "--lazy", "m"]);
+    }
+}
