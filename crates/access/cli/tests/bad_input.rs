@@ -292,7 +292,7 @@ fn a_read_only_folder_is_read_and_every_change_is_refused() {
 const FULL_FILE_BYTES: usize = 12_000_000;
 
 #[test]
-fn put_on_a_full_disk_says_so_leaves_nothing_behind_and_harms_nothing() {
+fn put_on_a_full_disk_says_so_and_harms_nothing_and_removing_makes_room_again() {
     if !may_mount() {
         return;
     }
@@ -330,7 +330,14 @@ fn put_on_a_full_disk_says_so_leaves_nothing_behind_and_harms_nothing() {
     place.keyed(&["mv", "disk/v:/0", ":/renamed"]);
     place.keyed(&["rm", "disk/v:/1"]);
     place.keyed(&["check", "disk/v"]);
+    for number in 2..stored.len() {
+        place.keyed(&["rm", &format!("disk/v:/{number}")]);
+    }
+    place.keyed(&["compact", "disk/v"]);
+    place.keyed(&["put", "file", "disk/v:/after"]);
+    place.keyed(&["check", "disk/v"]);
     assert!(place.keyed_bytes(&["cat", "disk/v:/renamed"]) == stored[0]);
+    assert!(place.keyed_bytes(&["cat", "disk/v:/after"]) == fs::read(place.path("file")).unwrap());
 }
 
 /// Writes a file through a mount and makes it durable.
