@@ -32,6 +32,15 @@ sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 fuzz: setup ## hostile bytes for every decoder, 2,000,000 mutants each; FUZZ_SEED=n for others
 	tools/fuzz.sh
 
+kill: build ## fifty times kill -9 of a mount under four writers, everything acknowledged compared
+	tools/kill.py 50
+
+figures: build ## first figures on a mount and on the plain file system beneath, side by side (root)
+	tools/figures.py 3
+
+million: build ## a directory of 1,000,000 files: time per entry, memory (root)
+	tools/million.py
+
 demo: build ## the main job on real files: mount, git, 1 GiB, kill -9, compare
 	tools/demo.sh
 

@@ -35,7 +35,7 @@ pub const KEY_BYTES: usize = 80;
 pub const PAGE_BYTES: usize = 4096;
 
 /// What the writer's page cache may hold, in bytes, unless `Options` says otherwise.
-pub const CACHE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+pub const CACHE_BYTES_DEFAULT: usize = 192 * 1024 * 1024;
 
 /// What the page cache of each reader may hold, in bytes, unless `Options` says otherwise.
 pub const READER_CACHE_BYTES_DEFAULT: usize = 8 * 1024 * 1024;

@@ -12,6 +12,11 @@
 //!  (3) Library, clients and command line go through one function, `execute`.                [execute]
 #![forbid(unsafe_code)]
 
+/// The README's example, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+struct Readme;
+
 mod client;
 mod content;
 mod create;

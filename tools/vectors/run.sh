@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Makes spec/vectors anew from the independent Python implementation. What differs from the files that are checked in
+# shows in `git diff`: nothing may, unless the specification changed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+venv=.tools/vectors
+[ -d "$venv" ] || python3 -m venv "$venv"
+"$venv/bin/pip" install --quiet -r tools/vectors/requirements.txt
+for generator in tools/vectors/generate.py tools/vectors/keys.py; do
+    "$venv/bin/python" "$generator"
+done
+git diff --stat -- spec/vectors
