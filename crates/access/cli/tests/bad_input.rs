@@ -340,6 +340,32 @@ fn put_on_a_full_disk_says_so_and_harms_nothing_and_removing_makes_room_again() 
     assert!(place.keyed_bytes(&["cat", "disk/v:/after"]) == fs::read(place.path("file")).unwrap());
 }
 
+#[test]
+fn with_no_byte_left_on_the_disk_reading_and_removing_still_work() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::empty();
+    let _disk = Mount::tmpfs(place.path("disk"), "size=128m");
+    place.done(&["init", "disk/v", "--key-file", "key"]);
+    fs::write(place.path("file"), noise(1, FULL_FILE_BYTES)).unwrap();
+    place.keyed(&["put", "file", "disk/v:/1"]);
+    place.keyed(&["put", "file", "disk/v:/2"]);
+    // Somebody else takes all there is.
+    let mut others = File::create(place.path("disk/others")).unwrap();
+    while others.write_all(&[1; 4096]).is_ok() {}
+    drop(others);
+
+    place.keyed_fails(6, &["put", "key", "disk/v:/3"]);
+    assert_eq!(place.keyed(&["ls", "disk/v"]), "1\n2\n");
+    place.keyed(&["rm", "disk/v:/1"]);
+    assert!(place.keyed_bytes(&["cat", "disk/v:/2"]) == noise(1, FULL_FILE_BYTES));
+    place.keyed(&["check", "disk/v"]);
+    fs::remove_file(place.path("disk/others")).unwrap();
+    place.keyed(&["put", "file", "disk/v:/3"]);
+    assert_eq!(place.keyed(&["ls", "disk/v"]), "2\n3\n");
+}
+
 /// Writes a file through a mount and makes it durable.
 fn store(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = File::create(path)?;
