@@ -1,4 +1,5 @@
-//! The structural check: every table against every other, on a snapshot of the last commit.
+//! The structural check: every page of the database, and every table against every other, on a snapshot of the
+//! last commit.
 //!
 //! Takes   the rows, and the lengths of the segment files
 //! Gives   a list of what does not agree; empty means sound
@@ -70,12 +71,25 @@ impl Filesystem {
         let reader = self.core.store.reader()?;
         let snapshot = reader.snapshot()?;
         let mut report = CheckReport::default();
-        let mut inodes = check_entries(&snapshot, &mut report)?;
-        let references = check_extents(&snapshot, &mut inodes, &mut report)?;
-        check_links(&inodes, &mut report);
-        let live = check_blocks(&snapshot, &references, &mut report)?;
-        self.check_segments(&snapshot, &live, &mut report)?;
+        for problem in snapshot.integrity_check()? {
+            report.problem(format!("metadata.db: {problem}"));
+        }
+        match self.check_tables(&snapshot, &mut report) {
+            // A damaged page ends the reading; it has been named above.
+            Err(error) if report.problem_count > 0 => {
+                report.problem(format!("the tables cannot be read to their end: {error}"));
+            }
+            result => result?,
+        }
         Ok(report)
+    }
+
+    fn check_tables(&self, reader: &Reader<'_>, report: &mut CheckReport) -> Result<()> {
+        let mut inodes = check_entries(reader, report)?;
+        let references = check_extents(reader, &mut inodes, report)?;
+        check_links(&inodes, report);
+        let live = check_blocks(reader, &references, report)?;
+        self.check_segments(reader, &live, report)
     }
 
     fn check_segments(

@@ -438,7 +438,7 @@ impl Reads {
     ///
     /// # Errors
     /// The disk's; damage that can be described is in the list instead.
-    pub(crate) fn integrity_check(&self) -> Result<Vec<String>> {
+    pub fn integrity_check(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         for pragma in ["PRAGMA cipher_integrity_check", "PRAGMA quick_check(100)"] {
             if let Err(error) = self.collect_problems(pragma, &mut problems) {

@@ -87,7 +87,7 @@ pub enum UnlockError {
     OutOfMemory(#[from] OutOfMemory),
     /// Tampering or a mix-up: the replica file does not open with the vault's keys.
     #[error(
-        "the replica file does not belong to this vault, or was edited; make a new replica from the header"
+        "the replica file does not belong to this vault, or was edited; put replica.json back from a copy of the vault folder"
     )]
     ReplicaForged,
 }

@@ -25,14 +25,14 @@ use zeroize::Zeroize;
 pub enum OpenError {
     /// Tampering or damage: a tag or the name does not fit.
     #[error(
-        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom verify`"
+        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom check`"
     )]
     Tampered {
         /// What it should have been.
         kind: Kind,
     },
     /// Tampering or damage: there are more or fewer sealed bytes than its length asks for.
-    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom verify`")]
+    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom check`")]
     WrongLength {
         /// What it should have been.
         kind: Kind,
@@ -43,7 +43,7 @@ pub enum OpenError {
     },
     /// Tampering or damage: a clear length that nothing is ever sealed with.
     #[error(
-        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom verify`"
+        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom check`"
     )]
     TooLong {
         /// What it should have been.
