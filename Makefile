@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim fuzz demo vectors clean
+.PHONY: help setup build check test posix sim fuzz kill figures million demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -15,7 +15,7 @@ setup: ## install what building and testing need, or say what to type
 build: setup ## the release binary, target/release/strongroom
 	cargo build --release --locked -p strongroom-cli
 
-check: setup ## format, lints, documents, unit tests of the small crates; run it before each commit
+check: setup ## format, lints, documents, tests of the small crates; run it before each commit
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --locked -p strongroom-format -p strongroom-crypto -p strongroom-segments -p strongroom-conformance --lib --tests

@@ -24,7 +24,7 @@ trap cleanup EXIT
 mkdir "$mount"
 printf 'posix suite' >"$work/passphrase"
 "$bin" init "$vault" --passphrase-file "$work/passphrase" >/dev/null
-"$bin" mount -o allow-other,dev,suid "$vault" "$mount" --passphrase-file "$work/passphrase"
+"$bin" mount -o allow-other "$vault" "$mount" --passphrase-file "$work/passphrase"
 
 echo "== pjdfstest"
 mkdir -m 0755 "$mount/pjdfstest"

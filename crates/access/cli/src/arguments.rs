@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Makes everything durable that was written so far, through a mount too; sync(1) does not reach a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]
     Sync(Whole),
-    /// Gives the space of removed content back now, instead of when the vault is idle
+    /// Gives the space of removed content back now, instead of bit by bit in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
     /// Prints a completion script for a shell

@@ -3,7 +3,7 @@
 //!
 //! Takes   the rows, and the lengths of the segment files
 //! Gives   a list of what does not agree; empty means sound
-//! Never   changes anything, and never opens a block: that is `verify`
+//! Never   changes anything, and never opens a block: reading a file does
 //!
 //! Memory: some 50 bytes per inode and 24 per block.
 

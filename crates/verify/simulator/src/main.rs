@@ -120,7 +120,7 @@ fn run_seeds(arguments: &Arguments) -> bool {
                 let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
+                    "  repeat: target/debug/strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
                     trial.acts, trial.stride
                 );
             }
@@ -169,7 +169,7 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
                         sound = false;
                         println!("seed {seed} {failure:?} at request {nth}: VIOLATION {complaint}");
                         println!(
-                            "  repeat: strongroom-sim faults --seeds {seed} --ops {} --first {nth} --last {nth}",
+                            "  repeat: target/debug/strongroom-sim faults --seeds {seed} --ops {} --first {nth} --last {nth}",
                             arguments.trial.acts
                         );
                     }
