@@ -194,7 +194,7 @@ pub(crate) struct Mount {
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
-    /// idle=SECONDS
+    /// idle=SECONDS, save-power (let processors sleep between requests; slower)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]

@@ -65,6 +65,7 @@ impl Adapter {
     fn count(&self, opcode: Opcode) {
         self.mount.mark_this_thread();
         self.shared.counters.count(opcode);
+        self.shared.wakeful.note();
     }
 
     /// ENOSYS if extended attributes are off.

@@ -39,6 +39,7 @@ mod record;
 mod references;
 mod shared;
 mod umount;
+mod wakeful;
 mod xattrs;
 
 pub use counters::{Opcode, RequestCounts};

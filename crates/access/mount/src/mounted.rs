@@ -31,6 +31,7 @@ use crate::pool::Pool;
 use crate::record::Record;
 use crate::references::References;
 use crate::shared::{Shared, Xattrs};
+use crate::wakeful::Wakeful;
 use crate::{attach, idle, limits, mountinfo, mountpoint};
 
 /// A running mount. Dropping it unmounts, lazily if it is in use, and waits until all is durable.
@@ -300,6 +301,11 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
         gate,
         view: options.view(),
         counters: Counters::new(),
+        wakeful: if options.save_power {
+            Wakeful::off()
+        } else {
+            Wakeful::start()
+        },
         references: References::new(),
         reading,
         waiting,

@@ -49,6 +49,9 @@ pub struct MountOptions {
     pub threads: usize,
     /// Unmount when nothing was open and nobody looked for this long.
     pub idle_unmount: Option<Duration>,
+    /// Let idle processors sleep between requests that follow one another closely: less power, fewer requests a
+    /// second. Only root can ask for the contrary, so for others it is always so.
+    pub save_power: bool,
     /// The kernel checks permissions. Without it nobody does, not even 0444 against the owner, and each
     /// creation and removal costs one request less; never together with `allow_other`.
     pub default_permissions: bool,
@@ -68,6 +71,7 @@ impl Default for MountOptions {
             no_xattr: false,
             threads: limits::LOOPS_DEFAULT,
             idle_unmount: None,
+            save_power: false,
             default_permissions: true,
             special_files: SpecialFiles::default(),
         }

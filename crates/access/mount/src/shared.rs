@@ -9,12 +9,14 @@ use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::pool::Pool;
 use crate::references::References;
+use crate::wakeful::Wakeful;
 
 /// What all requests of one mount share.
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) view: View,
     pub(crate) counters: Counters,
+    pub(crate) wakeful: Wakeful,
     pub(crate) references: References,
     /// Long reads.
     pub(crate) reading: Pool,
