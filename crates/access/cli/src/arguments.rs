@@ -194,7 +194,8 @@ pub(crate) struct Mount {
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
-    /// idle=SECONDS, save-power (let processors sleep between requests; slower)
+    /// idle=SECONDS, writeback (the kernel gathers small writes; others see them later), save-power (let
+    /// processors sleep between requests; slower)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]

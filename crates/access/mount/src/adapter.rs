@@ -3,7 +3,7 @@
 //! Takes   requests from any event loop
 //! Gives   exactly one reply each, from the loop or from a worker
 //! Never   answers ENOSYS but for what shall never be asked again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS
-//!         and, on request, extended attributes (invariant 3 of the crate)
+//!         and, by options, extended attributes and LSEEK (invariant 3 of the crate)
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,7 +26,7 @@ use crate::counters::Opcode;
 use crate::limits;
 use crate::namespace::{Rename, caller, caller_setting, rename_mode};
 use crate::panics::MountId;
-use crate::shared::{Shared, Xattrs};
+use crate::shared::{Shared, Writes, Xattrs};
 use crate::xattrs::reply_with;
 
 /// What the mount asks of the kernel, as far as the kernel has it. Left out on purpose:
@@ -115,10 +115,14 @@ impl Filesystem for Adapter {
         let offered = config.capabilities();
         self.opens_alone = offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
         self.lists_alone = offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+        let mut wanted = CAPABILITIES;
+        if self.shared.writes == Writes::KeptByKernel {
+            wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
+        }
         // The setters refuse only zero, what exceeds 16 MiB, and what the kernel does not offer.
         let refused = |_| io::Error::other("the protocol library refused a constant of this crate");
         config
-            .add_capabilities(CAPABILITIES & offered)
+            .add_capabilities(wanted & offered)
             .map_err(|_| io::Error::other("the kernel withdrew a capability that it offered"))?;
         config
             .set_max_write(limits::REQUEST_BYTES_MAX)
@@ -573,6 +577,11 @@ impl Filesystem for Adapter {
         reply: ReplyLseek,
     ) {
         self.count(Opcode::Lseek);
+        if self.shared.writes == Writes::KeptByKernel {
+            // The kernel asks without sending what it keeps, which would look like a hole and be left out by a copy.
+            // Told so once, it answers by itself that all is data.
+            return reply.error(Errno::ENOSYS);
+        }
         match self.shared.seek(node, offset, whence) {
             Ok(offset) => reply.offset(offset),
             Err(error) => reply.error(error),

@@ -175,6 +175,16 @@ pub(crate) fn raise_read_ahead(device: &str) {
     }
 }
 
+/// Lets the kernel keep more of this mount than the hundredth of memory that it grants a process it does not trust.
+/// Root only, as above.
+pub(crate) fn raise_write_back(device: &str) {
+    for (name, value) in [("strict_limit", "0"), ("max_ratio", "100")] {
+        if let Err(error) = std::fs::write(format!("/sys/class/bdi/{device}/{name}"), value) {
+            log::debug!("{name} stays at the kernel's default: {error}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

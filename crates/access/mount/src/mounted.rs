@@ -8,6 +8,7 @@
 //!  (1) The end runs once, whoever begins it: the kernel, a caller, a signal, or a drop.
 //!  (2) The record is released after the last sync.                              [record]
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::panics::{self, MountId};
 use crate::pool::Pool;
 use crate::record::Record;
 use crate::references::References;
-use crate::shared::{Shared, Xattrs};
+use crate::shared::{Shared, Writes, Xattrs};
 use crate::wakeful::Wakeful;
 use crate::{attach, idle, limits, mountinfo, mountpoint};
 
@@ -98,6 +99,9 @@ impl Mounted {
         let mounted =
             mountinfo::mount_at(&path)?.ok_or_else(|| MountError::NotMounted(path.clone()))?;
         attach::raise_read_ahead(&mounted.device);
+        if shared.writes == Writes::KeptByKernel {
+            attach::raise_write_back(&mounted.device);
+        }
         let notifier = NotifierThread::start(session.notifier())
             .map_err(MountError::io("starting a thread"))?;
         let (alive, ended) = crossbeam_channel::bounded(0);
@@ -222,6 +226,7 @@ impl Core {
             // The session ends by itself, but must not be waited for: a lazy unmount before may keep it.
             Ok(()) | Err(MountError::NotMounted(_)) => {}
             Err(_) => {
+                self.collect();
                 // Out of sight; open files answer with an error from now on.
                 if let Err(error) = detach(&self.path, Detach::Lazily) {
                     log::warn!("the mount point could not be freed: {error}");
@@ -231,6 +236,17 @@ impl Core {
         self.end(None);
         // The outcome is in `wait`, for whoever asks.
         let _ = self.wait();
+    }
+
+    /// Makes the kernel send what it keeps: after a lazy unmount it would do so too late.
+    fn collect(&self) {
+        if self.shared.writes == Writes::Through {
+            return;
+        }
+        let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
+        if let Err(error) = sent {
+            log::error!("what the kernel keeps of open files could not be collected: {error}");
+        }
     }
 
     /// Drains and syncs, once (invariant 1), and tells everybody how it went.
@@ -310,5 +326,10 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
         reading,
         waiting,
         xattrs,
+        writes: if options.writeback && !options.read_only {
+            Writes::KeptByKernel
+        } else {
+            Writes::Through
+        },
     })
 }

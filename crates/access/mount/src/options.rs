@@ -49,6 +49,10 @@ pub struct MountOptions {
     pub threads: usize,
     /// Unmount when nothing was open and nobody looked for this long.
     pub idle_unmount: Option<Duration>,
+    /// Let the kernel gather small writes before it sends them: many small writes become one request. What is written
+    /// reaches the vault, and with it other users of the vault, only with `fsync`, with the last unmapping or within
+    /// half a minute, in any order; closing a file costs a request more; the kernel keeps the times of changed files.
+    pub writeback: bool,
     /// Let idle processors sleep between requests that follow one another closely: less power, fewer requests a
     /// second. Only root can ask for the contrary, so for others it is always so.
     pub save_power: bool,
@@ -71,6 +75,7 @@ impl Default for MountOptions {
             no_xattr: false,
             threads: limits::LOOPS_DEFAULT,
             idle_unmount: None,
+            writeback: false,
             save_power: false,
             default_permissions: true,
             special_files: SpecialFiles::default(),

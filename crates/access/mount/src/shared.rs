@@ -23,6 +23,16 @@ pub(crate) struct Shared {
     /// Whatever may wait for the disk or for memory.
     pub(crate) waiting: Pool,
     pub(crate) xattrs: Xattrs,
+    pub(crate) writes: Writes,
+}
+
+/// Where a write is when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// In the vault's own write-behind: everybody sees it.
+    Through,
+    /// In the kernel, which sends it when it likes.
+    KeptByKernel,
 }
 
 /// Whether extended attributes are offered.

@@ -638,6 +638,39 @@ fn dropping_a_drive_in_use_frees_the_path_and_ends_what_is_open() {
     drop((vault, folder));
 }
 
+fn gathering() -> MountOptions {
+    MountOptions {
+        writeback: true,
+        ..MountOptions::default()
+    }
+}
+
+#[test]
+fn with_writeback_what_the_kernel_keeps_is_never_taken_for_a_hole() {
+    let drive = Drive::with(&gathering());
+    let file = File::create_new(drive.at("file")).unwrap();
+    file.write_all_at(b"kept by the kernel", 1 << 20).unwrap();
+    let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0)).unwrap();
+    assert!(data <= 1 << 20, "{data}");
+    fs::copy(drive.at("file"), drive.at("copy")).unwrap();
+    assert!(fs::read(drive.at("copy")).unwrap() == fs::read(drive.at("file")).unwrap());
+}
+
+#[test]
+fn with_writeback_a_mount_that_ends_in_use_loses_nothing_written() {
+    let Drive {
+        mounted,
+        filesystem,
+        vault,
+        folder,
+    } = Drive::with(&gathering());
+    let mut file = File::create(mounted.path().join("file")).unwrap();
+    file.write_all(&pattern(300_000)).unwrap();
+    drop(mounted);
+    assert!(vault.read("/file").unwrap() == pattern(300_000));
+    drop((file, filesystem, folder));
+}
+
 #[test]
 fn an_idle_drive_unmounts_itself() {
     let idle_unmount = Some(Duration::from_millis(40));

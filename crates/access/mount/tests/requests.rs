@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs::{self, File};
+use std::io::Write;
 
 use strongroom_mount::{MountOptions, Opcode};
 use support::Drive;
@@ -226,8 +227,30 @@ fn extended_attributes_cost_one_question_per_new_file() {
         [("LOOKUP", 1), ("MKNOD", 1), ("WRITE", 1), ("GETXATTR", 1)]
     );
     let file = File::options().append(true).open(drive.at("file")).unwrap();
-    let more = cost(&drive, || {
-        std::io::Write::write_all(&mut &file, b"more").unwrap()
-    });
+    let more = cost(&drive, || (&file).write_all(b"more").unwrap());
     assert!(more.contains(&("WRITE", 1)));
+}
+
+fn gathering() -> MountOptions {
+    MountOptions {
+        writeback: true,
+        ..least()
+    }
+}
+
+/// 2 MiB in pieces of 256 bytes are 8,192 calls, and as many requests without `writeback`.
+#[test]
+fn with_writeback_small_writes_are_gathered() {
+    let drive = warm(&gathering());
+    let content: Vec<u8> = (0..2 << 20_u32).map(|at| (at >> 8) as u8).collect();
+    let costs = cost(&drive, || {
+        let mut file = File::create(drive.at("file")).unwrap();
+        for piece in content.chunks(256) {
+            file.write_all(piece).unwrap();
+        }
+        file.sync_all().unwrap();
+    });
+    let writes = costs.iter().find(|(name, _)| *name == "WRITE").unwrap().1;
+    assert!(writes <= 16, "{costs:?}");
+    assert!(drive.vault.read("/file").unwrap() == content);
 }

@@ -205,6 +205,7 @@ fn parse_options(words: &[String]) -> Result<MountOptions> {
             ("rw", None) => options.read_only = false,
             ("allow-other" | "allow_other", None) => options.allow_other = true,
             ("no-xattr", None) => options.no_xattr = true,
+            ("writeback", None) => options.writeback = true,
             ("save-power", None) => options.save_power = true,
             ("ignore-case", None) => options.ignore_case = true,
             ("no-permissions", None) => options.default_permissions = false,
