@@ -58,8 +58,6 @@ pub struct Options {
     pub background: Background,
     /// Refuse every mutation.
     pub read_only: bool,
-    /// Bytes of content that the vault may hold, if bounded.
-    pub quota_bytes: Option<u64>,
     /// Threads that seal and open.
     pub threads: usize,
 }
@@ -72,7 +70,6 @@ impl Default for Options {
             commit_interval: limits::COMMIT_INTERVAL,
             background: Background::Thread,
             read_only: false,
-            quota_bytes: None,
             threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
         }
     }
@@ -127,6 +124,7 @@ pub(crate) struct Core {
     /// Wakes the background thread: inodes to drain, orphans to purge.
     pub(crate) work: Arc<crate::background::WorkQueue>,
     pub(crate) space: crate::space::SpaceState,
+    pub(crate) quota: crate::quota::Quota,
 }
 
 impl Core {

@@ -27,6 +27,7 @@ mod overlay;
 mod permission;
 mod place;
 mod purge;
+mod quota;
 mod read;
 mod rename;
 mod seek;

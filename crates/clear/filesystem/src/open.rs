@@ -89,6 +89,7 @@ impl Filesystem {
         } = parts;
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
+        let quota = crate::quota::Quota::load(&store.lock())?;
         let core = Core {
             nodes: NodeTable::new(options.nodes_max),
             store,
@@ -109,6 +110,7 @@ impl Filesystem {
             locks: LockTable::new(),
             work: std::sync::Arc::default(),
             space: crate::space::SpaceState::default(),
+            quota,
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -195,7 +197,6 @@ fn recover_segments(core: &Core) -> Result<()> {
     for id in resumed.into_iter().filter(|id| Some(*id) != open) {
         crate::space::finish_segment(core, id)?;
     }
-    core.count_stored()?;
     core.changed();
     Ok(())
 }

@@ -228,8 +228,8 @@ impl Core {
         {
             return Err(Error::NoSpace);
         }
-        if let Some(quota) = self.options.quota_bytes
-            && self.space.stored_bytes() + needed > quota
+        if let Some(quota) = self.quota.bytes()
+            && self.store.stored_bytes() + needed > quota
         {
             return Err(Error::QuotaExceeded);
         }

@@ -483,7 +483,16 @@ impl Reads {
 
     /// Pages of the database, with those the open transaction added.
     pub(crate) fn page_count(&self) -> Result<u64> {
-        let mut prepared = self.prepare(Statement::PageCount)?;
+        self.count(Statement::PageCount)
+    }
+
+    /// Pages of the database that hold nothing, with those the open transaction freed.
+    pub(crate) fn free_page_count(&self) -> Result<u64> {
+        self.count(Statement::FreePageCount)
+    }
+
+    fn count(&self, statement: Statement) -> Result<u64> {
+        let mut prepared = self.prepare(statement)?;
         let count: Option<i64> = prepared.query_row([], |row| row.get(0)).optional()?;
         Ok(count.unwrap_or(0).max(0).cast_unsigned())
     }

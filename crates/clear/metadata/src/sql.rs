@@ -38,6 +38,7 @@ statements! {
     CheckpointRestart = "PRAGMA wal_checkpoint(RESTART)";
     CheckpointTruncate = "PRAGMA wal_checkpoint(TRUNCATE)";
     PageCount = "PRAGMA page_count";
+    FreePageCount = "PRAGMA freelist_count";
 
     InodeGet = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode WHERE id = ?1";
     InodeInsert = "INSERT INTO inode (id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";

@@ -24,7 +24,7 @@ use crate::reads::Reads;
 use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
 use crate::sql::Statement;
-use crate::store::Store;
+use crate::store::{Gauges, Store};
 
 /// How far the estimate of changed pages grows before it is compared with the size of the database.
 const RECOUNT_PAGES: u64 = 1024;
@@ -37,6 +37,10 @@ pub(crate) struct Writer {
     pub(crate) greatest_inode: u64,
     /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
+    /// Sum of `live_bytes` over all segments, with what is not committed yet.
+    pub(crate) live_bytes: u64,
+    /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
+    row_bytes: u64,
     /// Whether a transaction is open.
     pub(crate) open: bool,
     /// Estimate of the pages changed since the last commit, too high rather than too low.
@@ -83,6 +87,8 @@ impl Writer {
             numbers: Numbers::EMPTY,
             greatest_inode: 0,
             growth: BTreeMap::new(),
+            live_bytes: 0,
+            row_bytes: 0,
             open: false,
             pages_changed: 0,
             recount_at: RECOUNT_PAGES,
@@ -96,7 +102,28 @@ impl Writer {
             Ok(row.get::<_, Option<i64>>(0)?)
         })?;
         self.greatest_inode = greatest.flatten().unwrap_or(0).max(0).cast_unsigned();
+        let live = self.reads.segments()?;
+        self.live_bytes = live
+            .iter()
+            .fold(0, |sum, segment| segment.live_bytes.saturating_add(sum));
+        self.row_bytes = self.count_row_bytes()?;
         Ok(())
+    }
+
+    /// Bytes of the pages that hold something now, without those that wait. Reads no page but the first.
+    fn count_row_bytes(&self) -> Result<u64> {
+        let free = self.reads.free_page_count()?;
+        let used = self.reads.page_count()?.saturating_sub(free);
+        let bytes = used.saturating_mul(PAGE_BYTES as u64);
+        Ok(bytes.saturating_sub(self.numbers.waiting_bytes))
+    }
+
+    /// What those who do not hold the writer see.
+    pub(crate) fn publish(&self, gauges: &Gauges) {
+        let waiting = self.numbers.waiting_bytes;
+        let blocks = self.live_bytes.saturating_add(waiting);
+        let stored = blocks.saturating_add(self.row_bytes);
+        gauges.set(self.pages_changed, waiting, stored);
     }
 
     /// Runs a statement that changes rows; gives how many.
@@ -138,10 +165,7 @@ impl<'s> Transaction<'s> {
 
     /// Lets those who do not hold the writer see how much there is to commit.
     fn publish(&self) {
-        self.store
-            .shared
-            .gauges
-            .set(self.writer.pages_changed, self.writer.numbers.waiting_bytes);
+        self.writer.publish(&self.store.shared.gauges);
     }
 
     // ---- numbers
@@ -413,6 +437,7 @@ impl<'s> Transaction<'s> {
                 Statement::SettingPut,
                 (numbers::SETTING, mark(&numbers.encode())),
             )?;
+            writer.row_bytes = writer.count_row_bytes()?;
             writer.run(Statement::Commit, [])?;
             writer.numbers = numbers;
             writer.open = false;

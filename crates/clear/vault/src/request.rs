@@ -19,7 +19,7 @@ use crate::frame::{ByteBuffer, Bytes};
 use crate::path::Links;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -212,6 +212,10 @@ pub(crate) enum Request<'a> {
         links: Links,
     },
     Space,
+    Quota,
+    SetQuota {
+        bytes: Option<u64>,
+    },
     Sync,
     Information,
     Counters,
@@ -229,6 +233,8 @@ impl Request<'_> {
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
             | Self::Space
+            | Self::Quota
+            | Self::SetQuota { .. }
             | Self::Sync
             | Self::Information
             | Self::Counters
@@ -256,6 +262,7 @@ impl Request<'_> {
             | Self::SetAttributes { .. }
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
+            | Self::SetQuota { .. }
             | Self::Compact => true,
             _ => false,
         }
@@ -277,6 +284,7 @@ pub(crate) enum Response {
         free_bytes: u64,
         inodes: u64,
     },
+    Quota(Option<u64>),
     Information(Information),
     Counters(Vec<(String, u64)>),
     Check(CheckFields),
