@@ -195,6 +195,8 @@ impl Filesystem {
             finish_segment(core, open)?;
         }
         loop {
+            // A segment that filled up is not finished yet, and only finished ones are compacted.
+            crate::background::finish(core)?;
             let moved = compact_one(core, &mut core.space.reclaiming.lock(), Eagerness::ByHand)?;
             self.sync()?;
             reclaim(core)?;
