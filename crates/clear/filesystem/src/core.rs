@@ -125,6 +125,7 @@ pub(crate) struct Core {
     pub(crate) work: Arc<crate::background::WorkQueue>,
     pub(crate) space: crate::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
+    pub(crate) holes: crate::holes::Holes,
 }
 
 impl Core {

@@ -16,6 +16,7 @@ mod defragment;
 mod error;
 mod extents;
 mod flush;
+mod holes;
 pub mod limits;
 mod list;
 mod lock;

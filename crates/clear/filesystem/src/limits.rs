@@ -40,6 +40,12 @@ pub const CELL_FRAGMENTS_MAX: usize = 32;
 /// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
 pub const PURGE_REGIONS_PER_STEP: usize = 64;
 
+/// Extents that one purge step removes, but for a single region that has more: those of 64 regions written in one run.
+pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
+
+/// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
+pub const HOLES_MAX: usize = 65_536;
+
 /// Default bound of dirty content, in bytes.
 pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 

@@ -90,6 +90,7 @@ impl Filesystem {
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
         let quota = crate::quota::Quota::load(&store.lock())?;
+        let holes = crate::holes::Holes::load(&store.lock())?;
         let core = Core {
             nodes: NodeTable::new(options.nodes_max),
             store,
@@ -111,6 +112,7 @@ impl Filesystem {
             work: std::sync::Arc::default(),
             space: crate::space::SpaceState::default(),
             quota,
+            holes,
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -122,6 +124,7 @@ impl Filesystem {
             recover_segments(&core)?;
             forget_leftovers(&core, session)?;
             crate::purge::purge_orphans(&core)?;
+            crate::purge::resume_holes(&core);
         }
         let core = std::sync::Arc::new(core);
         let worker = crate::background::Worker::start(&core).map_err(Error::NoThread)?;

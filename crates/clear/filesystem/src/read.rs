@@ -336,7 +336,13 @@ impl Core {
         if let Some(extents) = state.regions.get(&region) {
             return Ok(std::sync::Arc::clone(extents));
         }
-        let extents = std::sync::Arc::new(writer.region(inode, region)?);
+        let in_hole = self.holes.around(inode, region).is_some();
+        let extents = if in_hole {
+            Vec::new()
+        } else {
+            writer.region(inode, region)?
+        };
+        let extents = std::sync::Arc::new(extents);
         if state.regions.len() >= crate::limits::NODE_REGIONS_MAX {
             state.regions.clear();
         }

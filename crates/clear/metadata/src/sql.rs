@@ -96,9 +96,9 @@ statements! {
     SegmentGrow = "UPDATE segment SET live_bytes = live_bytes + ?2, total_bytes = total_bytes + ?3 WHERE number = ?1 AND live_bytes + ?2 >= 0";
     SegmentRemove = "DELETE FROM segment WHERE number = ?1";
 
-    TruncationPut = "INSERT INTO truncation (inode, size) VALUES (?1, ?2) ON CONFLICT (inode) DO UPDATE SET size = excluded.size";
-    TruncationRemove = "DELETE FROM truncation WHERE inode = ?1";
-    TruncationList = "SELECT inode, size FROM truncation ORDER BY inode";
+    HolePut = "INSERT INTO hole (inode, first, past) VALUES (?1, ?2, ?3) ON CONFLICT (inode, first) DO UPDATE SET past = excluded.past";
+    HoleRemove = "DELETE FROM hole WHERE inode = ?1 AND first = ?2";
+    HoleList = "SELECT inode, first, past FROM hole ORDER BY inode, first";
 
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";

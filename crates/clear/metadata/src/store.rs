@@ -95,6 +95,7 @@ pub(crate) struct Gauges {
     dirty_pages: AtomicU64,
     waiting_bytes: AtomicU64,
     stored_bytes: AtomicU64,
+    hold_changes_max: AtomicU64,
 }
 
 impl Gauges {
@@ -102,6 +103,10 @@ impl Gauges {
         self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
         self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
         self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_hold(&self, changes: u64) {
+        self.hold_changes_max.fetch_max(changes, Ordering::Relaxed);
     }
 }
 
@@ -116,6 +121,8 @@ pub struct Counters {
     pub commits: u64,
     /// How many checkpoints ran.
     pub checkpoints: u64,
+    /// The most changes that were made in one hold of the writer: how long others wait for it at worst.
+    pub hold_changes_max: u64,
 }
 
 /// What every connection of a store needs to know.
@@ -404,6 +411,7 @@ impl Store {
             checkpoints: counts.of(Statement::CheckpointPassive)
                 + counts.of(Statement::CheckpointRestart)
                 + counts.of(Statement::CheckpointTruncate),
+            hold_changes_max: self.shared.gauges.hold_changes_max.load(Ordering::Relaxed),
         }
     }
 

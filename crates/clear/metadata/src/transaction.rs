@@ -10,7 +10,7 @@
 //!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
@@ -60,6 +60,14 @@ pub(crate) struct Growth {
 pub struct Transaction<'s> {
     pub(crate) store: &'s Store,
     pub(crate) writer: MutexGuard<'s, Writer>,
+    /// Changes since the guard was taken.
+    changes: u64,
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.store.shared.gauges.note_hold(self.changes);
+    }
 }
 
 impl Deref for Transaction<'_> {
@@ -134,7 +142,11 @@ impl Writer {
 
 impl<'s> Transaction<'s> {
     pub(crate) fn new(store: &'s Store, writer: MutexGuard<'s, Writer>) -> Self {
-        Self { store, writer }
+        Self {
+            store,
+            writer,
+            changes: 0,
+        }
     }
 
     /// Runs `change` inside the transaction, beginning one if there is none. `bytes` is what it stores. (1)
@@ -149,6 +161,7 @@ impl<'s> Transaction<'s> {
             self.writer.run(Statement::Begin, [])?;
             self.writer.open = true;
         }
+        self.changes += 1;
         self.writer.pages_changed += 2 + (bytes / PAGE_BYTES) as u64;
         let result = change(&mut self.writer).and_then(|given| {
             self.writer.bound_estimate()?;
@@ -360,25 +373,30 @@ impl<'s> Transaction<'s> {
 
     // ---- the rest
 
-    /// Notes that `inode` is to be cut to `size`, so that a crash does not leave it half done.
+    /// Notes that `inode` has a hole over all of `regions`, whatever rows it still has there. Replaces a hole with
+    /// the same first region.
     ///
     /// # Errors
-    /// As for every change.
-    pub fn put_truncation(&mut self, inode: InodeId, size: u64) -> Result<()> {
-        check_numbers(&[inode.0, size])?;
+    /// `Error::Invalid` for no region; as for every change.
+    pub fn put_hole(&mut self, inode: InodeId, regions: &Range<u64>) -> Result<()> {
+        check_numbers(&[inode.0, regions.start, regions.end])?;
+        if regions.is_empty() {
+            return Err(Error::Invalid("a hole is empty"));
+        }
         self.change(0, |writer| {
-            writer.run(Statement::TruncationPut, [key(inode.0), key(size)])?;
+            let params = [key(inode.0), key(regions.start), key(regions.end)];
+            writer.run(Statement::HolePut, params)?;
             Ok(())
         })
     }
 
-    /// Notes that the truncation of `inode` is done.
+    /// Forgets the hole of `inode` that begins at region `first`: it has no rows there any more.
     ///
     /// # Errors
     /// As for every change.
-    pub fn remove_truncation(&mut self, inode: InodeId) -> Result<()> {
+    pub fn remove_hole(&mut self, inode: InodeId, first: u64) -> Result<()> {
         self.change(0, |writer| {
-            writer.run(Statement::TruncationRemove, [key(inode.0)])?;
+            writer.run(Statement::HoleRemove, [key(inode.0), key(first)])?;
             Ok(())
         })
     }

@@ -3,6 +3,7 @@
 mod quota;
 #[path = "../support/mod.rs"]
 mod support;
+mod truncation;
 
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes};
 use support::{Lab, ROOT, assert_refused};

@@ -97,13 +97,13 @@ fn no_statement_scans_a_table_or_sorts_but_those_that_are_to_give_all_of_it() {
         Statement::RegionAll,
         Statement::BlockAll,
         Statement::SegmentList,
-        Statement::TruncationList,
+        Statement::HoleList,
         Statement::WaitingList,
         Statement::WaitingBytes,
     ];
     let connection = rusqlite::Connection::open_in_memory().unwrap();
     connection
-        .execute_batch(strongroom_metadata::SCHEMA)
+        .execute_batch(&strongroom_metadata::SCHEMA.concat())
         .unwrap();
     let mut explained = 0;
     for statement in Statement::ALL {
