@@ -46,6 +46,8 @@ pub(crate) struct NodeState {
     pub(crate) listed_dirty: bool,
     /// Whether the xattr `security.capability` is set; `None` until somebody asks. Every write asks.
     pub(crate) has_capability: Option<bool>,
+    /// Made without a name, and none given yet: only then may a node without names get one.
+    pub(crate) may_get_first_name: bool,
 }
 
 impl NodeState {
@@ -82,6 +84,7 @@ impl Node {
                 purged: false,
                 listed_dirty: false,
                 has_capability: None,
+                may_get_first_name: false,
             }),
         }
     }
