@@ -104,10 +104,13 @@ fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
     if let Some(left) = state.draining.take() {
         // `flush` is held, so no drain runs: an earlier one ended in a panic. Its content is still pending.
         state.active.lay_below(&left);
+        state.held_back = state.held_back_draining.take().or(state.held_back.take());
     }
     if state.active.is_empty() {
+        state.held_back = None;
         return None;
     }
+    state.held_back_draining = state.held_back.take();
     let content = Arc::new(std::mem::take(&mut state.active));
     state.draining = Some(Arc::clone(&content));
     Some(Draining {
@@ -125,6 +128,7 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
     }
     let before = state.active.cost() + drain.content.cost();
     state.active.lay_below(&drain.content);
+    state.held_back = state.held_back_draining.take().or(state.held_back.take());
     core.recount(before, state.active.cost());
     core.list_dirty(drain.node, &mut state);
 }
@@ -225,6 +229,10 @@ fn install_all(
             blocks.by_ref().take(count).for_each(drop);
         }
         state.draining = None;
+        state.held_back_draining = None;
+        if state.active.is_empty() {
+            state.held_back = None;
+        }
         core.recount(drain.content.cost(), 0);
     }
     core.changed();

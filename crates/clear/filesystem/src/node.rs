@@ -36,6 +36,10 @@ pub(crate) struct NodeState {
     pub(crate) stored_size: u64,
     /// Content written and not yet being drained.
     pub(crate) active: Overlay,
+    /// Attributes from before the first change of length in `active`: what a commit writes until that is stored.
+    pub(crate) held_back: Option<Box<Inode>>,
+    /// The same for `draining`.
+    pub(crate) held_back_draining: Option<Box<Inode>>,
     /// Content that a drain is sealing now; older than `active`, newer than the extents.
     pub(crate) draining: Option<Arc<Overlay>>,
     /// Extents per region as the transaction has them, for regions read lately.
@@ -65,7 +69,19 @@ impl NodeState {
         if row.kind == strongroom_metadata::NodeKind::File {
             row.size = self.stored_size;
         }
+        let oldest = self.held_back_draining.as_ref().or(self.held_back.as_ref());
+        if let Some(before) = oldest.filter(|_| self.has_pending_content()) {
+            (row.mode, row.uid, row.gid) = (before.mode, before.uid, before.gid);
+            (row.atime, row.mtime, row.ctime) = (before.atime, before.mtime, before.ctime);
+        }
         row
+    }
+
+    /// Call before a change of length that leaves pending content: it is stored with its attributes or not at all.
+    pub(crate) fn hold_back(&mut self) {
+        if self.held_back.is_none() {
+            self.held_back = Some(Box::new(self.inode.clone()));
+        }
     }
 }
 
@@ -79,6 +95,8 @@ impl Node {
                 inode,
                 attributes_dirty: false,
                 active: Overlay::default(),
+                held_back: None,
+                held_back_draining: None,
                 draining: None,
                 regions: HashMap::new(),
                 purged: false,

@@ -1,6 +1,8 @@
 //! Truncating and punching files of many regions: at once for whoever looks, in steps for the rows.
 
-use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, limits};
+use strongroom_filesystem::{
+    AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, limits,
+};
 
 use crate::support::{Lab, ROOT, assert_refused};
 use crate::{pattern, truncate};
@@ -183,4 +185,40 @@ fn the_space_of_a_cut_comes_back() {
     lab.tick().expect("drains and purges");
     let after = lab.space().expect("the space").free_bytes;
     assert!(after + 200_000 > before, "{after} {before}");
+}
+
+/// Goal: whatever commit comes in between, for another file, stores length, owner and mode of one moment.
+#[test]
+fn a_length_set_with_other_attributes_survives_a_crash_with_them_or_not_at_all() {
+    for (size, pending) in [(10, false), (10, true), (300_000, false), (300_000, true)] {
+        for fsynced in [false, true] {
+            let mut lab = Lab::new();
+            let (file, other) = (lab.file(ROOT, "file"), lab.file(ROOT, "other"));
+            lab.write(file, 0, &pattern(1, 200_000)).expect("writes");
+            lab.sync().expect("syncs");
+            if pending {
+                lab.write(file, 50, b"pending").expect("writes");
+            }
+            let set = SetAttributes {
+                size: Some(size),
+                uid: Some(5),
+                mode: Some(0o640),
+                ..SetAttributes::default()
+            };
+            let now = lab
+                .set_attributes(&Caller::root(), file, &set)
+                .expect("sets");
+            assert_eq!((now.size, now.uid, now.mode), (size, 5, 0o640));
+            lab.sync_inode(other).expect("a commit");
+            if fsynced {
+                lab.sync_inode(file).expect("syncs");
+            }
+            lab.crash();
+            let after = lab.stat(file);
+            let all_or_nothing = [(200_000, 0, 0o666), (size, 5, 0o640)];
+            let found = (after.size, after.uid, after.mode);
+            assert!(all_or_nothing.contains(&found), "{found:?}");
+            assert!(!fsynced || found == all_or_nothing[1], "{found:?}");
+        }
+    }
 }
