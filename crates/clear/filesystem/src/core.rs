@@ -52,6 +52,8 @@ pub struct Options {
     pub dirty_bytes_max: u64,
     /// Bound of idle nodes in memory.
     pub nodes_max: usize,
+    /// Bound of extents in memory, over all nodes, in bytes.
+    pub extent_bytes_max: usize,
     /// Time between commits.
     pub commit_interval: std::time::Duration,
     /// Who works in the background.
@@ -67,6 +69,7 @@ impl Default for Options {
         Self {
             dirty_bytes_max: limits::DIRTY_BYTES_MAX,
             nodes_max: limits::NODES_MAX,
+            extent_bytes_max: limits::EXTENT_BYTES_MAX,
             commit_interval: limits::COMMIT_INTERVAL,
             background: Background::Thread,
             read_only: false,

@@ -22,8 +22,7 @@ use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction}
 use crate::core::Core;
 use crate::extents;
 use crate::limits::{
-    CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, NODE_REGIONS_MAX, PURGE_EXTENTS_PER_STEP,
-    WAITING_BYTES_MAX,
+    CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, PURGE_EXTENTS_PER_STEP, WAITING_BYTES_MAX,
 };
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
@@ -403,7 +402,7 @@ impl<'a> RegionEdit<'a> {
         let core = self.core;
         self.state
             .regions
-            .retain(|region, _| !regions.contains(region));
+            .retain(|region| !regions.contains(&region));
         core.holes.add(writer, self.node.id, regions)?;
         crate::purge::schedule(core, self.node.id);
         Ok(())
@@ -437,10 +436,8 @@ impl<'a> RegionEdit<'a> {
         let allocated = self.state.inode.allocated + extents::bytes(&now);
         self.state.inode.allocated = allocated.saturating_sub(extents::bytes(&before));
         writer.put_region(self.node.id, region, &now)?;
-        if self.state.regions.len() >= NODE_REGIONS_MAX {
-            self.state.regions.clear();
-        }
-        self.state.regions.insert(region, Arc::new(now));
+        self.state.regions.insert(region, &Arc::new(now));
+        self.core.nodes.bound_extents(self.state);
         Ok(())
     }
 

@@ -30,6 +30,7 @@ mod place;
 mod purge;
 mod quota;
 mod read;
+mod region_cache;
 mod rename;
 mod seek;
 mod space;

@@ -35,6 +35,8 @@ pub struct Counters {
     pub dirty_bytes: u64,
     /// Nodes in memory.
     pub nodes: usize,
+    /// Bytes of extents in memory.
+    pub extent_bytes: usize,
 }
 
 impl Filesystem {
@@ -92,7 +94,7 @@ impl Filesystem {
         let quota = crate::quota::Quota::load(&store.lock())?;
         let holes = crate::holes::Holes::load(&store.lock())?;
         let core = Core {
-            nodes: NodeTable::new(options.nodes_max),
+            nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
             segments,
             sealer,
@@ -162,6 +164,7 @@ impl Filesystem {
                 .dirty_bytes
                 .load(std::sync::atomic::Ordering::Acquire),
             nodes: self.core.nodes.len(),
+            extent_bytes: self.core.nodes.extent_bytes(),
         }
     }
 }
