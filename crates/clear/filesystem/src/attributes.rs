@@ -5,14 +5,14 @@
 //! Never   writes rows: the next commit stores what changed here
 //!
 //! Invariants
-//!  (1) A change of attributes is refused before anything changes; then the length is set, and the rest in
-//!      one hold of the node's state.
+//!  (1) A change of attributes, the length included, happens in one hold of the node's state, and is refused before
+//!      anything changes. What a commit stores of it follows `NodeState::row`: all of it or nothing.
 //!  (2) Whoever may run a file never gains by a change of its owner, length or content: suid, sgid and
 //!      `security.capability` go with it.
 
 use std::sync::Arc;
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp, Transaction};
 
 use crate::core::Core;
 use crate::limits::FILE_BYTES_MAX;
@@ -57,17 +57,25 @@ impl Filesystem {
         let core = &self.core;
         let _gate = core.mutate()?;
         let node = core.node(inode)?;
-        check(&node.lock(), caller, set)?;
-        if let Some(size) = set.size {
-            crate::write::resize(core, &node, size)?;
+        let drops_capability = set.uid.is_some() || set.gid.is_some() || set.size.is_some();
+        // The writer only for what may have the attribute, so that truncation needs none.
+        let may_have = drops_capability && node.lock().has_capability != Some(false);
+        let mut writer = may_have.then(|| core.store.lock());
+        let mut state = node.lock();
+        if drops_capability && writer.is_none() && state.has_capability != Some(false) {
+            // Set in between.
+            drop(state);
+            writer = Some(core.store.lock());
+            state = node.lock();
         }
-        if set.uid.is_some() || set.gid.is_some() || set.size.is_some() {
-            drop_capability(core, &node)?;
+        check(&state, caller, set)?;
+        if let Some(writer) = &mut writer {
+            take_capability(writer, &mut state)?;
         }
         let now = core.now();
-        let mut state = node.lock();
-        // The state was unlocked in between: the owner may be another by now.
-        check(&state, caller, set)?;
+        if let Some(size) = set.size {
+            crate::write::resize(core, &mut state, size, now);
+        }
         apply(&mut state.inode, caller, set, now);
         state.attributes_dirty = true;
         core.list_dirty(&node, &mut state);
@@ -182,13 +190,12 @@ fn with_pending(inode: &Inode, pending_bytes: u64) -> Attributes {
     }
 }
 
-/// Pending content may lie over stored content or beside it. The sum is therefore an upper bound, cut at the
-/// size; what is stored for certain counts in any case, and so does a reservation.
+/// Pending content may lie over stored content or beside it, and rows of a hole go in steps. The sum is therefore an
+/// upper bound, cut at the size: nothing is stored beyond it. A reservation counts in any case.
 fn stat_blocks(inode: &Inode, pending_bytes: u64) -> u64 {
     let units = |bytes: u64| bytes.div_ceil(STAT_BLOCK_BYTES);
-    let at_most = units(inode.allocated.saturating_add(pending_bytes)).min(units(inode.size));
-    at_most
-        .max(units(inode.allocated))
+    units(inode.allocated.saturating_add(pending_bytes))
+        .min(units(inode.size))
         .saturating_add(units(inode.reserved))
 }
 
@@ -252,13 +259,23 @@ fn drop_capability(core: &Core, node: &Arc<Node>) -> Result<bool> {
         return Ok(false);
     }
     let mut writer = core.store.lock();
-    let present =
-        living(node)?.inode.kind == NodeKind::File && writer.xattr(node.id, CAPABILITY)?.is_some();
-    if present {
-        writer.remove_xattr(node.id, CAPABILITY)?;
+    let mut state = living(node)?;
+    let dropped = take_capability(&mut writer, &mut state)?;
+    drop(state);
+    if dropped {
         core.changed();
     }
-    node.lock().has_capability = Some(false);
+    Ok(dropped)
+}
+
+/// (2): takes `security.capability` from a file, if it is there; gives whether it was.
+fn take_capability(writer: &mut Transaction<'_>, state: &mut NodeState) -> Result<bool> {
+    let inode = state.inode.id;
+    let present = state.inode.kind == NodeKind::File && writer.xattr(inode, CAPABILITY)?.is_some();
+    if present {
+        writer.remove_xattr(inode, CAPABILITY)?;
+    }
+    state.has_capability = Some(false);
     Ok(present)
 }
 
@@ -299,7 +316,7 @@ mod tests {
             (row(1 << 30, 0, 0), 4096, 8),
             (row(4096, 4096, 0), 4096, 8),
             (row(4000, 4000, 0), 4000, 8),
-            (row(100, 4096, 0), 0, 8),
+            (row(100, 4096, 0), 0, 1),
             (row(0, 0, 1000), 0, 2),
             (row(4096, 4096, 4096), 0, 16),
         ];

@@ -15,6 +15,7 @@ use strongroom_metadata::{
     SegmentNumber,
 };
 
+use crate::holes::Holes;
 use crate::overlay::CELL_BYTES;
 use crate::{Filesystem, Result, extents};
 
@@ -86,7 +87,8 @@ impl Filesystem {
 
     fn check_tables(&self, reader: &Reader<'_>, report: &mut CheckReport) -> Result<()> {
         let mut inodes = check_entries(reader, report)?;
-        let references = check_extents(reader, &mut inodes, report)?;
+        let holes = check_holes(reader, &inodes, report)?;
+        let references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
         let live = check_blocks(reader, &references, report)?;
         self.check_segments(reader, &live, report)
@@ -206,9 +208,24 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
     }
 }
 
+fn check_holes(
+    reader: &Reader<'_>,
+    inodes: &HashMap<InodeId, Seen>,
+    report: &mut CheckReport,
+) -> Result<Holes> {
+    let holes = Holes::load(reader)?;
+    for inode in holes.inodes() {
+        if !inodes.contains_key(&inode) {
+            report.problem(format!("a hole of inode {}, which is missing", inode.0));
+        }
+    }
+    Ok(holes)
+}
+
 fn check_extents(
     reader: &Reader<'_>,
     inodes: &mut HashMap<InodeId, Seen>,
+    holes: &Holes,
     report: &mut CheckReport,
 ) -> Result<HashMap<BlockNumber, u32>> {
     let mut references: HashMap<BlockNumber, u32> = HashMap::new();
@@ -229,8 +246,8 @@ fn check_extents(
                     inode.0, extent.start
                 ));
             }
-            // An orphan being purged has content and no size that matters.
-            if end > node.size && node.nlink > 0 {
+            // An orphan being purged has content and no size that matters, and so has a hole.
+            if end > node.size && node.nlink > 0 && holes.around(inode, region).is_none() {
                 report.problem(format!(
                     "inode {} is {} bytes long and has an extent until {end}",
                     inode.0, node.size

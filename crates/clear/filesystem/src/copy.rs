@@ -13,7 +13,7 @@ use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
 use crate::core::Core;
 use crate::extents;
 use crate::flush::{Reason, RegionEdit, drain_all, drain_nodes};
-use crate::limits::{DRAIN_BYTES, FILE_BYTES_MAX};
+use crate::limits::{DRAIN_BYTES, FILE_BYTES_MAX, PURGE_EXTENTS_PER_STEP};
 use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
 use crate::write::content_changed;
@@ -231,7 +231,8 @@ fn splice(
     if len == 0 {
         return Ok(0);
     }
-    let mut edit = RegionEdit::new(to, state);
+    let mut drops = PURGE_EXTENTS_PER_STEP;
+    let mut edit = RegionEdit::new(core, to, state, &mut drops);
     edit.punch(writer, until..until + len)?;
     for part in parts {
         for piece in cut_at_cells(part, until + (part.start - at)) {

@@ -52,14 +52,14 @@ pub struct Options {
     pub dirty_bytes_max: u64,
     /// Bound of idle nodes in memory.
     pub nodes_max: usize,
+    /// Bound of extents in memory, over all nodes, in bytes.
+    pub extent_bytes_max: usize,
     /// Time between commits.
     pub commit_interval: std::time::Duration,
     /// Who works in the background.
     pub background: Background,
     /// Refuse every mutation.
     pub read_only: bool,
-    /// Bytes of content that the vault may hold, if bounded.
-    pub quota_bytes: Option<u64>,
     /// Threads that seal and open.
     pub threads: usize,
 }
@@ -69,10 +69,10 @@ impl Default for Options {
         Self {
             dirty_bytes_max: limits::DIRTY_BYTES_MAX,
             nodes_max: limits::NODES_MAX,
+            extent_bytes_max: limits::EXTENT_BYTES_MAX,
             commit_interval: limits::COMMIT_INTERVAL,
             background: Background::Thread,
             read_only: false,
-            quota_bytes: None,
             threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
         }
     }
@@ -127,6 +127,8 @@ pub(crate) struct Core {
     /// Wakes the background thread: inodes to drain, orphans to purge.
     pub(crate) work: Arc<crate::background::WorkQueue>,
     pub(crate) space: crate::space::SpaceState,
+    pub(crate) quota: crate::quota::Quota,
+    pub(crate) holes: crate::holes::Holes,
 }
 
 impl Core {

@@ -95,7 +95,9 @@ fn install(
 ) -> Result<()> {
     let len = placed.clear_len;
     let block = number_of(core, writer, placed)?;
-    let mut edit = RegionEdit::new(node, state);
+    // Nothing is punched here.
+    let mut drops = 0;
+    let mut edit = RegionEdit::new(core, node, state, &mut drops);
     let whole = Extent {
         start,
         len,

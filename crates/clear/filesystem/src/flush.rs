@@ -21,7 +21,9 @@ use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction}
 
 use crate::core::Core;
 use crate::extents;
-use crate::limits::{CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, NODE_REGIONS_MAX, WAITING_BYTES_MAX};
+use crate::limits::{
+    CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, PURGE_EXTENTS_PER_STEP, WAITING_BYTES_MAX,
+};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
@@ -101,10 +103,13 @@ fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
     if let Some(left) = state.draining.take() {
         // `flush` is held, so no drain runs: an earlier one ended in a panic. Its content is still pending.
         state.active.lay_below(&left);
+        state.held_back = state.held_back_draining.take().or(state.held_back.take());
     }
     if state.active.is_empty() {
+        state.held_back = None;
         return None;
     }
+    state.held_back_draining = state.held_back.take();
     let content = Arc::new(std::mem::take(&mut state.active));
     state.draining = Some(Arc::clone(&content));
     Some(Draining {
@@ -122,6 +127,7 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
     }
     let before = state.active.cost() + drain.content.cost();
     state.active.lay_below(&drain.content);
+    state.held_back = state.held_back_draining.take().or(state.held_back.take());
     core.recount(before, state.active.cost());
     core.list_dirty(drain.node, &mut state);
 }
@@ -138,6 +144,7 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     } else {
         Placement::appended(core, sealed)?
     };
+    crate::purge::bound_holes(core)?;
     let mut writer = core.store.lock();
     if core.failed.load(Ordering::Acquire) {
         return Err(Error::Failed);
@@ -207,10 +214,11 @@ fn install_all(
 ) -> Result<()> {
     placement.note_segments(core, writer)?;
     let mut blocks = placement.take_blocks();
+    let mut drops = PURGE_EXTENTS_PER_STEP;
     for drain in drains {
         let mut state = drain.node.lock();
         if !state.purged {
-            install(core, writer, drain, &mut state, &mut blocks)?;
+            install(core, writer, drain, &mut state, &mut blocks, &mut drops)?;
         } else {
             // The rows went while the content was being sealed; its share of the batch is waste.
             let pieces = drain.content.pieces();
@@ -220,6 +228,10 @@ fn install_all(
             blocks.by_ref().take(count).for_each(drop);
         }
         state.draining = None;
+        state.held_back_draining = None;
+        if state.active.is_empty() {
+            state.held_back = None;
+        }
         core.recount(drain.content.cost(), 0);
     }
     core.changed();
@@ -232,8 +244,9 @@ fn install(
     drain: &Draining<'_>,
     state: &mut NodeState,
     blocks: &mut impl Iterator<Item = Placed>,
+    drops: &mut usize,
 ) -> Result<()> {
-    let mut edit = RegionEdit::new(drain.node, state);
+    let mut edit = RegionEdit::new(core, drain.node, state, drops);
     for (start, piece) in drain.content.pieces() {
         match piece {
             Piece::Hole(len) => edit.punch(writer, start..start + len)?,
@@ -308,18 +321,28 @@ pub(crate) fn known(core: &Core, sealed: &[SealedBlock]) -> Result<Vec<bool>> {
 
 /// Changes the extents of one node, region by region, and keeps references and `allocated` right.
 pub(crate) struct RegionEdit<'a> {
+    core: &'a Core,
     node: &'a Arc<Node>,
     state: &'a mut NodeState,
+    /// How many more extents holes may drop in this hold of the writer; the purge drops the rest.
+    drops: &'a mut usize,
     /// The region at hand: number, extents before, extents now.
     open: Option<(u64, Vec<Extent>, Vec<Extent>)>,
     fragmented: Vec<u64>,
 }
 
 impl<'a> RegionEdit<'a> {
-    pub(crate) fn new(node: &'a Arc<Node>, state: &'a mut NodeState) -> Self {
+    pub(crate) fn new(
+        core: &'a Core,
+        node: &'a Arc<Node>,
+        state: &'a mut NodeState,
+        drops: &'a mut usize,
+    ) -> Self {
         Self {
+            core,
             node,
             state,
+            drops,
             open: None,
             fragmented: Vec::new(),
         }
@@ -341,7 +364,7 @@ impl<'a> RegionEdit<'a> {
         Ok(())
     }
 
-    /// Removes what `range` holds.
+    /// Removes what `range` holds: a bounded part of the rows now, and what else lies in whole regions later.
     pub(crate) fn punch(
         &mut self,
         writer: &mut Transaction<'_>,
@@ -349,21 +372,40 @@ impl<'a> RegionEdit<'a> {
     ) -> Result<()> {
         self.close(writer)?;
         let last = (range.end - 1) / REGION_BYTES;
+        let whole = range.start.div_ceil(REGION_BYTES)..range.end / REGION_BYTES;
         let mut from = range.start / REGION_BYTES;
         loop {
-            let regions = writer.regions_from(self.node.id, from, 256)?;
-            let Some(&highest) = regions.last() else {
-                return Ok(());
+            let holes = &self.core.holes;
+            let region = match holes.next_region(writer, self.node.id, from)? {
+                Some(region) if region <= last => region,
+                _ => return Ok(()),
             };
-            for region in regions {
-                if region > last {
-                    return Ok(());
-                }
-                let (_, now) = self.region(writer, region)?;
-                *now = extents::without(now, &range);
+            if *self.drops == 0 && whole.contains(&region) {
+                self.leave_to_purge(writer, region..whole.end)?;
+                from = whole.end;
+                continue;
             }
-            from = highest + 1;
+            let (_, now) = self.region(writer, region)?;
+            let count = now.len();
+            *now = extents::without(now, &range);
+            *self.drops = self.drops.saturating_sub(count);
+            from = region + 1;
         }
+    }
+
+    /// Makes `regions` a hole whose rows go later. None of them may be open.
+    fn leave_to_purge(
+        &mut self,
+        writer: &mut Transaction<'_>,
+        regions: std::ops::Range<u64>,
+    ) -> Result<()> {
+        let core = self.core;
+        self.state
+            .regions
+            .retain(|region| !regions.contains(&region));
+        core.holes.add(writer, self.node.id, regions)?;
+        crate::purge::schedule(core, self.node.id);
+        Ok(())
     }
 
     fn region(
@@ -373,8 +415,11 @@ impl<'a> RegionEdit<'a> {
     ) -> Result<(&mut Vec<Extent>, &mut Vec<Extent>)> {
         if self.open.as_ref().is_none_or(|(open, ..)| *open != region) {
             self.close(writer)?;
-            let extents = writer.region(self.node.id, region)?;
-            self.open = Some((region, extents.clone(), extents));
+            let before = writer.region(self.node.id, region)?;
+            // Content comes to a region of a hole: what the row still says is dropped with it.
+            let was_hole = self.core.holes.take_out(writer, self.node.id, region)?;
+            let now = if was_hole { Vec::new() } else { before.clone() };
+            self.open = Some((region, before, now));
         }
         let (_, before, now) = self.open.as_mut().expect("opened just above");
         Ok((before, now))
@@ -391,10 +436,8 @@ impl<'a> RegionEdit<'a> {
         let allocated = self.state.inode.allocated + extents::bytes(&now);
         self.state.inode.allocated = allocated.saturating_sub(extents::bytes(&before));
         writer.put_region(self.node.id, region, &now)?;
-        if self.state.regions.len() >= NODE_REGIONS_MAX {
-            self.state.regions.clear();
-        }
-        self.state.regions.insert(region, Arc::new(now));
+        self.state.regions.insert(region, &Arc::new(now));
+        self.core.nodes.bound_extents(self.state);
         Ok(())
     }
 

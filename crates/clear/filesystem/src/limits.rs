@@ -40,7 +40,13 @@ pub const CELL_FRAGMENTS_MAX: usize = 32;
 /// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
 pub const PURGE_REGIONS_PER_STEP: usize = 64;
 
-/// Default bound of dirty content, in bytes.
+/// Extents that one purge step removes, but for a single region that has more: those of 64 regions written in one run.
+pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
+
+/// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
+pub const HOLES_MAX: usize = 65_536;
+
+/// Default bound of dirty content, in bytes. The README states it, and the other bounds of memory.
 pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Default bound of nodes in memory that nobody uses.
@@ -54,6 +60,12 @@ pub const DIRTY_PAGES_MAX: u64 = 6_000;
 
 /// Regions of extents kept per node.
 pub const NODE_REGIONS_MAX: usize = 64;
+
+/// Extents of one region are kept only up to this many bytes, 40,000 of them: such a file is read through the database.
+pub const REGION_CACHED_BYTES_MAX: usize = 1024 * 1024;
+
+/// Default bound of extents in memory over all nodes, in bytes: those of some 80 GiB of files written in one run.
+pub const EXTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Free bytes of the disk that content may not use: room for the log, the database and deletions.
 pub const DISK_RESERVE_BYTES: u64 = 48 * 1024 * 1024;

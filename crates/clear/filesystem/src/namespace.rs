@@ -272,6 +272,7 @@ impl Filesystem {
         };
         let inode = new_inode(core, writer.next_inode(), &directory.inode, caller, &new, 0)?;
         let made = self.adopt(inode);
+        made.lock().may_get_first_name = true;
         let attributes = self.hand_out(&made);
         core.changed();
         attributes
@@ -279,11 +280,12 @@ impl Filesystem {
 
     /// Gives a node that is no directory a further name. Takes a reference.
     ///
-    /// A node without a name gets one if the caller holds a reference on it; what was written to it so far
-    /// is stored first, so that the name never points to content that is not there.
+    /// A file made without a name gets its first one this way, once, while the caller holds a reference on it; what
+    /// was written to it so far is stored first, so that the name never points to content that is not there. What lost
+    /// its last name gets none any more, as on Linux.
     ///
     /// # Errors
-    /// Those of a look-up; `Exists`; `NotFound` in a removed directory or for a node that is gone;
+    /// Those of a look-up; `Exists`; `NotFound` in a removed directory or for a node without names but that one;
     /// `PermissionDenied`; `NotPermitted` for a directory; `TooManyLinks` beyond `LINKS_MAX`.
     pub fn link(
         &self,
@@ -319,6 +321,7 @@ impl Filesystem {
                 inode.nlink = inode.nlink.saturating_add(1);
                 inode.ctime = now;
             });
+            node.node.lock().may_get_first_name = false;
             names_changed(core, &directory.node, now, 1, 0);
             let attributes = self.hand_out(&node.node);
             core.changed();
@@ -475,8 +478,10 @@ fn require_linkable(
     if node.is_directory() {
         return Err(Error::NotPermitted);
     }
-    // Without names and references it is being purged.
-    if node.inode.nlink == 0 && core.nodes.references(node.node.id) == 0 {
+    // Without names and references it is being purged; with references but a name that it lost, it stays without.
+    if node.inode.nlink == 0
+        && (!node.node.lock().may_get_first_name || core.nodes.references(node.node.id) == 0)
+    {
         return Err(Error::NotFound);
     }
     if node.inode.nlink >= LINKS_MAX {

@@ -11,12 +11,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use strongroom_metadata::{Extent, Inode, InodeId};
+use strongroom_metadata::{Inode, InodeId};
 
 use crate::limits::NODE_SHARDS;
 use crate::overlay::Overlay;
+use crate::region_cache::{Gauge, RegionCache};
 
 /// One inode in use.
 pub(crate) struct Node {
@@ -36,16 +38,22 @@ pub(crate) struct NodeState {
     pub(crate) stored_size: u64,
     /// Content written and not yet being drained.
     pub(crate) active: Overlay,
+    /// Attributes from before the first change of length in `active`: what a commit writes until that is stored.
+    pub(crate) held_back: Option<Box<Inode>>,
+    /// The same for `draining`.
+    pub(crate) held_back_draining: Option<Box<Inode>>,
     /// Content that a drain is sealing now; older than `active`, newer than the extents.
     pub(crate) draining: Option<Arc<Overlay>>,
     /// Extents per region as the transaction has them, for regions read lately.
-    pub(crate) regions: HashMap<u64, Arc<Vec<Extent>>>,
+    pub(crate) regions: RegionCache,
     /// Rows are gone; whoever still holds the node gets `Stale`.
     pub(crate) purged: bool,
     /// In the dirty set.
     pub(crate) listed_dirty: bool,
     /// Whether the xattr `security.capability` is set; `None` until somebody asks. Every write asks.
     pub(crate) has_capability: Option<bool>,
+    /// Made without a name, and none given yet: only then may a node without names get one.
+    pub(crate) may_get_first_name: bool,
 }
 
 impl NodeState {
@@ -63,12 +71,24 @@ impl NodeState {
         if row.kind == strongroom_metadata::NodeKind::File {
             row.size = self.stored_size;
         }
+        let oldest = self.held_back_draining.as_ref().or(self.held_back.as_ref());
+        if let Some(before) = oldest.filter(|_| self.has_pending_content()) {
+            (row.mode, row.uid, row.gid) = (before.mode, before.uid, before.gid);
+            (row.atime, row.mtime, row.ctime) = (before.atime, before.mtime, before.ctime);
+        }
         row
+    }
+
+    /// Call before a change of length that leaves pending content: it is stored with its attributes or not at all.
+    pub(crate) fn hold_back(&mut self) {
+        if self.held_back.is_none() {
+            self.held_back = Some(Box::new(self.inode.clone()));
+        }
     }
 }
 
 impl Node {
-    pub(crate) fn new(inode: Inode) -> Self {
+    pub(crate) fn new(inode: Inode, extents: &Arc<Gauge>) -> Self {
         Self {
             id: inode.id,
             flush: Mutex::new(()),
@@ -77,11 +97,14 @@ impl Node {
                 inode,
                 attributes_dirty: false,
                 active: Overlay::default(),
+                held_back: None,
+                held_back_draining: None,
                 draining: None,
-                regions: HashMap::new(),
+                regions: RegionCache::new(Arc::clone(extents)),
                 purged: false,
                 listed_dirty: false,
                 has_capability: None,
+                may_get_first_name: false,
             }),
         }
     }
@@ -102,15 +125,23 @@ struct Shard {
 pub(crate) struct NodeTable {
     shards: Vec<Mutex<Shard>>,
     per_shard_max: usize,
+    /// Bytes of extents that all nodes hold, and what they may hold.
+    extents: Arc<Gauge>,
+    extent_bytes_max: usize,
+    /// The shard at which the next eviction of extents begins.
+    hand: AtomicUsize,
 }
 
 impl NodeTable {
-    pub(crate) fn new(nodes_max: usize) -> Self {
+    pub(crate) fn new(nodes_max: usize, extent_bytes_max: usize) -> Self {
         Self {
             shards: (0..NODE_SHARDS)
                 .map(|_| Mutex::new(Shard::default()))
                 .collect(),
             per_shard_max: (nodes_max / NODE_SHARDS).max(8),
+            extents: Arc::default(),
+            extent_bytes_max,
+            hand: AtomicUsize::new(0),
         }
     }
 
@@ -133,7 +164,7 @@ impl NodeTable {
         if shard.nodes.len() >= self.per_shard_max {
             evict(&mut shard, self.per_shard_max / 4 + 1);
         }
-        let node = Arc::new(Node::new(inode));
+        let node = Arc::new(Node::new(inode, &self.extents));
         shard.nodes.insert(node.id, Arc::clone(&node));
         node
     }
@@ -165,6 +196,38 @@ impl NodeTable {
     /// How many references are held.
     pub(crate) fn references(&self, id: InodeId) -> u64 {
         self.shard(id).references.get(&id).copied().unwrap_or(0)
+    }
+
+    /// Bytes of extents that all nodes hold.
+    pub(crate) fn extent_bytes(&self) -> usize {
+        self.extents.bytes()
+    }
+
+    /// Makes room if all nodes together hold more extents than they may: those not used since the last pass go first.
+    /// `own` is the node whose state the caller has locked; others that are in use at the moment are passed over.
+    pub(crate) fn bound_extents(&self, own: &mut NodeState) {
+        if self.extent_bytes() <= self.extent_bytes_max {
+            return;
+        }
+        let enough = self.extent_bytes_max / 8 * 7;
+        // Twice around: the first pass may find everything used.
+        for _ in 0..2 * NODE_SHARDS {
+            let hand = self.hand.fetch_add(1, Ordering::Relaxed) % NODE_SHARDS;
+            let Some(shard) = self.shards[hand].try_lock() else {
+                continue;
+            };
+            for node in shard.nodes.values() {
+                if let Some(mut state) = node.state.try_lock() {
+                    state.regions.evict();
+                }
+            }
+            if self.extent_bytes() <= enough {
+                return;
+            }
+        }
+        if self.extent_bytes() > self.extent_bytes_max {
+            own.regions.clear();
+        }
     }
 
     /// How many nodes are in memory.

@@ -35,6 +35,8 @@ pub struct Counters {
     pub dirty_bytes: u64,
     /// Nodes in memory.
     pub nodes: usize,
+    /// Bytes of extents in memory.
+    pub extent_bytes: usize,
 }
 
 impl Filesystem {
@@ -89,8 +91,10 @@ impl Filesystem {
         } = parts;
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
+        let quota = crate::quota::Quota::load(&store.lock())?;
+        let holes = crate::holes::Holes::load(&store.lock())?;
         let core = Core {
-            nodes: NodeTable::new(options.nodes_max),
+            nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
             segments,
             sealer,
@@ -109,6 +113,8 @@ impl Filesystem {
             locks: LockTable::new(),
             work: std::sync::Arc::default(),
             space: crate::space::SpaceState::default(),
+            quota,
+            holes,
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -120,6 +126,7 @@ impl Filesystem {
             recover_segments(&core)?;
             forget_leftovers(&core, session)?;
             crate::purge::purge_orphans(&core)?;
+            crate::purge::resume_holes(&core);
         }
         let core = std::sync::Arc::new(core);
         let worker = crate::background::Worker::start(&core).map_err(Error::NoThread)?;
@@ -157,6 +164,7 @@ impl Filesystem {
                 .dirty_bytes
                 .load(std::sync::atomic::Ordering::Acquire),
             nodes: self.core.nodes.len(),
+            extent_bytes: self.core.nodes.extent_bytes(),
         }
     }
 }
@@ -195,7 +203,6 @@ fn recover_segments(core: &Core) -> Result<()> {
     for id in resumed.into_iter().filter(|id| Some(*id) != open) {
         crate::space::finish_segment(core, id)?;
     }
-    core.count_stored()?;
     core.changed();
     Ok(())
 }

@@ -1,16 +1,17 @@
-//! Removes the rows of nodes that have neither names nor references, in bounded steps.
+//! Removes the rows of nodes that have neither names nor references, and of large holes, in bounded steps.
 //!
-//! Takes   an inode without names
-//! Gives   its blocks' references back; the row goes last, so that a crash finds the rest at open
+//! Takes   an inode without names, or with holes
+//! Gives   its blocks' references back; the row of inode or hole goes last, so that a crash finds the rest at open
 //! Never   touches an unbounded number of rows in one hold of the writer
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use strongroom_metadata::{InodeId, Transaction};
 
 use crate::core::Core;
 use crate::extents;
-use crate::limits::{DIRTY_PAGES_MAX, PURGE_REGIONS_PER_STEP};
+use crate::limits::{DIRTY_PAGES_MAX, HOLES_MAX, PURGE_EXTENTS_PER_STEP, PURGE_REGIONS_PER_STEP};
 use crate::{Error, Result};
 
 /// Notes that `inode` may be purged. Call without locks.
@@ -18,14 +19,64 @@ pub(crate) fn schedule(core: &Core, inode: InodeId) {
     core.work.purge(inode);
 }
 
-/// Purges `inode`, unless it has a name or a reference by now.
+/// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
-    while purge_step(core, inode)? {
+    while purge_step(core, inode)? || hole_step(core, inode)? {
         if core.store.dirty_pages() > DIRTY_PAGES_MAX {
             crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
         }
     }
     Ok(())
+}
+
+/// Goes on with the holes that an earlier run left, in the background.
+pub(crate) fn resume_holes(core: &Core) {
+    for inode in core.holes.inodes() {
+        schedule(core, inode);
+    }
+}
+
+/// Purges holes until few enough are left: whoever makes them faster than the background purges them does its work.
+pub(crate) fn bound_holes(core: &Core) -> Result<()> {
+    if core.holes.count() <= HOLES_MAX {
+        return Ok(());
+    }
+    for inode in core.holes.inodes() {
+        while hole_step(core, inode)? {}
+        if core.holes.count() <= HOLES_MAX {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One step of the lowest hole of `inode`; gives whether more is left. Takes the writer, and no gate: no operation of
+/// anybody begins or ends by it, so it may run within one, and within a barrier.
+fn hole_step(core: &Core, inode: InodeId) -> Result<bool> {
+    if core.options.read_only || core.failed.load(Ordering::Acquire) {
+        return Ok(false);
+    }
+    let mut writer = core.store.lock();
+    let Some(hole) = core.holes.first(inode) else {
+        return Ok(false);
+    };
+    let node = match core.node_in(&mut writer, inode) {
+        // Its rows stay, and `check` names them.
+        Err(Error::Stale) => return Ok(false),
+        node => node?,
+    };
+    let mut state = node.lock();
+    let (next, bytes) = drop_regions(&mut writer, inode, hole.clone())?;
+    let shrunk = core
+        .holes
+        .shrink(&mut writer, inode, next.unwrap_or(hole.end));
+    core.fail_on_error(shrunk)?;
+    state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
+    state.attributes_dirty = true;
+    core.list_dirty(&node, &mut state);
+    drop(state);
+    core.changed();
+    Ok(core.holes.first(inode).is_some())
 }
 
 /// Purges all orphans that an earlier run left.
@@ -62,7 +113,8 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
         return Ok(false);
     }
     // Whole regions at a time: an error in a later one leaves no row half written.
-    let (more, bytes) = drop_regions(&mut writer, inode)?;
+    let (next, bytes) = drop_regions(&mut writer, inode, 0..u64::MAX)?;
+    let more = next.is_some();
     state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
     state.regions.clear();
     if more {
@@ -71,8 +123,10 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     } else {
         let gone = writer
             .remove_all_xattrs(inode)
-            .and_then(|()| writer.remove_inode(inode));
-        core.fail_on_error(gone.map_err(Error::from))?;
+            .and_then(|()| writer.remove_inode(inode))
+            .map_err(Error::from)
+            .and_then(|()| core.holes.forget_all(&mut writer, inode));
+        core.fail_on_error(gone)?;
         core.recount(state.active.cost(), 0);
         state.active = crate::overlay::Overlay::default();
         state.attributes_dirty = false;
@@ -86,14 +140,28 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     Ok(more)
 }
 
-/// Gives back the references of up to `PURGE_REGIONS_PER_STEP` regions; tells whether more are left, and
-/// how many bytes they held.
-fn drop_regions(writer: &mut Transaction<'_>, inode: InodeId) -> Result<(bool, u64)> {
-    let regions = writer.regions_from(inode, 0, PURGE_REGIONS_PER_STEP)?;
-    let more = regions.len() == PURGE_REGIONS_PER_STEP;
-    let mut bytes = 0;
-    for region in regions {
-        let before = writer.region(inode, region)?;
+/// Drops rows of `regions`, up to the bound of one step; gives the region to go on from, if more are left, and how many
+/// bytes the rows held.
+fn drop_regions(
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    regions: Range<u64>,
+) -> Result<(Option<u64>, u64)> {
+    let (mut dropped, mut bytes) = (0, 0);
+    let found = writer.regions_from(inode, regions.start, PURGE_REGIONS_PER_STEP + 1)?;
+    for (index, region) in found.into_iter().enumerate() {
+        if region >= regions.end {
+            return Ok((None, bytes));
+        }
+        let before = match writer.region(inode, region) {
+            // A damaged row ends the step, so that what was dropped before it is accounted for.
+            Err(_) if index > 0 => return Ok((Some(region), bytes)),
+            before => before?,
+        };
+        dropped += before.len();
+        if index > 0 && (index == PURGE_REGIONS_PER_STEP || dropped > PURGE_EXTENTS_PER_STEP) {
+            return Ok((Some(region), bytes));
+        }
         bytes += extents::bytes(&before);
         for (block, change) in extents::reference_changes(&before, &[]) {
             match writer.change_references(block, change) {
@@ -104,5 +172,5 @@ fn drop_regions(writer: &mut Transaction<'_>, inode: InodeId) -> Result<(bool, u
         }
         writer.put_region(inode, region, &[])?;
     }
-    Ok((more, bytes))
+    Ok((None, bytes))
 }

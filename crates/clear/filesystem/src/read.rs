@@ -333,16 +333,18 @@ impl Core {
         state: &mut NodeState,
         region: u64,
     ) -> Result<std::sync::Arc<Vec<Extent>>> {
-        if let Some(extents) = state.regions.get(&region) {
-            return Ok(std::sync::Arc::clone(extents));
+        if let Some(extents) = state.regions.get(region) {
+            return Ok(extents);
         }
-        let extents = std::sync::Arc::new(writer.region(inode, region)?);
-        if state.regions.len() >= crate::limits::NODE_REGIONS_MAX {
-            state.regions.clear();
-        }
-        state
-            .regions
-            .insert(region, std::sync::Arc::clone(&extents));
+        let in_hole = self.holes.around(inode, region).is_some();
+        let extents = if in_hole {
+            Vec::new()
+        } else {
+            writer.region(inode, region)?
+        };
+        let extents = std::sync::Arc::new(extents);
+        state.regions.insert(region, &extents);
+        self.nodes.bound_extents(state);
         Ok(extents)
     }
 }

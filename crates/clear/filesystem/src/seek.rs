@@ -43,9 +43,12 @@ impl Filesystem {
         }
         let mut at = offset;
         loop {
-            let found = writer.regions_from(inode, at / REGION_BYTES, 1)?;
-            let region = match (found.first(), target) {
-                (Some(&region), _) if region * REGION_BYTES < size => region,
+            let found = self
+                .core
+                .holes
+                .next_region(&writer, inode, at / REGION_BYTES)?;
+            let region = match (found, target) {
+                (Some(region), _) if region * REGION_BYTES < size => region,
                 (_, SeekTarget::Data) => return Err(Error::NoSuchOffset),
                 (_, SeekTarget::Hole) => return Ok(at),
             };

@@ -53,7 +53,6 @@ pub(crate) struct SpaceState {
     probe: Mutex<Probe>,
     drain_without_space: AtomicBool,
     drain_failed: AtomicBool,
-    stored_bytes: AtomicU64,
     /// Batch indexes of segments begun in this session, for their tables of contents. Held over each append.
     pub(crate) contents: Mutex<HashMap<SegmentId, Contents>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
@@ -126,11 +125,6 @@ impl SpaceState {
         Ok(())
     }
 
-    /// Live sealed bytes, as of the last reclaim.
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        self.stored_bytes.load(Ordering::Acquire)
-    }
-
     /// This block did not open.
     pub(crate) fn suspect_block(&self, number: BlockNumber) {
         self.suspects.lock().blocks.insert(number);
@@ -164,16 +158,6 @@ impl Core {
         let lost = matches!(place, Some(Place::Segment(segment, _)) if suspects.segments.contains(&segment));
         Ok(lost || suspects.blocks.contains(&number))
     }
-
-    /// Counts what is stored, for the quota.
-    pub(crate) fn count_stored(&self) -> Result<Vec<Segment>> {
-        let segments = self.store.lock().segments()?;
-        let live: u64 = segments.iter().map(|segment| segment.live_bytes).sum();
-        self.space
-            .stored_bytes
-            .store(live + self.store.waiting_bytes(), Ordering::Release);
-        Ok(segments)
-    }
 }
 
 impl Filesystem {
@@ -190,8 +174,8 @@ impl Filesystem {
             free_bytes: free.saturating_sub(crate::limits::DISK_RESERVE_BYTES + pending),
             inodes: core.store.lock().inode_count()?,
         };
-        if let Some(quota) = core.options.quota_bytes {
-            let left = quota.saturating_sub(core.space.stored_bytes() + pending);
+        if let Some(quota) = core.quota.bytes() {
+            let left = quota.saturating_sub(core.store.stored_bytes() + pending);
             space.total_bytes = space.total_bytes.min(quota);
             space.free_bytes = space.free_bytes.min(left);
         }
@@ -211,6 +195,8 @@ impl Filesystem {
             finish_segment(core, open)?;
         }
         loop {
+            // A segment that filled up is not finished yet, and only finished ones are compacted.
+            crate::background::finish(core)?;
             let moved = compact_one(core, &mut core.space.reclaiming.lock(), Eagerness::ByHand)?;
             self.sync()?;
             reclaim(core)?;
@@ -348,7 +334,7 @@ fn point_at(
 /// Lets empty segments go, and compacts one that is worth it.
 pub(crate) fn reclaim(core: &Core) -> Result<()> {
     let mut reclaiming = core.space.reclaiming.lock();
-    let segments = core.count_stored()?;
+    let segments = core.store.lock().segments()?;
     let open = core.segments.open_segment();
     let durable = crate::commit::durable(core);
     for segment in &segments {

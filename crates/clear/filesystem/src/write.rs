@@ -4,14 +4,13 @@
 //! Gives   an acknowledgement; the bytes are in memory and readable
 //! Never   seals or stores: that is `flush.rs`
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{InodeId, NodeKind};
+use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 
 use crate::core::Core;
 use crate::limits::{DISK_RESERVE_BYTES, DRAIN_BYTES, FILE_BYTES_MAX};
-use crate::node::{Node, NodeState};
+use crate::node::NodeState;
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 /// What a write costs beyond its bytes once sealed, at most: tags, index, padding, rows. 1/8 is generous.
@@ -130,26 +129,20 @@ fn reserve_range(state: &mut NodeState, end: u64, extends: bool) {
     state.inode.reserved = state.inode.reserved.max(covered.saturating_sub(held));
 }
 
-/// Sets the length of a file: cuts what lies beyond, or extends by a hole. The caller holds no lock and
-/// has begun the mutation; permissions are checked, times are set here.
-pub(crate) fn resize(core: &Core, node: &Arc<Node>, size: u64) -> Result<()> {
-    if size > FILE_BYTES_MAX {
-        return Err(Error::FileTooLarge);
-    }
-    let now = core.now();
-    let mut state = node.lock();
-    check_is_file(&state)?;
+/// Sets the length of a file, within its bounds: cuts what lies beyond, or extends by a hole. Permissions are checked;
+/// times are set here.
+pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timestamp) {
     let old = state.inode.size;
+    if size < old || state.has_pending_content() {
+        // The length is stored by a drain only.
+        state.hold_back();
+    }
     if size < old {
-        core.punch(&mut state, size..old);
+        core.punch(state, size..old);
         state.inode.reserved = 0;
     }
     state.inode.size = size;
-    content_changed(&mut state, now);
-    core.list_dirty(node, &mut state);
-    drop(state);
-    core.changed();
-    Ok(())
+    content_changed(state, now);
 }
 
 fn check_is_file(state: &NodeState) -> Result<()> {
@@ -164,7 +157,7 @@ fn check_is_file(state: &NodeState) -> Result<()> {
 }
 
 /// A user changed the content: times and version follow.
-pub(crate) fn content_changed(state: &mut NodeState, now: strongroom_metadata::Timestamp) {
+pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
     state.inode.mtime = now;
     state.inode.ctime = now;
     state.inode.content_version += 1;
@@ -228,8 +221,8 @@ impl Core {
         {
             return Err(Error::NoSpace);
         }
-        if let Some(quota) = self.options.quota_bytes
-            && self.space.stored_bytes() + needed > quota
+        if let Some(quota) = self.quota.bytes()
+            && self.store.stored_bytes() + needed > quota
         {
             return Err(Error::QuotaExceeded);
         }

@@ -282,13 +282,12 @@ impl Writer {
                 self.numbers.waiting_bytes = self.numbers.waiting_bytes.saturating_sub(bytes);
             }
             (Place::Segment(segment, _), direction) => {
-                let growth = self.growth.entry(*segment).or_default();
-                let bytes = bytes.cast_signed();
-                growth.live_bytes += if matches!(direction, Direction::Gained) {
-                    bytes
-                } else {
-                    -bytes
+                let bytes = match direction {
+                    Direction::Gained => bytes.cast_signed(),
+                    Direction::Lost => -bytes.cast_signed(),
                 };
+                self.growth.entry(*segment).or_default().live_bytes += bytes;
+                self.live_bytes = self.live_bytes.saturating_add_signed(bytes);
             }
         }
     }

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
-const STEPS: &[&str] = &[VERSION_1];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// The newest schema version this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -24,8 +24,8 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 //   rows go to the end of their directory's part. Removal descends both.
 // - inode_orphan and block_segment hold only the rows that are asked for.
 // - waiting is apart from block, so that blocks stay small and dense.
-/// The newest schema as SQL, for checks of how statements run.
-pub const SCHEMA: &str = VERSION_1;
+/// The newest schema as SQL, step by step, for checks of how statements run.
+pub const SCHEMA: &[&str] = STEPS;
 
 const VERSION_1: &str = "
 CREATE TABLE setting (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID, STRICT;
@@ -93,6 +93,17 @@ CREATE TABLE segment (
     committed_len INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE truncation (inode INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
+";
+
+// `truncation` was never written: a cut is a hole of whole regions, and holes are punched in the middle too.
+const VERSION_2: &str = "
+DROP TABLE truncation;
+CREATE TABLE hole (
+    inode INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    past INTEGER NOT NULL,
+    PRIMARY KEY (inode, first)
+) WITHOUT ROWID, STRICT;
 ";
 
 /// The schema version of the database behind `connection`; 0 has no tables yet.

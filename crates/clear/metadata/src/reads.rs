@@ -6,6 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.4
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
@@ -81,7 +82,7 @@ impl Reads {
         &self,
         statement: Statement,
         params: impl Params,
-        map: impl Fn(&Row<'_>) -> Result<T>,
+        mut map: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         self.noting(self.prepare(statement).and_then(|mut prepared| {
             let mut rows = prepared.query(params)?;
@@ -382,13 +383,21 @@ impl Reads {
 
     // ---- the rest
 
-    /// All truncations that were begun and not finished: the inode and the size it is cut to.
+    /// All holes whose rows are not purged yet, by inode and region.
     ///
     /// # Errors
-    /// As for every question.
-    pub fn truncations(&self) -> Result<Vec<(InodeId, u64)>> {
-        self.all(Statement::TruncationList, [], |row| {
-            Ok((InodeId(whole(row, 0)?), whole(row, 1)?))
+    /// As for every question; damage if two overlap.
+    pub fn holes(&self) -> Result<Vec<(InodeId, Range<u64>)>> {
+        let mut last = (InodeId(0), 0);
+        self.all(Statement::HoleList, [], |row| {
+            let (inode, first) = (InodeId(whole(row, 0)?), whole(row, 1)?);
+            let past = whole(row, 2)?;
+            let overlaps = last.0 == inode && first < last.1;
+            if first >= past || overlaps {
+                return Err(Error::Damaged("a hole is not as written"));
+            }
+            last = (inode, past);
+            Ok((inode, first..past))
         })
     }
 
@@ -483,7 +492,16 @@ impl Reads {
 
     /// Pages of the database, with those the open transaction added.
     pub(crate) fn page_count(&self) -> Result<u64> {
-        let mut prepared = self.prepare(Statement::PageCount)?;
+        self.count(Statement::PageCount)
+    }
+
+    /// Pages of the database that hold nothing, with those the open transaction freed.
+    pub(crate) fn free_page_count(&self) -> Result<u64> {
+        self.count(Statement::FreePageCount)
+    }
+
+    fn count(&self, statement: Statement) -> Result<u64> {
+        let mut prepared = self.prepare(statement)?;
         let count: Option<i64> = prepared.query_row([], |row| row.get(0)).optional()?;
         Ok(count.unwrap_or(0).max(0).cast_unsigned())
     }

@@ -38,6 +38,7 @@ statements! {
     CheckpointRestart = "PRAGMA wal_checkpoint(RESTART)";
     CheckpointTruncate = "PRAGMA wal_checkpoint(TRUNCATE)";
     PageCount = "PRAGMA page_count";
+    FreePageCount = "PRAGMA freelist_count";
 
     InodeGet = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode WHERE id = ?1";
     InodeInsert = "INSERT INTO inode (id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
@@ -95,9 +96,9 @@ statements! {
     SegmentGrow = "UPDATE segment SET live_bytes = live_bytes + ?2, total_bytes = total_bytes + ?3 WHERE number = ?1 AND live_bytes + ?2 >= 0";
     SegmentRemove = "DELETE FROM segment WHERE number = ?1";
 
-    TruncationPut = "INSERT INTO truncation (inode, size) VALUES (?1, ?2) ON CONFLICT (inode) DO UPDATE SET size = excluded.size";
-    TruncationRemove = "DELETE FROM truncation WHERE inode = ?1";
-    TruncationList = "SELECT inode, size FROM truncation ORDER BY inode";
+    HolePut = "INSERT INTO hole (inode, first, past) VALUES (?1, ?2, ?3) ON CONFLICT (inode, first) DO UPDATE SET past = excluded.past";
+    HoleRemove = "DELETE FROM hole WHERE inode = ?1 AND first = ?2";
+    HoleList = "SELECT inode, first, past FROM hole ORDER BY inode, first";
 
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";

@@ -94,12 +94,19 @@ pub struct Store {
 pub(crate) struct Gauges {
     dirty_pages: AtomicU64,
     waiting_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+    hold_changes_max: AtomicU64,
 }
 
 impl Gauges {
-    pub(crate) fn set(&self, dirty_pages: u64, waiting_bytes: u64) {
+    pub(crate) fn set(&self, dirty_pages: u64, waiting_bytes: u64, stored_bytes: u64) {
         self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
         self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
+        self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_hold(&self, changes: u64) {
+        self.hold_changes_max.fetch_max(changes, Ordering::Relaxed);
     }
 }
 
@@ -114,6 +121,8 @@ pub struct Counters {
     pub commits: u64,
     /// How many checkpoints ran.
     pub checkpoints: u64,
+    /// The most changes that were made in one hold of the writer: how long others wait for it at worst.
+    pub hold_changes_max: u64,
 }
 
 /// What every connection of a store needs to know.
@@ -309,7 +318,7 @@ impl Store {
     fn load(&self) -> Result<()> {
         let mut writer = self.writer.lock();
         writer.load()?;
-        self.shared.gauges.set(0, writer.numbers.waiting_bytes);
+        writer.publish(&self.shared.gauges);
         Ok(())
     }
 
@@ -381,6 +390,16 @@ impl Store {
         self.shared.gauges.waiting_bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes that the vault takes: sealed blocks that something names, and the rows of the database. Waits for
+    /// nobody.
+    ///
+    /// Blocks count as they come and go, committed or not; other rows as of the last commit. What has no use any
+    /// more does not count, though the disk may still hold it: waste of segments, free pages, the log.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.shared.gauges.stored_bytes.load(Ordering::Relaxed)
+    }
+
     /// What the store did since it was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -392,6 +411,7 @@ impl Store {
             checkpoints: counts.of(Statement::CheckpointPassive)
                 + counts.of(Statement::CheckpointRestart)
                 + counts.of(Statement::CheckpointTruncate),
+            hold_changes_max: self.shared.gauges.hold_changes_max.load(Ordering::Relaxed),
         }
     }
 

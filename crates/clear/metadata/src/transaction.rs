@@ -10,7 +10,7 @@
 //!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
@@ -24,7 +24,7 @@ use crate::reads::Reads;
 use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
 use crate::sql::Statement;
-use crate::store::Store;
+use crate::store::{Gauges, Store};
 
 /// How far the estimate of changed pages grows before it is compared with the size of the database.
 const RECOUNT_PAGES: u64 = 1024;
@@ -37,6 +37,10 @@ pub(crate) struct Writer {
     pub(crate) greatest_inode: u64,
     /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
+    /// Sum of `live_bytes` over all segments, with what is not committed yet.
+    pub(crate) live_bytes: u64,
+    /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
+    row_bytes: u64,
     /// Whether a transaction is open.
     pub(crate) open: bool,
     /// Estimate of the pages changed since the last commit, too high rather than too low.
@@ -56,6 +60,14 @@ pub(crate) struct Growth {
 pub struct Transaction<'s> {
     pub(crate) store: &'s Store,
     pub(crate) writer: MutexGuard<'s, Writer>,
+    /// Changes since the guard was taken.
+    changes: u64,
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.store.shared.gauges.note_hold(self.changes);
+    }
 }
 
 impl Deref for Transaction<'_> {
@@ -83,6 +95,8 @@ impl Writer {
             numbers: Numbers::EMPTY,
             greatest_inode: 0,
             growth: BTreeMap::new(),
+            live_bytes: 0,
+            row_bytes: 0,
             open: false,
             pages_changed: 0,
             recount_at: RECOUNT_PAGES,
@@ -96,7 +110,28 @@ impl Writer {
             Ok(row.get::<_, Option<i64>>(0)?)
         })?;
         self.greatest_inode = greatest.flatten().unwrap_or(0).max(0).cast_unsigned();
+        let live = self.reads.segments()?;
+        self.live_bytes = live
+            .iter()
+            .fold(0, |sum, segment| segment.live_bytes.saturating_add(sum));
+        self.row_bytes = self.count_row_bytes()?;
         Ok(())
+    }
+
+    /// Bytes of the pages that hold something now, without those that wait. Reads no page but the first.
+    fn count_row_bytes(&self) -> Result<u64> {
+        let free = self.reads.free_page_count()?;
+        let used = self.reads.page_count()?.saturating_sub(free);
+        let bytes = used.saturating_mul(PAGE_BYTES as u64);
+        Ok(bytes.saturating_sub(self.numbers.waiting_bytes))
+    }
+
+    /// What those who do not hold the writer see.
+    pub(crate) fn publish(&self, gauges: &Gauges) {
+        let waiting = self.numbers.waiting_bytes;
+        let blocks = self.live_bytes.saturating_add(waiting);
+        let stored = blocks.saturating_add(self.row_bytes);
+        gauges.set(self.pages_changed, waiting, stored);
     }
 
     /// Runs a statement that changes rows; gives how many.
@@ -107,7 +142,11 @@ impl Writer {
 
 impl<'s> Transaction<'s> {
     pub(crate) fn new(store: &'s Store, writer: MutexGuard<'s, Writer>) -> Self {
-        Self { store, writer }
+        Self {
+            store,
+            writer,
+            changes: 0,
+        }
     }
 
     /// Runs `change` inside the transaction, beginning one if there is none. `bytes` is what it stores. (1)
@@ -122,6 +161,7 @@ impl<'s> Transaction<'s> {
             self.writer.run(Statement::Begin, [])?;
             self.writer.open = true;
         }
+        self.changes += 1;
         self.writer.pages_changed += 2 + (bytes / PAGE_BYTES) as u64;
         let result = change(&mut self.writer).and_then(|given| {
             self.writer.bound_estimate()?;
@@ -138,10 +178,7 @@ impl<'s> Transaction<'s> {
 
     /// Lets those who do not hold the writer see how much there is to commit.
     fn publish(&self) {
-        self.store
-            .shared
-            .gauges
-            .set(self.writer.pages_changed, self.writer.numbers.waiting_bytes);
+        self.writer.publish(&self.store.shared.gauges);
     }
 
     // ---- numbers
@@ -336,25 +373,30 @@ impl<'s> Transaction<'s> {
 
     // ---- the rest
 
-    /// Notes that `inode` is to be cut to `size`, so that a crash does not leave it half done.
+    /// Notes that `inode` has a hole over all of `regions`, whatever rows it still has there. Replaces a hole with
+    /// the same first region.
     ///
     /// # Errors
-    /// As for every change.
-    pub fn put_truncation(&mut self, inode: InodeId, size: u64) -> Result<()> {
-        check_numbers(&[inode.0, size])?;
+    /// `Error::Invalid` for no region; as for every change.
+    pub fn put_hole(&mut self, inode: InodeId, regions: &Range<u64>) -> Result<()> {
+        check_numbers(&[inode.0, regions.start, regions.end])?;
+        if regions.is_empty() {
+            return Err(Error::Invalid("a hole is empty"));
+        }
         self.change(0, |writer| {
-            writer.run(Statement::TruncationPut, [key(inode.0), key(size)])?;
+            let params = [key(inode.0), key(regions.start), key(regions.end)];
+            writer.run(Statement::HolePut, params)?;
             Ok(())
         })
     }
 
-    /// Notes that the truncation of `inode` is done.
+    /// Forgets the hole of `inode` that begins at region `first`: it has no rows there any more.
     ///
     /// # Errors
     /// As for every change.
-    pub fn remove_truncation(&mut self, inode: InodeId) -> Result<()> {
+    pub fn remove_hole(&mut self, inode: InodeId, first: u64) -> Result<()> {
         self.change(0, |writer| {
-            writer.run(Statement::TruncationRemove, [key(inode.0)])?;
+            writer.run(Statement::HoleRemove, [key(inode.0), key(first)])?;
             Ok(())
         })
     }
@@ -413,6 +455,7 @@ impl<'s> Transaction<'s> {
                 Statement::SettingPut,
                 (numbers::SETTING, mark(&numbers.encode())),
             )?;
+            writer.row_bytes = writer.count_row_bytes()?;
             writer.run(Statement::Commit, [])?;
             writer.numbers = numbers;
             writer.open = false;

@@ -43,6 +43,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::RemoveXattr { .. }
         | Request::Xattrs { .. } => on_xattrs(session, request),
         Request::Space
+        | Request::Quota
+        | Request::SetQuota { .. }
         | Request::Sync
         | Request::Information
         | Request::Counters
@@ -261,6 +263,11 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
     match request {
         Request::Space => Ok(filesystem.space()?.into()),
+        Request::Quota => Ok(Response::Quota(filesystem.quota())),
+        Request::SetQuota { bytes } => {
+            filesystem.set_quota(*bytes)?;
+            Ok(Response::Done)
+        }
         Request::Sync => {
             filesystem.sync()?;
             Ok(Response::Done)

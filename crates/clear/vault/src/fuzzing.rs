@@ -7,11 +7,11 @@
 use serde::Serialize;
 use strongroom_filesystem::{RenameMode, SetAttributes};
 
+use crate::failure::Failure;
 use crate::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::path::Links;
 use crate::request::{
-    Access, CheckFields, Failure, Greeting, Handle, Opening, PROTOCOL, Request, Response,
-    Successor, Welcome,
+    Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
 };
 
 /// Frames of greetings.

@@ -23,6 +23,7 @@ mod create;
 mod directory;
 mod error;
 mod execute;
+mod failure;
 mod file;
 mod folder;
 mod frame;

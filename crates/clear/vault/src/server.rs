@@ -21,9 +21,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::execute::execute;
+use crate::failure::Failure;
 use crate::frame::{self, Arrival};
 use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
-use crate::request::{Failure, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
+use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
 use crate::runtime::{Listener, is_same_user};
 use crate::session::{Engine, Session};
 use crate::{Error, Result};

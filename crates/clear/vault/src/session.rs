@@ -62,6 +62,7 @@ impl Engine {
             ("segments.bytes_read", segments.bytes_read),
             ("filesystem.dirty_bytes", counters.dirty_bytes),
             ("filesystem.nodes", counters.nodes as u64),
+            ("filesystem.extent_bytes", counters.extent_bytes as u64),
         ];
         named
             .into_iter()

@@ -536,6 +536,40 @@ fn names_links_attributes_and_xattrs_work_through_a_client() {
 }
 
 #[test]
+fn a_quota_set_through_a_client_binds_everybody_and_outlives_the_owner() {
+    let (place, owner) = Place::new();
+    let client = place.connect();
+    assert_eq!(client.quota().unwrap(), None);
+    client.set_quota(Some(2 << 20)).unwrap();
+    assert_eq!(owner.quota().unwrap(), Some(2 << 20));
+    assert_eq!(client.space().unwrap().total_bytes, 2 << 20);
+    for vault in [&owner, &client] {
+        let refused = vault.write("/large", vec![7; 3 << 20]);
+        assert!(is_file_error(refused, |e| matches!(
+            e,
+            FileError::QuotaExceeded
+        )));
+    }
+    let options = OpenOptions {
+        access: Access::ReadOnly,
+        ..OpenOptions::default()
+    };
+    let reader = Vault::connect_if_owned(place.folder(), options)
+        .unwrap()
+        .unwrap();
+    assert!(is_file_error(reader.set_quota(None), |e| matches!(
+        e,
+        FileError::ReadOnly
+    )));
+    drop((client, reader));
+    owner.close().unwrap();
+    let again = place.open().unwrap();
+    assert_eq!(again.quota().unwrap(), Some(2 << 20));
+    again.remove_file("/large").unwrap();
+    again.close().unwrap();
+}
+
+#[test]
 fn a_listing_longer_than_one_answer_has_every_entry_once() {
     let (place, owner) = Place::new();
     for number in 0..2500 {

@@ -1,7 +1,10 @@
 //! The content half of the file system, through its public methods. Each test ends in a sound vault (`Lab`).
 
+mod memory;
+mod quota;
 #[path = "../support/mod.rs"]
 mod support;
+mod truncation;
 
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes};
 use support::{Lab, ROOT, assert_refused};

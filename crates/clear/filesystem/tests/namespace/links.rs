@@ -245,6 +245,24 @@ fn an_unnamed_file_gets_a_name_with_its_content_or_goes() {
 }
 
 #[test]
+fn what_lost_its_last_name_gets_none_any_more() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "f");
+    lab.unlink(&superuser(), ROOT, b"f").expect("removed");
+    assert_refused!(lab.link(&superuser(), file, ROOT, b"g"), Error::NotFound);
+    let unnamed = lab
+        .create_unnamed(&user(5), ROOT, 0o640)
+        .expect("made")
+        .inode;
+    lab.link(&user(5), unnamed, ROOT, b"first").expect("named");
+    lab.link(&user(5), unnamed, ROOT, b"second").expect("named");
+    lab.unlink(&user(5), ROOT, b"first").expect("removed");
+    lab.unlink(&user(5), ROOT, b"second").expect("removed");
+    assert_refused!(lab.link(&user(5), unnamed, ROOT, b"third"), Error::NotFound);
+    assert_eq!(lab.names(ROOT), [""; 0]);
+}
+
+#[test]
 fn an_unnamed_file_needs_a_directory_that_could_hold_it() {
     let lab = Lab::new();
     let file = lab.file(ROOT, "f");

@@ -171,6 +171,15 @@ impl Lab {
         });
     }
 
+    /// Closes it and opens it with a bound of extents in memory.
+    pub(crate) fn reopen_with_extents(&mut self, extent_bytes_max: usize) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            extent_bytes_max,
+            ..options()
+        });
+    }
+
     /// Loses what no sync covered, and opens it.
     pub(crate) fn crash(&mut self) {
         self.open_again(options());

@@ -69,6 +69,33 @@ fn a_newer_schema_is_refused_with_both_versions() {
 }
 
 #[test]
+fn a_database_of_schema_version_1_is_brought_up_to_date() {
+    let folder = Folder::new();
+    let store = folder.create();
+    create_file(&store, "a");
+    store.lock().commit().unwrap();
+    store.sync_log().unwrap();
+    drop(store);
+    let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    let connection = rusqlite::Connection::open(folder.file("metadata.db")).unwrap();
+    connection
+        .execute_batch(&format!(
+            "PRAGMA key = \"x'{hex}'\"; DROP TABLE hole; PRAGMA user_version = 1;
+             CREATE TABLE truncation (inode INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;"
+        ))
+        .unwrap();
+    drop(connection);
+    assert!(matches!(
+        Store::open_read_only(folder.path(), &KEY, small_options()),
+        Err(Error::OlderVersion { found: 1 })
+    ));
+    let store = Store::open(folder.path(), &KEY, small_options()).unwrap();
+    assert_eq!(names(&store), ["a"]);
+    store.lock().put_hole(InodeId(7), &(1..2)).unwrap();
+    assert_eq!(store.lock().holes().unwrap(), [(InodeId(7), 1..2)]);
+}
+
+#[test]
 fn a_mistake_of_the_caller_changes_nothing_and_does_not_fail_the_store() {
     let folder = Folder::new();
     let store = folder.create();
@@ -197,7 +224,7 @@ fn a_store_opened_for_reading_reads_beside_the_writer_and_changes_nothing() {
     assert_eq!(names(&reading), ["a"]);
     assert_eq!(reading.lock().inode_count().unwrap(), 1);
     assert!(matches!(
-        reading.lock().put_truncation(InodeId(1), 0),
+        reading.lock().put_hole(InodeId(1), &(0..1)),
         Err(Error::ReadOnly)
     ));
     assert!(matches!(reading.sync_log(), Err(Error::ReadOnly)));

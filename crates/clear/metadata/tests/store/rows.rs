@@ -418,24 +418,39 @@ fn segments_keep_their_state_and_their_lengths() {
 }
 
 #[test]
-fn truncations_and_settings_come_back_until_removed_or_replaced() {
+fn holes_and_settings_come_back_until_removed_or_replaced() {
     let folder = Folder::new();
     let store = folder.create();
     let mut transaction = store.lock();
-    transaction.put_truncation(InodeId(5), 10).unwrap();
-    transaction.put_truncation(InodeId(5), 7).unwrap();
-    transaction.put_truncation(InodeId(9), 0).unwrap();
+    transaction.put_hole(InodeId(5), &(10..12)).unwrap();
+    transaction.put_hole(InodeId(5), &(10..20)).unwrap();
+    transaction.put_hole(InodeId(5), &(30..31)).unwrap();
+    transaction.put_hole(InodeId(9), &(0..1)).unwrap();
     transaction.put_setting("generation", b"one").unwrap();
     transaction.put_setting("generation", b"").unwrap();
     drop(transaction);
     let store = reopened(&folder, store);
     let mut transaction = store.lock();
     assert_eq!(
-        transaction.truncations().unwrap(),
-        [(InodeId(5), 7), (InodeId(9), 0)]
+        transaction.holes().unwrap(),
+        [
+            (InodeId(5), 10..20),
+            (InodeId(5), 30..31),
+            (InodeId(9), 0..1)
+        ]
     );
-    transaction.remove_truncation(InodeId(5)).unwrap();
-    assert_eq!(transaction.truncations().unwrap(), [(InodeId(9), 0)]);
+    transaction.remove_hole(InodeId(5), 10).unwrap();
+    transaction.remove_hole(InodeId(9), 7).unwrap();
+    assert_eq!(
+        transaction.holes().unwrap(),
+        [(InodeId(5), 30..31), (InodeId(9), 0..1)]
+    );
+    assert!(matches!(
+        transaction.put_hole(InodeId(5), &(3..3)),
+        Err(Error::Invalid(_))
+    ));
+    transaction.put_hole(InodeId(5), &(29..32)).unwrap();
+    assert!(matches!(transaction.holes(), Err(Error::Damaged(_))));
     assert_eq!(transaction.setting("generation").unwrap(), Some(Vec::new()));
     assert_eq!(transaction.setting("nothing").unwrap(), None);
 }

@@ -176,6 +176,7 @@ impl State {
         self.may_add(caller, parent)?;
         let mut node = self.newborn(caller, parent, NodeKind::File, mode)?;
         node.nlink = 0;
+        node.may_get_first_name = true;
         let inode = self.add(node);
         self.hand_out(inode)
     }
@@ -221,8 +222,10 @@ impl State {
         if node.kind == NodeKind::Directory {
             return Err(Error::NotPermitted);
         }
-        // Linux refuses a file that once had a name and lost it, before the file system is asked. The interface does
-        // not tell it from one made without a name, so whoever holds it may name it.
+        if node.nlink == 0 && !node.may_get_first_name {
+            return Err(Error::NotFound);
+        }
+        node.may_get_first_name = false;
         node.nlink += 1;
         self.put((parent, name), inode)?;
         self.hand_out(inode)

@@ -45,6 +45,8 @@ pub struct Node {
     pub nlink: u32,
     /// What it holds.
     pub contents: Contents,
+    /// Made without a name, and none given yet.
+    pub may_get_first_name: bool,
     /// The directory that holds this directory.
     pub parent: InodeId,
     /// Extended attributes.
@@ -96,6 +98,7 @@ impl Node {
             gid,
             rdev: 0,
             nlink: if kind == NodeKind::Directory { 2 } else { 1 },
+            may_get_first_name: false,
             contents,
             parent: InodeId(0),
             xattrs: BTreeMap::new(),

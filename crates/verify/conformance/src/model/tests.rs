@@ -133,6 +133,11 @@ fn an_unnamed_file_may_be_given_a_name() {
             .nlink,
         1
     );
+    model.unlink(&Caller::root(), ROOT, b"named").unwrap();
+    is(
+        model.link(&Caller::root(), inode, ROOT, b"again"),
+        Error::NotFound,
+    );
 }
 
 #[test]

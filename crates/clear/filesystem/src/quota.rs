@@ -1,0 +1,82 @@
+//! How many bytes the vault may take, whatever the disk below has.
+//!
+//! Takes   a bound in bytes, or none
+//! Gives   the same bound at every later open; `Core::admit` refuses what would exceed it
+//! Never   stands in the way of removing: only what grows the vault is refused
+//! Spec    spec/4-metadata.md, 4.6
+//!
+//! What counts is `Store::stored_bytes`: sealed content that something names (equal blocks once) and the rows of the
+//! database. Changing stored bytes takes their place only once they are drained, so a full vault refuses that too.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use strongroom_metadata::Reads;
+
+use crate::core::Core;
+use crate::{Error, Filesystem, Result};
+
+/// The setting that holds the bound: 8 bytes, little-endian; no bytes for no bound.
+const QUOTA: &str = "quota";
+
+/// Stands for no bound.
+const NONE: u64 = u64::MAX;
+
+/// The bound of a vault.
+pub(crate) struct Quota(AtomicU64);
+
+impl Quota {
+    /// As the last run left it.
+    ///
+    /// # Errors
+    /// Of the store; damage if the setting is not as written.
+    pub(crate) fn load(reads: &Reads) -> Result<Self> {
+        let value = reads.setting(QUOTA)?.unwrap_or_default();
+        if value.is_empty() {
+            return Ok(Self(AtomicU64::new(NONE)));
+        }
+        let bytes = <[u8; 8]>::try_from(value).map_err(|_| {
+            Error::Metadata(strongroom_metadata::Error::Damaged(
+                "the quota is not as written",
+            ))
+        })?;
+        Ok(Self(AtomicU64::new(u64::from_le_bytes(bytes))))
+    }
+
+    /// The bound, if there is one.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|bytes| *bytes != NONE)
+    }
+}
+
+impl Core {
+    /// Takes a new bound into the transaction and into memory, in one step.
+    fn put_quota(&self, bytes: Option<u64>) -> Result<u64> {
+        let _gate = self.mutate()?;
+        let mut writer = self.store.lock();
+        match bytes {
+            Some(bytes) => writer.put_setting(QUOTA, &bytes.to_le_bytes())?,
+            None => writer.put_setting(QUOTA, &[])?,
+        }
+        self.quota.0.store(bytes.unwrap_or(NONE), Ordering::Release);
+        self.changed();
+        Ok(self.changes.load(Ordering::Acquire))
+    }
+}
+
+impl Filesystem {
+    /// How many bytes the vault may take; `None` if only the disk bounds it.
+    #[must_use]
+    pub fn quota(&self) -> Option<u64> {
+        self.core.quota.bytes()
+    }
+
+    /// Bounds the bytes that the vault may take, for this and every later opening; durable on return. A bound below
+    /// what it takes already is fine: then it can only shrink.
+    ///
+    /// # Errors
+    /// `ReadOnly`; of the store.
+    pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
+        let covered = self.core.put_quota(bytes)?;
+        crate::commit::commit_covering(&self.core, covered)
+    }
+}

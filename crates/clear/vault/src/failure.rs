@@ -1,0 +1,120 @@
+//! Errors on their way from the owner of a vault to its clients.
+//!
+//! Takes   an error that carrying out a request gave
+//! Gives   as much of it as travels, and from that the error that the client's caller sees
+//! Never   carries a key or a passphrase
+
+use serde::{Deserialize, Serialize};
+use strongroom_filesystem::{self as filesystem, InodeId};
+
+use crate::Error;
+
+/// An error on its way: as much of `Error` as a request can meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    File(FileFailure),
+    Damaged { inode: u64, offset: u64 },
+    TooManySymlinks,
+    PathTooLong,
+    NotOpenForReading,
+    NotOpenForWriting,
+    TooManyOpenFiles,
+    TransactionTooLarge,
+    Closed,
+    Storage(String),
+}
+
+macro_rules! file_failures {
+    ($($variant:ident),+) => {
+        /// An error of the file system on its way.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) enum FileFailure { $($variant),+ , InvalidArgument }
+
+        fn file_failure(error: &filesystem::Error) -> Option<FileFailure> {
+            match error {
+                $(filesystem::Error::$variant => Some(FileFailure::$variant),)+
+                filesystem::Error::InvalidArgument(_) => Some(FileFailure::InvalidArgument),
+                _ => None,
+            }
+        }
+
+        impl From<FileFailure> for Error {
+            fn from(failure: FileFailure) -> Self {
+                match failure {
+                    $(FileFailure::$variant => Self::File(filesystem::Error::$variant),)+
+                    // The text is static and does not travel; the kind is what callers act on.
+                    FileFailure::InvalidArgument => {
+                        Self::File(filesystem::Error::InvalidArgument("refused by the process that has the vault open"))
+                    }
+                }
+            }
+        }
+    };
+}
+
+file_failures!(
+    NotFound,
+    Exists,
+    NotADirectory,
+    IsADirectory,
+    NotEmpty,
+    NameTooLong,
+    InvalidName,
+    PermissionDenied,
+    NotPermitted,
+    TooManyLinks,
+    FileTooLarge,
+    NoAttribute,
+    ValueTooLarge,
+    NotSupported,
+    NoSuchOffset,
+    WouldBlock,
+    Stale,
+    NoSpace,
+    QuotaExceeded,
+    ReadOnly,
+    Failed
+);
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::File(filesystem::Error::Damaged { inode, offset }) => Self::Damaged {
+                inode: inode.0,
+                offset: *offset,
+            },
+            Error::File(file) => {
+                file_failure(file).map_or_else(|| Self::Storage(file.to_string()), Self::File)
+            }
+            Error::TooManySymlinks => Self::TooManySymlinks,
+            Error::PathTooLong => Self::PathTooLong,
+            Error::NotOpenFor("reading") => Self::NotOpenForReading,
+            Error::NotOpenFor(_) => Self::NotOpenForWriting,
+            Error::TooManyOpenFiles => Self::TooManyOpenFiles,
+            Error::TransactionTooLarge => Self::TransactionTooLarge,
+            Error::Closed => Self::Closed,
+            other => Self::Storage(other.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::File(file) => file.into(),
+            Failure::Damaged { inode, offset } => Self::File(filesystem::Error::Damaged {
+                inode: InodeId(inode),
+                offset,
+            }),
+            Failure::TooManySymlinks => Self::TooManySymlinks,
+            Failure::PathTooLong => Self::PathTooLong,
+            Failure::NotOpenForReading => Self::NotOpenFor("reading"),
+            Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
+            Failure::TooManyOpenFiles => Self::TooManyOpenFiles,
+            Failure::TransactionTooLarge => Self::TransactionTooLarge,
+            // The owner closed under the client: for the client that is an owner gone.
+            Failure::Closed => Self::OwnerGone,
+            Failure::Storage(text) => Self::Storage(text),
+        }
+    }
+}
