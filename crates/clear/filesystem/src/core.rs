@@ -22,6 +22,7 @@ use strongroom_segments::SegmentStore;
 use crate::commit::CommitState;
 use crate::lock::LockTable;
 use crate::node::{Node, NodeState, NodeTable};
+use crate::reservation::Reserved;
 use crate::{Error, Result, limits};
 
 /// Tells the time. A value, so that tests and the simulator bring their own.
@@ -114,6 +115,8 @@ pub(crate) struct Core {
     pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
     /// Bytes of pending content over all nodes.
     pub(crate) dirty_bytes: AtomicU64,
+    /// Bytes that are reserved over all nodes, see `reservation.rs`.
+    pub(crate) reserved: AtomicU64,
     /// Writers wait here at the bound; told after each drain.
     pub(crate) room: (Mutex<()>, Condvar),
     /// A barrier takes it exclusively for a moment.
@@ -181,7 +184,11 @@ impl Core {
             return Ok(node);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
-        Ok(self.nodes.insert(row))
+        let reserved = match row.reserved {
+            0 => Reserved::default(),
+            _ => Reserved::new(writer.reservation(id)?),
+        };
+        Ok(self.nodes.insert(row, reserved))
     }
 
     /// Notes that `node` has changes the store lacks. Call with its state locked.

@@ -27,6 +27,7 @@ use crate::limits::{
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
+use crate::reservation::Reserved;
 use crate::{Error, Result};
 
 /// Who asks for a drain.
@@ -45,6 +46,7 @@ struct Draining<'a> {
     node: &'a Arc<Node>,
     content: Arc<Overlay>,
     size: u64,
+    reserved: Reserved,
 }
 
 /// Drains one node, if it has anything pending.
@@ -116,6 +118,7 @@ fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
         node,
         content,
         size: state.inode.size,
+        reserved: state.reserved.clone(),
     })
 }
 
@@ -269,6 +272,7 @@ fn install(
     }
     let fragmented = edit.finish(writer)?;
     state.stored_size = drain.size;
+    state.stored_reserved.clone_from(&drain.reserved);
     state.attributes_dirty = true;
     core.list_dirty(drain.node, state);
     for cell in fragmented {

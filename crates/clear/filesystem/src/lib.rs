@@ -32,6 +32,7 @@ mod quota;
 mod read;
 mod region_cache;
 mod rename;
+mod reservation;
 mod seek;
 mod space;
 mod types;

@@ -46,6 +46,10 @@ pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
 /// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
 pub const HOLES_MAX: usize = 65_536;
 
+/// Rows of extents that `fallocate` looks at to find what is written already: 4 GiB of content. What is written behind
+/// them is reserved once more.
+pub const RESERVE_REGIONS_MAX: usize = 1024;
+
 /// Default bound of dirty content, in bytes. The README states it, and the other bounds of memory.
 pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 

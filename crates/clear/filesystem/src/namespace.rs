@@ -25,6 +25,7 @@ use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
 use crate::name::Name;
 use crate::node::Node;
 use crate::permission::{self, EXECUTE, WRITE};
+use crate::reservation::Reserved;
 use crate::{Attributes, Caller, Error, Filesystem, NewNode, Result};
 
 /// What one entry adds to the size that a directory shows, in bytes: about what an entry with a short name
@@ -452,7 +453,7 @@ impl Filesystem {
 
     /// Brings a new inode into memory; the next commit writes its row.
     fn adopt(&self, inode: Inode) -> Arc<Node> {
-        let node = self.core.nodes.insert(inode);
+        let node = self.core.nodes.insert(inode, Reserved::default());
         let mut state = node.lock();
         state.attributes_dirty = true;
         state.has_capability = Some(false);

@@ -168,14 +168,15 @@ impl Filesystem {
     pub fn space(&self) -> Result<Space> {
         let core = &self.core;
         let (total, free) = core.disk.space().unwrap_or((0, 0));
-        let pending = core.dirty_bytes.load(Ordering::Acquire);
+        let pending = core.promised_bytes();
         let mut space = Space {
             total_bytes: total,
-            free_bytes: free.saturating_sub(crate::limits::DISK_RESERVE_BYTES + pending),
+            free_bytes: free
+                .saturating_sub(crate::limits::DISK_RESERVE_BYTES.saturating_add(pending)),
             inodes: core.store.lock().inode_count()?,
         };
         if let Some(quota) = core.quota.bytes() {
-            let left = quota.saturating_sub(core.store.stored_bytes() + pending);
+            let left = quota.saturating_sub(core.store.stored_bytes().saturating_add(pending));
             space.total_bytes = space.total_bytes.min(quota);
             space.free_bytes = space.free_bytes.min(left);
         }

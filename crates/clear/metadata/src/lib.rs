@@ -23,6 +23,7 @@ mod reader;
 mod reads;
 pub mod regions;
 mod registration;
+mod reservations;
 pub mod rows;
 mod sql;
 mod store;

@@ -100,6 +100,11 @@ statements! {
     HoleRemove = "DELETE FROM hole WHERE inode = ?1 AND first = ?2";
     HoleList = "SELECT inode, first, past FROM hole ORDER BY inode, first";
 
+    ReservationPut = "INSERT INTO reservation (inode, bytes, ranges) VALUES (?1, ?2, ?3) ON CONFLICT (inode) DO UPDATE SET bytes = excluded.bytes, ranges = excluded.ranges";
+    ReservationRemove = "DELETE FROM reservation WHERE inode = ?1";
+    ReservationGet = "SELECT bytes, ranges FROM reservation WHERE inode = ?1";
+    ReservationList = "SELECT inode, bytes FROM reservation ORDER BY inode";
+
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 }

@@ -2,6 +2,7 @@
 
 mod memory;
 mod quota;
+mod reservation;
 #[path = "../support/mod.rs"]
 mod support;
 mod truncation;
