@@ -18,6 +18,7 @@ mod adapter;
 mod attach;
 mod attributes;
 pub mod background;
+mod capabilities;
 mod content;
 mod counters;
 mod detach;
