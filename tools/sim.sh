@@ -13,6 +13,7 @@ echo "== power cuts: names durable only after a sync of their directory"
 "$sim" run --seeds "${SIM_SEEDS:-0..10}" | tee /tmp/strongroom-sim.$$
 trees=$(awk '{ for (i = 1; i < NF; i++) if ($(i + 1) ~ /^trees/) sum += $i } END { print sum }' /tmp/strongroom-sim.$$)
 rm -f /tmp/strongroom-sim.$$
+"$sim" transactions --seeds "${SIM_TRANSACTION_SEEDS:-0..4}" --ops 30 --stride 29
 echo "== power cuts: names durable after any sync, as on ext4"
 "$sim" run --seeds 100..102 --journal
 echo "== power cuts under four threads"

@@ -99,6 +99,7 @@ impl ExitCode {
             }
             Error::UnknownFormat(_) | Error::NoLocks => Self::Unsupported,
             Error::PathTooLong | Error::TooManySymlinks => Self::Other,
+            Error::Operation { error, .. } => Self::of(error),
             Error::Io { source, .. } => Self::of_io(source),
             _ => Self::Other,
         }

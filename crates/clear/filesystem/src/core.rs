@@ -1,8 +1,9 @@
 //! What all parts of an open file system share, and the way from an inode number to its node.
 //!
 //! Lock order, outermost first:
-//!   barrier gate (shared by every mutation) → `Node::flush` → the writer (`store.lock()`) → `Node::lock`
-//! Two nodes are locked in the order of their numbers.
+//!   barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush`
+//!   → `space.placing` → the writer (`store.lock()`) → `Node::lock`
+//! Several nodes are locked in the order of their numbers.
 //!
 //! Invariants
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use strongroom_crypto::{BlockSealer, Pool, Random};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
@@ -138,13 +139,24 @@ impl Core {
     /// Lets a mutation begin: refused on a read-only or failed vault, held while a barrier passes.
     /// Keep the guard until the mutation is done and counted.
     pub(crate) fn mutate(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        self.writable()?;
+        Ok(self.gate.read())
+    }
+
+    fn writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
         if self.failed.load(Ordering::Acquire) {
             return Err(Error::Failed);
         }
-        Ok(self.gate.read())
+        Ok(())
+    }
+
+    /// Lets a list of mutations begin that must look like one: waits for those that run, holds up all others.
+    pub(crate) fn mutate_alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        self.writable()?;
+        Ok(self.gate.write())
     }
 
     /// Counts a mutation that has taken effect.

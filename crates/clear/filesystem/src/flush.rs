@@ -168,7 +168,7 @@ impl Core {
 
     /// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
     /// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
-    fn may_carry(&self, reason: Reason) -> bool {
+    pub(crate) fn may_carry(&self, reason: Reason) -> bool {
         if self.space.has_suspects() {
             // A carried block cannot take the place of a damaged one; an appended one can.
             return false;

@@ -89,3 +89,7 @@ pub(crate) const DIRECTORY_DEPTH_MAX: usize = 1 << 20;
 
 /// How often a rename looks again because the file it found was replaced while its content was drained.
 pub(crate) const RENAME_ROUNDS_MAX: usize = 64;
+
+/// How often a transaction is carried out before it is kept: once to find what must be stored first, once for real.
+/// The third is for the reader's peace of mind: nothing can become pending in between.
+pub(crate) const TRANSACTION_ROUNDS_MAX: usize = 3;

@@ -88,6 +88,11 @@ impl NodeState {
         row
     }
 
+    /// Whether a commit writes older attributes than these.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.held_back.is_some() || self.held_back_draining.is_some()
+    }
+
     /// Call before a change of length that leaves pending content: it is stored with its attributes or not at all.
     pub(crate) fn hold_back(&mut self) {
         if self.held_back.is_none() {
@@ -179,6 +184,11 @@ impl NodeTable {
         let node = Arc::new(Node::new(inode, reserved, &self.extents));
         shard.nodes.insert(node.id, Arc::clone(&node));
         node
+    }
+
+    /// A node of its own, that nobody finds: for a draft.
+    pub(crate) fn detached(&self, inode: Inode) -> Arc<Node> {
+        Arc::new(Node::new(inode, Reserved::default(), &self.extents))
     }
 
     /// Forgets a purged node.

@@ -130,6 +130,11 @@ impl SpaceState {
         self.suspects.lock().blocks.insert(number);
     }
 
+    /// The blocks that did not open: for a transaction, which may trust some and be rolled back.
+    pub(crate) fn suspected_blocks(&self) -> Vec<BlockNumber> {
+        self.suspects.lock().blocks.iter().copied().collect()
+    }
+
     /// This segment is lost or damaged.
     pub(crate) fn suspect_segment(&self, number: SegmentNumber) {
         self.suspects.lock().segments.insert(number);

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
 use crate::core::Core;
 use crate::limits::{DISK_RESERVE_BYTES, DRAIN_BYTES, FILE_BYTES_MAX};
@@ -186,7 +186,12 @@ fn check_is_file(state: &NodeState) -> Result<()> {
     if state.purged {
         return Err(Error::Stale);
     }
-    match state.inode.kind {
+    check_kind(&state.inode)
+}
+
+/// Refuses what has no content.
+pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
+    match inode.kind {
         NodeKind::File => Ok(()),
         NodeKind::Directory => Err(Error::IsADirectory),
         _ => Err(Error::InvalidArgument("not a regular file")),
@@ -195,10 +200,15 @@ fn check_is_file(state: &NodeState) -> Result<()> {
 
 /// A user changed the content: times and version follow.
 pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
-    state.inode.mtime = now;
-    state.inode.ctime = now;
-    state.inode.content_version += 1;
+    content_changed_in(&mut state.inode, now);
     state.attributes_dirty = true;
+}
+
+/// The same for the attributes alone.
+pub(crate) fn content_changed_in(inode: &mut Inode, now: Timestamp) {
+    inode.mtime = now;
+    inode.ctime = now;
+    inode.content_version += 1;
 }
 
 impl Core {

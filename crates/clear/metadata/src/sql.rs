@@ -32,6 +32,9 @@ macro_rules! statements {
 statements! {
     Begin = "BEGIN IMMEDIATE";
     Commit = "COMMIT";
+    Savepoint = "SAVEPOINT mark";
+    SavepointKeep = "RELEASE mark";
+    SavepointRollBack = "ROLLBACK TO mark";
     SnapshotBegin = "BEGIN DEFERRED";
     SnapshotEnd = "ROLLBACK";
     CheckpointPassive = "PRAGMA wal_checkpoint(PASSIVE)";

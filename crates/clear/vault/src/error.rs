@@ -30,6 +30,17 @@ pub enum Error {
     /// Caller: a transaction beyond its bounds.
     #[error("the transaction is too large: at most 1024 operations and 1 MiB of paths and content")]
     TransactionTooLarge,
+    /// Whoever `error` says: an operation of a transaction failed, and nothing of the transaction was done.
+    #[error("operation {index} (counted from 0): {error}; nothing of the transaction was done")]
+    Operation {
+        /// Which, from 0.
+        index: usize,
+        /// Why.
+        error: Box<Error>,
+    },
+    /// Caller: what a transaction requires to be unchanged was changed or replaced.
+    #[error("it was changed or replaced; look at it, then try again")]
+    Changed,
     /// Caller: no `vault.json` in that folder.
     #[error("no vault there; make one with `strongroom init`")]
     NotAVault,
@@ -170,12 +181,13 @@ fn of_metadata(error: &metadata::Error) -> Error {
     }
 }
 
-impl From<Error> for std::io::Error {
-    fn from(error: Error) -> Self {
+impl Error {
+    /// What `std::io` calls it.
+    fn io_kind(&self) -> std::io::ErrorKind {
         use std::io::ErrorKind as Kind;
-        let kind = match &error {
-            Error::Io { source, .. } => source.kind(),
-            Error::File(file) => match file {
+        match self {
+            Self::Io { source, .. } => source.kind(),
+            Self::File(file) => match file {
                 filesystem::Error::NotFound => Kind::NotFound,
                 filesystem::Error::Exists => Kind::AlreadyExists,
                 filesystem::Error::NotADirectory => Kind::NotADirectory,
@@ -196,10 +208,16 @@ impl From<Error> for std::io::Error {
                 filesystem::Error::Damaged { .. } => Kind::InvalidData,
                 _ => Kind::Other,
             },
-            Error::NotOpenFor(_) => Kind::PermissionDenied,
-            Error::OwnerGone => Kind::ConnectionAborted,
+            Self::Operation { error, .. } => error.io_kind(),
+            Self::NotOpenFor(_) => Kind::PermissionDenied,
+            Self::OwnerGone => Kind::ConnectionAborted,
             _ => Kind::Other,
-        };
-        Self::new(kind, error)
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error.io_kind(), error)
     }
 }

@@ -4,7 +4,7 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
-use strongroom_filesystem::{self as filesystem, NodeKind, SetAttributes};
+use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
 
 use crate::frame::{ByteBuffer, Bytes};
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
@@ -13,7 +13,7 @@ use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
 use crate::session::Session;
-use crate::{Error, Result, content};
+use crate::{Error, Result, carry_out, content};
 
 /// How many problems a check reports; more are counted in one last line.
 const PROBLEMS_MAX: usize = 1000;
@@ -50,6 +50,13 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Counters
         | Request::Check
         | Request::Compact => on_whole(session, request),
+        Request::Transaction { steps, durable } => {
+            let durability = match durable {
+                true => Durability::OnReturn,
+                false => Durability::WriteBehind,
+            };
+            carry_out::transaction(session, steps, durability)
+        }
         _ => on_path(session, request),
     }
 }

@@ -20,6 +20,7 @@ pub(crate) enum Failure {
     NotOpenForWriting,
     TooManyOpenFiles,
     TransactionTooLarge,
+    Changed,
     Closed,
     Storage(String),
 }
@@ -92,6 +93,7 @@ impl From<&Error> for Failure {
             Error::NotOpenFor(_) => Self::NotOpenForWriting,
             Error::TooManyOpenFiles => Self::TooManyOpenFiles,
             Error::TransactionTooLarge => Self::TransactionTooLarge,
+            Error::Changed => Self::Changed,
             Error::Closed => Self::Closed,
             other => Self::Storage(other.to_string()),
         }
@@ -112,6 +114,7 @@ impl From<Failure> for Error {
             Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
             Failure::TooManyOpenFiles => Self::TooManyOpenFiles,
             Failure::TransactionTooLarge => Self::TransactionTooLarge,
+            Failure::Changed => Self::Changed,
             // The owner closed under the client: for the client that is an owner gone.
             Failure::Closed => Self::OwnerGone,
             Failure::Storage(text) => Self::Storage(text),

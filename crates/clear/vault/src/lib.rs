@@ -17,6 +17,7 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+mod carry_out;
 mod client;
 mod content;
 mod create;
@@ -43,6 +44,7 @@ mod request;
 mod runtime;
 mod server;
 mod session;
+mod transaction;
 mod vault;
 mod xattrs;
 
@@ -63,4 +65,5 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
+pub use transaction::Operation;
 pub use vault::{CheckReport, Vault};

@@ -17,9 +17,10 @@ use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::path::Links;
+use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -211,6 +212,10 @@ pub(crate) enum Request<'a> {
         path: Bytes<'a>,
         links: Links,
     },
+    Transaction {
+        steps: Steps<'a>,
+        durable: bool,
+    },
     Space,
     Quota,
     SetQuota {
@@ -263,6 +268,7 @@ impl Request<'_> {
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
             | Self::SetQuota { .. }
+            | Self::Transaction { .. }
             | Self::Compact => true,
             _ => false,
         }
@@ -291,6 +297,22 @@ pub(crate) enum Response {
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),
+    /// The operation of this index, of a transaction of which nothing was done. Beside `Failure` and not in it, so that no
+    /// message nests without end.
+    OperationFailed(u32, Failure),
+}
+
+impl Response {
+    /// The answer to a request that met `error`.
+    pub(crate) fn failed(error: &Error) -> Self {
+        match error {
+            Error::Operation { index, error } => {
+                let index = u32::try_from(*index).unwrap_or(u32::MAX);
+                Self::OperationFailed(index, Failure::from(&**error))
+            }
+            other => Self::Failed(Failure::from(other)),
+        }
+    }
 }
 
 /// What a vault is, as `strongroom info` shows it. Nothing in it is secret.
@@ -314,7 +336,7 @@ pub struct Information {
 }
 
 /// Attributes on their way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeFields {
     inode: u64,
     kind: u8,

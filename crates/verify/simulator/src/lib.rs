@@ -12,4 +12,5 @@ pub mod judge;
 pub mod plan;
 pub mod random;
 pub mod run;
+pub mod transactions;
 pub mod worker;

@@ -10,16 +10,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
-use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Trial, run};
+use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::transactions;
 use strongroom_simulator::worker::work;
 
 const USAGE: &str = "usage:
   strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
+  strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
 journal names are durable after any sync, as on ext4; default: only after a sync of their directory
@@ -101,7 +104,12 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-fn run_seeds(arguments: &Arguments) -> bool {
+/// Runs every seed by `run`, which the command line calls `verb`.
+fn run_seeds(
+    arguments: &Arguments,
+    verb: &str,
+    run: fn(u64, &Trial) -> Result<Seen, String>,
+) -> bool {
     let mut sound = true;
     let trial = &arguments.trial;
     for seed in arguments.seeds.clone() {
@@ -120,7 +128,7 @@ fn run_seeds(arguments: &Arguments) -> bool {
                 let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: target/debug/strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
+                    "  repeat: target/debug/strongroom-sim {verb} --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
                     trial.acts, trial.stride
                 );
             }
@@ -184,10 +192,26 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
     Ok(sound)
 }
 
+fn end_worker(worked: Result<(), String>) -> ExitCode {
+    match worked {
+        // Nothing of the engine is closed or dropped: a power cut would not either.
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(NOT_MADE_CODE)
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let verdict = match arguments.split_first() {
-        Some((verb, rest)) if verb == "run" => parse(rest).map(|parsed| run_seeds(&parsed)),
+        Some((verb, rest)) if verb == "run" => {
+            parse(rest).map(|parsed| run_seeds(&parsed, verb, run))
+        }
+        Some((verb, rest)) if verb == "transactions" => {
+            parse(rest).map(|parsed| run_seeds(&parsed, verb, transactions::run))
+        }
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
@@ -196,14 +220,12 @@ fn main() -> ExitCode {
                 let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
                 work(Path::new(folder), seed, count, threads(workers)?)
             });
-            return match worked {
-                // Nothing of the engine is closed or dropped: a power cut would not either.
-                Ok(()) => std::process::exit(0),
-                Err(error) => {
-                    eprintln!("{error}");
-                    ExitCode::from(NOT_MADE_CODE)
-                }
-            };
+            return end_worker(worked);
+        }
+        Some((verb, [folder, seed, count])) if verb == "transactions-worker" => {
+            let worked = number(seed)
+                .and_then(|seed| transactions::work(Path::new(folder), seed, number(count)?));
+            return end_worker(worked);
         }
         _ => Err(USAGE.to_owned()),
     };

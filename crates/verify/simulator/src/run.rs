@@ -83,8 +83,9 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     if trial.lies {
         disk.lie();
     }
-    let worker =
-        Worker::start(&disk, mount.path(), seed, trial).map_err(|error| error.to_string())?;
+    let numbers = [seed, trial.acts as u64, trial.threads as u64];
+    let worker = Worker::start(&disk, mount.path(), &trial.program, "worker", &numbers)
+        .map_err(|error| error.to_string())?;
     worker.wait()?;
     let last = disk.cut();
     drop(mount);
@@ -113,7 +114,7 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     Ok(seen)
 }
 
-fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
+pub(crate) fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
     let stride = trial.stride.max(1);
     // Beyond any run of `acts` acts: an act needs a few requests, a write of 200,000 bytes some fifty.
     let bound = (trial.acts * trial.threads.max(1)) as u64 * 100;
@@ -171,20 +172,22 @@ fn judge_cut(
 }
 
 /// The process on the disk. Killed when dropped.
-struct Worker {
+pub(crate) struct Worker {
     child: Child,
 }
 
 impl Worker {
-    fn start(disk: &Disk, folder: &Path, seed: u64, trial: &Trial) -> std::io::Result<Self> {
-        let mut child = Command::new(&trial.program)
-            .arg("worker")
+    pub(crate) fn start(
+        disk: &Disk,
+        folder: &Path,
+        program: &Path,
+        verb: &str,
+        numbers: &[u64],
+    ) -> std::io::Result<Self> {
+        let mut child = Command::new(program)
+            .arg(verb)
             .arg(folder)
-            .args([
-                seed.to_string(),
-                trial.acts.to_string(),
-                trial.threads.to_string(),
-            ])
+            .args(numbers.iter().map(u64::to_string))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -198,7 +201,7 @@ impl Worker {
     }
 
     /// Until it ends by itself.
-    fn wait(mut self) -> Result<(), String> {
+    pub(crate) fn wait(mut self) -> Result<(), String> {
         let pid = Pid::from_child(&self.child);
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| error.to_string())?;
