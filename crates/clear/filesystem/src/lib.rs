@@ -13,6 +13,7 @@ mod commit;
 mod copy;
 mod core;
 mod defragment;
+mod epoch;
 mod error;
 mod extents;
 mod flush;
