@@ -66,6 +66,10 @@ pub fn requests() -> Vec<Vec<u8>> {
             mode: RenameMode::Exchange.into(),
         },
         Request::Check,
+        Request::InstallKeys {
+            base: 7,
+            header: Bytes(&[b'{'; 3000]),
+        },
     ];
     requests.iter().map(framed).collect()
 }
@@ -85,6 +89,7 @@ pub fn responses() -> Vec<Vec<u8>> {
             problems: vec!["a problem".to_owned(); 5],
         }),
         Response::Failed(Failure::Storage("no".to_owned())),
+        Response::KeysStale,
     ];
     responses.iter().map(framed).collect()
 }
