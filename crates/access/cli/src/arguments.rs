@@ -401,7 +401,9 @@ pub(crate) enum KeyCommand {
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
     /// Removes a way to unlock; what is stored from now on it can never open
-    #[command(after_help = "Example:\n  strongroom key remove photos 2")]
+    #[command(
+        after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
+    )]
     Remove(KeyRemove),
     /// Changes the passphrase that is given
     #[command(after_help = "Example:\n  strongroom key change photos")]
@@ -450,7 +452,7 @@ pub(crate) struct KeyRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which, as `key list` numbers them
+    /// Which: its name in `key list`, or how that begins
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]

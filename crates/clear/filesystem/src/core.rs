@@ -1,8 +1,8 @@
 //! What all parts of an open file system share, and the way from an inode number to its node.
 //!
 //! Lock order, outermost first:
-//!   barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush`
-//!   → `space.placing` → the writer (`store.lock()`) → `Node::lock`
+//!   barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
+//!   → `SpaceState::placing` → the writer (`store.lock()`) → `Node::lock`
 //! Several nodes are locked in the order of their numbers.
 //!
 //! Invariants
@@ -21,6 +21,7 @@ use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
 
 use crate::commit::CommitState;
+use crate::epoch::Sealers;
 use crate::lock::LockTable;
 use crate::node::{Node, NodeState, NodeTable};
 use crate::reservation::Reserved;
@@ -105,7 +106,7 @@ pub struct Parts {
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) segments: SegmentStore,
-    pub(crate) sealer: BlockSealer,
+    pub(crate) sealers: Sealers,
     pub(crate) pool: Pool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,

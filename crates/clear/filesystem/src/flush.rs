@@ -137,15 +137,16 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
-    let sealed = core.sealer.seal_all(&core.pool, Kind::Data, clear);
+    let sealing = core.sealers.sealing();
+    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let carried =
         reason != Reason::Background && total <= CARRIED_BYTES_MAX && core.may_carry(reason);
     let placement = if carried {
-        Placement::carried(sealed)
+        Placement::carried(&sealing, sealed)
     } else {
-        Placement::appended(core, sealed)?
+        Placement::appended(core, &sealing, sealed)?
     };
     crate::purge::bound_holes(core)?;
     let mut writer = core.store.lock();
@@ -293,7 +294,7 @@ pub(crate) fn number_of(
             && let (place @ Place::Segment(..), _) = placed.row()
         {
             // The stored bytes are damaged or lost, and these are the same content: they take their place.
-            writer.move_block(number, core.sealer.epoch(), place)?;
+            writer.move_block(number, placed.epoch, place)?;
             core.space.trust(number);
         }
         return Ok(number);
@@ -303,7 +304,7 @@ pub(crate) fn number_of(
     let number = writer.insert_block(
         &placed.id,
         placed.clear_len,
-        core.sealer.epoch(),
+        placed.epoch,
         1,
         place,
         waiting,

@@ -14,6 +14,7 @@ mod copy;
 mod core;
 mod defragment;
 mod draft;
+mod epoch;
 mod error;
 mod extents;
 mod flush;

@@ -101,7 +101,7 @@ impl Filesystem {
             nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
             segments,
-            sealer,
+            sealers: crate::epoch::Sealers::new(sealer),
             pool,
             clock,
             disk,

@@ -26,6 +26,7 @@ use strongroom_metadata::{InodeId, Transaction};
 
 use crate::core::Core;
 use crate::draft::{Draft, Drafts};
+use crate::epoch::Sealing;
 use crate::flush::{Reason, drain_nodes};
 use crate::limits::{CARRIED_BYTES_MAX, DIRTY_PAGES_MAX, TRANSACTION_ROUNDS_MAX};
 use crate::node::Node;
@@ -93,15 +94,16 @@ fn carry_out<T, E: From<Error>>(
     let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
     core.admit(bytes as u64)?;
     crate::purge::bound_holes(core)?;
-    let mut placement = None;
+    // With the promise that no epoch begins before the rows of what was placed are written.
+    let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
     for _ in 0..TRANSACTION_ROUNDS_MAX {
         let mut writer = core.store.lock();
         if core.failed.load(Ordering::Acquire) {
             return Err(Error::Failed.into());
         }
         // Before the savepoint: what was appended lies in its segment, whatever becomes of the list.
-        let blocks = match &mut placement {
-            Some(placement) => {
+        let blocks = match &mut placed {
+            Some((placement, _)) => {
                 Some(core.fail_on_error(noted(core, &mut writer, placement, contents))?)
             }
             None => (bytes == 0).then(|| contents.iter().map(|_| Vec::new()).collect()),
@@ -140,10 +142,11 @@ fn carry_out<T, E: From<Error>>(
         }
         drop(writer);
         // (3); the placement goes first, for its lock comes behind the nodes' `flush`.
-        drop(placement.take());
+        drop(placed.take());
         let pending: Vec<Arc<Node>> = drafts.pending.into_values().collect();
         drain_nodes(core, &pending, Reason::Namespace)?;
-        placement = Some(place(core, contents, durability)?);
+        let sealing = core.sealers.sealing();
+        placed = Some((place(core, &sealing, contents, durability)?, sealing));
     }
     Err(Error::WouldBlock.into())
 }
@@ -192,11 +195,12 @@ fn slices(content: &Content) -> impl Iterator<Item = Slice> {
 /// Seals all contents and finds their blocks a place.
 fn place<'a>(
     core: &'a Core,
+    sealing: &Sealing<'_>,
     contents: &[Content],
     durability: Durability,
 ) -> Result<Placement<'a>> {
     let clear: Vec<Slice> = contents.iter().flat_map(slices).collect();
-    let sealed = core.sealer.seal_all(&core.pool, Kind::Data, clear);
+    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let reason = match durability {
@@ -204,9 +208,9 @@ fn place<'a>(
         Durability::WriteBehind => Reason::Namespace,
     };
     if total <= CARRIED_BYTES_MAX && core.may_carry(reason) {
-        return Ok(Placement::carried(sealed));
+        return Ok(Placement::carried(sealing, sealed));
     }
-    Placement::appended(core, sealed)
+    Placement::appended(core, sealing, sealed)
 }
 
 /// Writes the rows of the segments that were appended to; gives the blocks of each content.

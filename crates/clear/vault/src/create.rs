@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use strongroom_crypto::{
-    AgeRecipient, Argon2Cost, Changed, KeyFile, Keyring, NewKey, NewSlot, Passphrase, RecoveryCode,
+    AgeRecipient, Argon2Cost, Changed, KeyFile, NewKey, NewSlot, Passphrase, RecoveryCode,
     SystemRandom,
 };
 use strongroom_filesystem::Filesystem;
@@ -22,8 +22,9 @@ use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
 use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
+use crate::held_keys::HeldKeys;
 use crate::join::Joining;
-use crate::open::{self, OpenOptions};
+use crate::open::{self, OpenOptions, Unlocked};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
@@ -170,19 +171,14 @@ impl Vault {
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
         let built = begin(&folder).and_then(|()| build(&folder, &options));
-        let (filesystem, keyring, recovery_code) = match built {
+        let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {
                 clear(&folder, made_folder);
                 return Err(error);
             }
         };
-        let owner = open::start(
-            filesystem,
-            &keyring,
-            Access::ReadWrite,
-            Some((lock, listener)),
-        )?;
+        let owner = open::start(filesystem, keys, Access::ReadWrite, Some((lock, listener)))?;
         let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
         let joining = Joining {
             folder,
@@ -245,7 +241,7 @@ fn begin(folder: &Folder) -> Result<()> {
     )
 }
 
-fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, Keyring, RecoveryCode)> {
+fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKeys, RecoveryCode)> {
     let recovery_code = RecoveryCode::random(&SystemRandom)?;
     let slots = options.slots(&recovery_code)?;
     let Changed { header, keyring } =
@@ -264,7 +260,8 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, Keyrin
     folder.replace(HEADER, &header)?; // (1)
     fs::remove_file(folder.part(UNFINISHED)).map_err(Error::io("finishing the vault folder"))?;
     folder.sync()?;
-    Ok((filesystem, keyring, recovery_code))
+    let keys = HeldKeys::new(folder, Unlocked { keyring, replica })?;
+    Ok((filesystem, keys, recovery_code))
 }
 
 /// Removes what a failed creation left, and only that. What cannot be removed stays marked as unfinished.

@@ -64,6 +64,14 @@ pub enum Error {
     /// Environment: another process has the vault open.
     #[error("the vault is open in another process; close it there, or use `open_or_connect`")]
     InUse,
+    /// Environment: others change the keys all the time.
+    #[error("others are changing the keys of this vault at the same time; try again")]
+    KeysContended,
+    /// Environment: the folder of an open vault is not where it was opened.
+    #[error(
+        "the vault folder was moved or replaced while a process has the vault open; move it back, or close it there"
+    )]
+    FolderMoved,
     /// Environment: another process has the vault open but does not answer.
     #[error(
         "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close it there"

@@ -7,6 +7,7 @@
 use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
 
 use crate::frame::{ByteBuffer, Bytes};
+use crate::held_keys::Installed;
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::namespace::Names;
 use crate::observer::Change;
@@ -49,7 +50,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Information
         | Request::Counters
         | Request::Check
-        | Request::Compact => on_whole(session, request),
+        | Request::Compact
+        | Request::InstallKeys { .. } => on_whole(session, request),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
@@ -286,6 +288,12 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
         Request::Compact => {
             filesystem.compact()?;
             Ok(Response::Done)
+        }
+        Request::InstallKeys { base, header } => {
+            match session.engine.install_keys(*base, header.0)? {
+                Installed::Yes => Ok(Response::Done),
+                Installed::Stale => Ok(Response::KeysStale),
+            }
         }
         Request::Check => {
             let report = filesystem.check()?;

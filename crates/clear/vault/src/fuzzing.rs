@@ -78,6 +78,10 @@ pub fn requests() -> Vec<Vec<u8>> {
             durable: true,
         },
         Request::Check,
+        Request::InstallKeys {
+            base: 7,
+            header: Bytes(&[b'{'; 3000]),
+        },
     ];
     requests.iter().map(framed).collect()
 }
@@ -98,6 +102,7 @@ pub fn responses() -> Vec<Vec<u8>> {
         }),
         Response::Failed(Failure::Storage("no".to_owned())),
         Response::OperationFailed(3, Failure::Changed),
+        Response::KeysStale,
     ];
     responses.iter().map(framed).collect()
 }

@@ -30,6 +30,7 @@ mod folder;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod held_keys;
 mod join;
 mod keys;
 pub mod limits;

@@ -38,6 +38,9 @@ pub const TRANSACTION_BYTES_MAX: usize = 1024 * 1024;
 /// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
 pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
+/// How often a change of keys begins anew because somebody else changed them meanwhile. Each time somebody succeeds.
+pub const KEY_CHANGE_ATTEMPTS_MAX: usize = 32;
+
 /// How long an opener waits for the socket of an owner that holds the lock but does not answer, in ms.
 pub const OWNER_WAIT_MS: u64 = 10_000;
 

@@ -2,10 +2,11 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase
+//! Never   carries a key or a passphrase: `InstallKeys` carries a header, which is public, with grants that only members
+//!         can open
 //!
 //! Invariants
-//!  (1) `PROTOCOL` changes with every change of these types, so that two versions never misread one another.
+//!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{
@@ -20,7 +21,7 @@ use crate::path::Links;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -226,6 +227,11 @@ pub(crate) enum Request<'a> {
     Counters,
     Check,
     Compact,
+    /// Puts a new header in the place of the one of generation `base`.
+    InstallKeys {
+        base: u64,
+        header: Bytes<'a>,
+    },
 }
 
 impl Request<'_> {
@@ -269,7 +275,8 @@ impl Request<'_> {
             | Self::RemoveXattr { .. }
             | Self::SetQuota { .. }
             | Self::Transaction { .. }
-            | Self::Compact => true,
+            | Self::Compact
+            | Self::InstallKeys { .. } => true,
             _ => false,
         }
     }
@@ -294,6 +301,8 @@ pub(crate) enum Response {
     Information(Information),
     Counters(Vec<(String, u64)>),
     Check(CheckFields),
+    /// The header is not of generation `base` any more; nothing was done.
+    KeysStale,
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),

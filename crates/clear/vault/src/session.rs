@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 
+use crate::held_keys::{HeldKeys, Installed};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::owner_lock::OwnerLock;
@@ -23,6 +24,8 @@ pub(crate) struct Engine {
     pub(crate) filesystem: Filesystem,
     pub(crate) observers: Arc<Observers>,
     pub(crate) information: Mutex<Information>,
+    /// Held over a change of keys: one after the other.
+    keys: Mutex<HeldKeys>,
     closed: AtomicBool,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
@@ -32,12 +35,14 @@ impl Engine {
     pub(crate) fn new(
         filesystem: Filesystem,
         information: Information,
+        keys: HeldKeys,
         lock: Option<OwnerLock>,
     ) -> Self {
         Self {
             filesystem,
             observers: Arc::default(),
             information: Mutex::new(information),
+            keys: Mutex::new(keys),
             closed: AtomicBool::new(false),
             _lock: lock,
         }
@@ -46,6 +51,17 @@ impl Engine {
     /// From now on every request of every session fails with `Closed`.
     pub(crate) fn refuse_requests(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// Takes in a header that a client made from the one of generation `base`.
+    pub(crate) fn install_keys(&self, base: u64, header: &[u8]) -> Result<Installed> {
+        let mut keys = self.keys.lock();
+        let installed = keys.install(base, header, &self.filesystem);
+        // After an error too: another change may have been taken in before.
+        let mut information = self.information.lock();
+        information.generation = keys.keyring().generation();
+        information.epoch = keys.keyring().epoch().0;
+        installed
     }
 
     /// What was counted since the vault was opened, by name.

@@ -53,7 +53,23 @@ pub fn quiet() -> Options {
     }
 }
 
-fn parts(folder: &Path, store: Store, options: Options) -> Result<Parts> {
+/// The newest epoch that there are keys for.
+pub const EPOCH_MAX: u32 = 7;
+
+/// The keys of every epoch from 0 to `newest`, which seals.
+#[must_use]
+pub fn sealer(newest: u32) -> BlockSealer {
+    let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
+    let keys = (0..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
+    BlockSealer::new(
+        SuiteId::Aes256GcmBlake3,
+        [0; 16],
+        IdKey::from_bytes([4; 32]),
+        keys.collect(),
+    )
+}
+
+fn parts(folder: &Path, store: Store, options: Options, epoch: u32) -> Result<Parts> {
     let mut session = [0; 8];
     SystemRandom.fill(&mut session)?;
     let mut segment_options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
@@ -62,16 +78,10 @@ fn parts(folder: &Path, store: Store, options: Options) -> Result<Parts> {
         name[..8].copy_from_slice(&session);
         Ok(SegmentId(name))
     });
-    let keys = vec![(Epoch(0), EpochKey::from_bytes([3; 32]))];
     Ok(Parts {
         store,
         segments: SegmentStore::open(&folder.join("segments"), segment_options)?,
-        sealer: BlockSealer::new(
-            SuiteId::Aes256GcmBlake3,
-            [0; 16],
-            IdKey::from_bytes([4; 32]),
-            keys,
-        ),
+        sealer: sealer(epoch),
         clock: Arc::new(Ticks::default()),
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),
@@ -90,12 +100,12 @@ pub fn create(folder: &Path, options: Options) -> Result<Filesystem> {
         &METADATA_KEY,
         strongroom_metadata::Options::default(),
     )?;
-    let parts = parts(folder, store, options)?;
+    let parts = parts(folder, store, options, 0)?;
     Filesystem::format(&parts, 0, 0)?;
     Filesystem::open(parts)
 }
 
-/// Opens the file system that `create` made.
+/// Opens the file system that `create` made; every epoch that may have begun there is known.
 ///
 /// # Errors
 /// Of the disk, or if something is damaged.
@@ -105,5 +115,5 @@ pub fn open(folder: &Path, options: Options) -> Result<Filesystem> {
         &METADATA_KEY,
         strongroom_metadata::Options::default(),
     )?;
-    Filesystem::open(parts(folder, store, options)?)
+    Filesystem::open(parts(folder, store, options, EPOCH_MAX)?)
 }

@@ -17,6 +17,8 @@ pub enum Act {
     Operation(Operation),
     /// What the background thread does from time to time: drains, commits, moves, reclaims.
     Tick,
+    /// New keys seal from here on, as after a key slot was removed.
+    BeginEpoch,
 }
 
 /// The acts of `seed`.
@@ -26,8 +28,17 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     // Some seeds sync often, some hardly ever: both ends find what the other cannot.
     let syncs = *choices.one_of(&[1, 4, 12]);
     let ticks = *choices.one_of(&[0, 2, 8]);
+    // From numbers of their own: a seed's other acts are the same with epochs and without.
+    let mut changes = Choices::named(seed, &[0xe90c]);
+    let epochs = *changes.one_of(&[0, 1, 4]);
     (0..count)
-        .map(|_| act(&mut choices, syncs, ticks))
+        .map(|_| {
+            let act = act(&mut choices, syncs, ticks);
+            match changes.below(100) < epochs {
+                true => Act::BeginEpoch,
+                false => act,
+            }
+        })
         .collect()
 }
 

@@ -31,13 +31,7 @@ fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
     // Before a person types a passphrase for nothing.
     list_slots(vault)?;
     let secret = secret::get(arguments, &vault.display().to_string())?;
-    Keys::open(vault, &secret).map_err(|error| match error {
-        strongroom::Error::InUse => Failure::new(
-            ExitCode::InUse,
-            "the vault is open in another process; unmount it first (keys are changed only while nothing is stored)",
-        ),
-        error => error.into(),
-    })
+    Ok(Keys::open(vault, &secret)?)
 }
 
 #[derive(Serialize)]

@@ -7,6 +7,8 @@ mod reservation;
 mod support;
 mod truncation;
 
+mod epochs;
+
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes};
 use support::{Lab, ROOT, assert_refused};
 
