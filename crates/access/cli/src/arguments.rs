@@ -7,6 +7,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::location::Location;
 
+/// What `put` and `get` keep, for their help.
+macro_rules! kept {
+    () => {
+        "Kept: content and its holes, symbolic links, several names of one file within one command, pipes, sockets and \
+         devices, modes, times, extended attributes (user.*). The superuser's copies also keep owner, group, \
+         capabilities and trusted.*; --no-owner leaves them out. What could not be kept is listed at the end.\n\n\
+         A file gets its name when it is whole. Interrupted, the command leaves no part of a file; killed with -9, at \
+         most one named .strongroom-*, which may be removed."
+    };
+}
+
 /// An end-to-end encrypted file system in a folder.
 #[derive(Debug, Parser)]
 #[command(
@@ -57,12 +68,18 @@ pub(crate) enum Command {
     Stat(Stat),
     /// Copies files and directories into a vault
     #[command(
-        after_help = "Example:\n  strongroom put holiday.jpg videos/ photos:/2026/\n  tar c src | strongroom put - photos:/src.tar"
+        after_help = concat!(
+            kept!(),
+            "\n\nExample:\n  strongroom put holiday.jpg videos/ photos:/2026/\n  tar c src | strongroom put - photos:/src.tar"
+        )
     )]
     Put(Put),
     /// Copies files and directories out of a vault
     #[command(
-        after_help = "Example:\n  strongroom get photos:/2026 .\n  strongroom get photos:/notes.txt copy.txt"
+        after_help = concat!(
+            kept!(),
+            "\n\nExample:\n  strongroom get photos:/2026 .\n  strongroom get photos:/notes.txt copy.txt"
+        )
     )]
     Get(Get),
     /// Copies inside a vault; shares the content instead of copying it
@@ -271,6 +288,12 @@ pub(crate) struct Put {
     /// Where to: a directory, or the new name
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) target: Location,
+    /// Let the copies belong to you; without it the superuser's copies keep owner and group
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Print what was copied, and what was left out and why, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -287,6 +310,12 @@ pub(crate) struct Get {
     /// Where to: a directory, or the new name; "-" is standard output
     #[arg(value_name = "LOCAL")]
     pub(crate) target: PathBuf,
+    /// Let the copies belong to you; without it the superuser's copies keep owner and group
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Print what was copied, and what was left out and why, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -10,6 +10,7 @@ mod arguments;
 mod commands;
 mod exit_code;
 mod failure;
+mod interrupt;
 mod location;
 mod opening;
 mod output;
@@ -29,6 +30,7 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             failure::print(&failure);
+            interrupt::leave();
             std::process::ExitCode::from(failure.code as u8)
         }
     }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
-use support::{MountPoint, Place, copy_folder};
+use support::{MountPoint, Place, copy_folder, give};
 
 /// Whether this process may mount; says so if not.
 fn may_mount() -> bool {
@@ -543,16 +543,6 @@ fn without_fusermount3_another_user_than_root_is_told_what_to_install() {
         message.contains("fusermount3 is missing; install the package fuse3"),
         "{message}"
     );
-}
-
-/// Makes `user` the owner of a folder and all in it.
-fn give(path: &Path, user: u32) {
-    std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
-    if path.is_dir() {
-        for entry in fs::read_dir(path).unwrap() {
-            give(&entry.unwrap().path(), user);
-        }
-    }
 }
 
 /// Goal: whatever moment an `init` is killed at, the folder says by itself what to do, and doing that works.

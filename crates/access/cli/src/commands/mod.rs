@@ -1,11 +1,14 @@
 //! One file for each group of commands; here is only which command is which.
 
+mod account;
 mod copy;
 mod generate;
 mod get;
 mod init;
+mod keep;
 mod key;
 mod mount;
+mod placing;
 mod put;
 mod remove;
 mod show;

@@ -97,6 +97,16 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// Makes `user` the owner of a folder and all in it.
+pub(crate) fn give(path: &Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
 /// Takes the mount away also when the test fails.
 pub(crate) struct MountPoint<'a> {
     pub(crate) place: &'a Place,
