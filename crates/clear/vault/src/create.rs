@@ -149,10 +149,14 @@ impl Vault {
             return folder.check_parent();
         }
         check_contents(&folder)?;
-        if folder.has(UNFINISHED) {
-            Err(Error::InterruptedCreate)
-        } else {
-            Ok(())
+        if !folder.has(UNFINISHED) {
+            return Ok(());
+        }
+        match OwnerLock::attempt(&folder)? {
+            Attempt::HeldByAnother => Err(Error::BeingCreated),
+            _ if folder.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            // Who was making it has just finished.
+            _ => check_contents(&folder),
         }
     }
 
@@ -284,5 +288,27 @@ fn clear(folder: &Folder, made_folder: bool) {
     if made_folder {
         let _ = fs::remove_file(folder.part(LOCK));
         let _ = fs::remove_dir(folder.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_vault_is_being_made_while_its_lock_is_held_and_interrupted_when_it_is_free() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let lock = claim(&folder).unwrap();
+        begin(&folder).unwrap();
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::BeingCreated)
+        ));
+        drop(lock);
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::InterruptedCreate)
+        ));
     }
 }
