@@ -99,15 +99,19 @@ pub(crate) enum Command {
     /// Finds files by name, kind or size
     #[command(after_help = "Example:\n  strongroom find photos --name '*.jpg' --type f")]
     Find(Find),
-    /// Shows what a vault is: fingerprint, algorithms, who has it open
-    #[command(after_help = "Example:\n  strongroom info photos")]
-    Info(Whole),
+    /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
+    #[command(
+        after_help = "Without a secret it shows what the header says, for which nobody vouches. A process that has the vault \
+                      open vouches, and so does unlocking it.\n\n\
+                      Example:\n  strongroom info photos\n  strongroom info --unlock photos"
+    )]
+    Info(Info),
     /// Shows how full the disk below a vault is
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
-    /// Shows what was counted since the vault was opened
-    #[command(after_help = "Example:\n  strongroom stats photos --json")]
-    Stats(Whole),
+    /// Shows what was counted since a mount or another process opened the vault; needs no secret
+    #[command(after_help = stats_help())]
+    Stats(Stats),
     /// Adds, lists, changes and removes the ways to unlock a vault
     #[command(
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
@@ -409,6 +413,48 @@ pub(crate) struct Whole {
     pub(crate) vault: PathBuf,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Arguments of `info`.
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Ask for the passphrase, and verify what is shown
+    #[arg(long)]
+    pub(crate) unlock: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `stats`.
+#[derive(Args, Debug)]
+pub(crate) struct Stats {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The help of `stats`: a line for each row that it prints.
+fn stats_help() -> String {
+    let width = strongroom::COUNTERS
+        .iter()
+        .map(|counter| counter.name.len())
+        .max();
+    let width = width.unwrap_or(0);
+    let rows = strongroom::COUNTERS
+        .iter()
+        .map(|counter| format!("  {:width$}  {}\n", counter.name, counter.meaning));
+    format!(
+        "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n\
+         Example:\n  strongroom stats photos\n  strongroom stats --json photos",
+        rows.collect::<String>(),
+        "mount.OPCODE",
+    )
 }
 
 /// Arguments of `key`.

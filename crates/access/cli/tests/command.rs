@@ -310,7 +310,6 @@ fn json_is_valid_for_every_command_that_prints_data() {
         &["find", "v"],
         &["info", "v"],
         &["df", "v"],
-        &["stats", "v"],
         &["check", "v"],
     ] {
         let printed = place.keyed(&[arguments, &["--json"]].concat());

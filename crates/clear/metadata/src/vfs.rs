@@ -451,6 +451,9 @@ unsafe extern "C" fn read(
     len: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, kind) = unsafe { parts(file) };
+    disk.count_read(kind, u64::try_from(len).unwrap_or(0));
     system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ)
 }
 

@@ -19,6 +19,7 @@ struct Readme;
 
 mod client;
 mod content;
+mod counters;
 mod create;
 mod directory;
 mod error;
@@ -39,6 +40,7 @@ mod owner;
 mod owner_lock;
 mod path;
 mod port;
+mod public_information;
 mod request;
 mod runtime;
 mod server;
@@ -46,15 +48,17 @@ mod session;
 mod vault;
 mod xattrs;
 
+pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
-pub use observer::{Change, Observer, Subscription};
+pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
+pub use public_information::{PublicInformation, describe};
 pub use request::{Access, Information};
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,

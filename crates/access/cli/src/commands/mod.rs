@@ -4,6 +4,7 @@ mod account;
 mod copy;
 mod generate;
 mod get;
+mod info;
 mod init;
 mod keep;
 mod key;
@@ -34,7 +35,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Mv(arguments) => copy::rename(&arguments),
         Command::Rm(arguments) => remove::remove(&arguments),
         Command::Mkdir(arguments) => remove::make_directories(&arguments),
-        Command::Info(arguments) => whole::info(&arguments),
+        Command::Info(arguments) => info::info(&arguments),
         Command::Df(arguments) => whole::space(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),

@@ -1,16 +1,17 @@
 //! `mount` and `umount`: the vault as a drive.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
-use strongroom::{Access, Change, Error, Observer, OpenOptions, Vault};
+use strongroom::{Access, Attachment, Change, Error, Observer, OpenOptions, Vault};
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
 };
-use strongroom_mount::{Invalidator, MountOptions, Mounted, Unmount, unmount};
+use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter, Unmount, unmount};
 
 use crate::arguments::{Mount, SecretArguments, Umount};
 use crate::exit_code::ExitCode;
@@ -56,6 +57,8 @@ fn serve(arguments: &Mount, options: &MountOptions) -> Result<Served> {
     mounted.end_on_signals()?;
     let subscription = vault.subscribe(Arc::new(Watcher {
         invalidator: mounted.invalidator(),
+        requests: mounted.request_counter(),
+        mount_point: mounted.path().to_owned(),
     }))?;
     Ok(Served {
         vault,
@@ -85,9 +88,11 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     Vault::open(folder, source()?, options)
 }
 
-/// Tells the kernel of changes by other processes.
+/// Tells the kernel of changes by other processes, and them of the mount.
 struct Watcher {
     invalidator: Invalidator,
+    requests: RequestCounter,
+    mount_point: PathBuf,
 }
 
 impl Observer for Watcher {
@@ -99,6 +104,21 @@ impl Observer for Watcher {
             }
             Change::Attributes { inode } => self.invalidator.attributes(*inode),
         }
+    }
+
+    fn attachment(&self) -> Option<Attachment> {
+        Some(Attachment {
+            mount_point: self.mount_point.as_os_str().as_bytes().to_vec(),
+            log_file: None,
+        })
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let requests = self.requests.now();
+        let named = requests
+            .iter()
+            .map(|(name, count)| (format!("mount.{name}"), count));
+        named.collect()
     }
 }
 
