@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::location::Location;
+use crate::size::{self, NewQuota};
 
 /// What `put` and `get` keep, for their help.
 macro_rules! kept {
@@ -109,6 +110,13 @@ pub(crate) enum Command {
     /// Shows how full the disk below a vault is
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
+    /// Shows or sets the most that a vault may take
+    #[command(
+        after_help = "Counted are sealed content and the rows of the database. Under a quota that is used up already, removing \
+                      still works.\n\n\
+                      Example:\n  strongroom quota photos\n  strongroom quota photos 20G\n  strongroom quota photos none"
+    )]
+    Quota(Quota),
     /// Shows what was counted since a mount or another process opened the vault; needs no secret
     #[command(after_help = stats_help())]
     Stats(Stats),
@@ -195,6 +203,9 @@ pub(crate) struct Init {
     /// Also let an age or SSH recipient unlock the vault
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Vec<String>,
+    /// The most that the vault may take: bytes, or with K, M, G or T behind the number
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) quota: Option<u64>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -411,6 +422,19 @@ pub(crate) struct Whole {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `quota`.
+#[derive(Args, Debug)]
+pub(crate) struct Quota {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The new quota: bytes, or with K, M, G or T behind the number; "none" for no bound but the disk
+    #[arg(value_name = "SIZE", value_parser = size::parse_or_none)]
+    pub(crate) size: Option<NewQuota>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

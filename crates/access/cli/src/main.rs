@@ -17,6 +17,7 @@ mod output;
 mod pattern;
 mod progress;
 mod secret;
+mod size;
 mod walk;
 
 use clap::Parser;

@@ -1,4 +1,4 @@
-//! What the command tells about a whole vault: `info`, `stats`.
+//! What the command tells about a whole vault: `info`, `stats`, `quota`.
 //!
 //! Tests that mount need /dev/fuse; without it they say so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -145,4 +145,38 @@ fn stats_count_kernel_requests_the_database_and_segments_and_the_help_has_every_
     }
     place.done(&["umount", "m"]);
     drop(mounted);
+}
+
+#[test]
+fn a_quota_is_set_at_init_or_later_shown_kept_to_and_taken_away_in_a_closed_or_mounted_vault() {
+    let place = Place::empty();
+    place.done(&["init", "v", "--key-file", "key", "--quota", "2M"]);
+    let quota = |arguments: &[&str]| {
+        let all = [&["quota", "v"], arguments, &["--json"]].concat();
+        json(&place.keyed(&all))["quota_bytes"].clone()
+    };
+    assert_eq!(quota(&[]), 2 << 20);
+    fs::write(place.path("large"), vec![7; 5_000_000]).unwrap();
+    let message = place.keyed_fails(6, &["put", "large", "v"]);
+    assert!(message.contains("quota"), "{message}");
+    assert_eq!(place.keyed(&["ls", "v"]), "");
+    assert_eq!(quota(&["none"]), serde_json::Value::Null);
+    assert_eq!(place.keyed(&["quota", "v"]), "quota  none\n");
+    place.keyed(&["put", "large", "v"]);
+    place.keyed_fails(2, &["quota", "v", "0"]);
+    place.keyed_fails(2, &["quota", "v", "lots"]);
+    let Some(mounted) = mounted(&place) else {
+        return;
+    };
+    assert_eq!(
+        place.done(&["quota", "v", "1G"]),
+        "quota  1073741824 bytes (1.0 GiB)\n"
+    );
+    place.done(&["quota", "v", "6M"]);
+    let refused = fs::write(place.path("m/more"), vec![8; 8_000_000]).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::QuotaExceeded);
+    fs::remove_file(place.path("m/large")).unwrap();
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    assert_eq!(quota(&[]), 6 << 20);
 }

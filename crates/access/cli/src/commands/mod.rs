@@ -37,6 +37,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Mkdir(arguments) => remove::make_directories(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Df(arguments) => whole::space(&arguments),
+        Command::Quota(arguments) => whole::quota(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),
         Command::Sync(arguments) => whole::sync(&arguments),

@@ -5,11 +5,12 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::{OpenOptions, Vault};
 
-use crate::arguments::{Stats, Whole};
+use crate::arguments::{Common, Quota, Stats, Whole};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::opening::{Intent, with};
 use crate::output::{print_json, show_bytes, stdout};
+use crate::size::NewQuota;
 
 fn on(arguments: &Whole, intent: Intent, work: impl FnOnce(&Vault) -> Result<()>) -> Result<()> {
     with(&arguments.vault, &arguments.common.secret, intent, work)
@@ -55,6 +56,34 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
             found.inodes
         )?;
         Ok(out.flush()?)
+    })
+}
+
+#[derive(Serialize)]
+struct QuotaJson {
+    quota_bytes: Option<u64>,
+}
+
+/// Shows or sets the quota.
+pub(crate) fn quota(arguments: &Quota) -> Result<()> {
+    let intent = match arguments.size {
+        Some(_) => Intent::Change,
+        None => Intent::Read,
+    };
+    let Common { json, secret } = &arguments.common;
+    with(&arguments.vault, secret, intent, |vault| {
+        if let Some(NewQuota(bytes)) = arguments.size {
+            vault.set_quota(bytes)?;
+        }
+        let quota_bytes = vault.quota()?;
+        if *json {
+            return print_json(&QuotaJson { quota_bytes });
+        }
+        let shown = match quota_bytes {
+            Some(bytes) => format!("{bytes} bytes ({})", show_bytes(bytes)),
+            None => "none".to_owned(),
+        };
+        Ok(writeln!(std::io::stdout(), "quota  {shown}")?)
     })
 }
 
