@@ -5,19 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::help;
 use crate::location::Location;
 use crate::size::{self, NewQuota};
-
-/// What `put` and `get` keep, for their help.
-macro_rules! kept {
-    () => {
-        "Kept: content and its holes, symbolic links, several names of one file within one command, pipes, sockets and \
-         devices, modes, times, extended attributes (user.*). The superuser's copies also keep owner, group, \
-         capabilities and trusted.*; --no-owner leaves them out. What could not be kept is listed at the end.\n\n\
-         A file gets its name when it is whole. Interrupted, the command leaves no part of a file; killed with -9, at \
-         most one named .strongroom-*, which may be removed."
-    };
-}
 
 /// An end-to-end encrypted file system in a folder.
 #[derive(Debug, Parser)]
@@ -28,13 +18,11 @@ macro_rules! kept {
     disable_help_subcommand = true
 )]
 #[command(after_help = crate::exit_code::ExitCode::table())]
-#[command(after_long_help = format!(
-    "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
-     It is cut at the first colon behind a vault folder.\n\n{}\n\
-     Example:\n  strongroom init photos\n  strongroom put holiday.jpg photos:/2026/\n  strongroom mount photos ~/photos",
-    crate::exit_code::ExitCode::table()
-))]
+#[command(after_long_help = help::all())]
 pub(crate) struct Arguments {
+    /// Tell on standard error what happens; -vv tells more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -48,9 +36,7 @@ pub(crate) enum Command {
     )]
     Init(Init),
     /// Mounts a vault as a drive; in the background unless -f
-    #[command(
-        after_help = "Example:\n  strongroom mount photos ~/photos\n  strongroom mount -o ro,allow-other photos /mnt"
-    )]
+    #[command(after_help = help::mount())]
     Mount(Mount),
     /// Unmounts; returns when everything is stored and the process behind the mount has gone
     #[command(after_help = "Example:\n  strongroom umount ~/photos")]
@@ -68,20 +54,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  strongroom stat photos:/2026/holiday.jpg")]
     Stat(Stat),
     /// Copies files and directories into a vault
-    #[command(
-        after_help = concat!(
-            kept!(),
-            "\n\nExample:\n  strongroom put holiday.jpg videos/ photos:/2026/\n  tar c src | strongroom put - photos:/src.tar"
-        )
-    )]
+    #[command(after_help = help::put())]
     Put(Put),
     /// Copies files and directories out of a vault
-    #[command(
-        after_help = concat!(
-            kept!(),
-            "\n\nExample:\n  strongroom get photos:/2026 .\n  strongroom get photos:/notes.txt copy.txt"
-        )
-    )]
+    #[command(after_help = help::get())]
     Get(Get),
     /// Copies inside a vault; shares the content instead of copying it
     #[command(after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup")]
@@ -101,24 +77,16 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  strongroom find photos --name '*.jpg' --type f")]
     Find(Find),
     /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
-    #[command(
-        after_help = "Without a secret it shows what the header says, for which nobody vouches. A process that has the vault \
-                      open vouches, and so does unlocking it.\n\n\
-                      Example:\n  strongroom info photos\n  strongroom info --unlock photos"
-    )]
+    #[command(after_help = help::info())]
     Info(Info),
     /// Shows how full the disk below a vault is
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
     /// Shows or sets the most that a vault may take
-    #[command(
-        after_help = "Counted are sealed content and the rows of the database. Under a quota that is used up already, removing \
-                      still works.\n\n\
-                      Example:\n  strongroom quota photos\n  strongroom quota photos 20G\n  strongroom quota photos none"
-    )]
+    #[command(after_help = help::quota())]
     Quota(Quota),
     /// Shows what was counted since a mount or another process opened the vault; needs no secret
-    #[command(after_help = stats_help())]
+    #[command(after_help = help::stats())]
     Stats(Stats),
     /// Adds, lists, changes and removes the ways to unlock a vault
     #[command(
@@ -222,9 +190,15 @@ pub(crate) struct Mount {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
+    /// In the background, log to FILE instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// What the program starts itself with
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
+    /// How much it shall log: the count of -v
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) log_verbosity: u8,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
     /// idle=SECONDS, writeback (the kernel gathers small writes; others see them later), save-power (let
     /// processors sleep between requests; slower)
@@ -461,24 +435,6 @@ pub(crate) struct Stats {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The help of `stats`: a line for each row that it prints.
-fn stats_help() -> String {
-    let width = strongroom::COUNTERS
-        .iter()
-        .map(|counter| counter.name.len())
-        .max();
-    let width = width.unwrap_or(0);
-    let rows = strongroom::COUNTERS
-        .iter()
-        .map(|counter| format!("  {:width$}  {}\n", counter.name, counter.meaning));
-    format!(
-        "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n\
-         Example:\n  strongroom stats photos\n  strongroom stats --json photos",
-        rows.collect::<String>(),
-        "mount.OPCODE",
-    )
 }
 
 /// Arguments of `key`.

@@ -10,8 +10,10 @@ mod arguments;
 mod commands;
 mod exit_code;
 mod failure;
+mod help;
 mod interrupt;
 mod location;
+mod logging;
 mod opening;
 mod output;
 mod pattern;
@@ -27,7 +29,10 @@ use crate::arguments::Arguments;
 fn main() -> std::process::ExitCode {
     protect_memory();
     let arguments = Arguments::parse();
-    match commands::run(arguments.command) {
+    if !commands::logs_to_file(&arguments.command) {
+        logging::to_stderr(arguments.verbose);
+    }
+    match commands::run(arguments.command, arguments.verbose) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             failure::print(&failure);

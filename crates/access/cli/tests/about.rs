@@ -1,4 +1,4 @@
-//! What the command tells about a whole vault: `info`, `stats`, `quota`.
+//! What the command tells about a whole vault: `info`, `stats`, `quota`, and the log of a mount.
 //!
 //! Tests that mount need /dev/fuse; without it they say so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -179,4 +179,86 @@ fn a_quota_is_set_at_init_or_later_shown_kept_to_and_taken_away_in_a_closed_or_m
     place.done(&["umount", "m"]);
     drop(mounted);
     assert_eq!(quota(&[]), 6 << 20);
+}
+
+/// Goal: an operator finds what went wrong, and a thief of the log no name.
+#[test]
+fn a_mount_logs_what_goes_wrong_to_a_file_that_info_names_and_no_name_of_the_vault() {
+    let place = Place::empty();
+    place.done(&["init", "v", "--key-file", "key", "--quota", "1M"]);
+    let Some(mounted) = mounted(&place) else {
+        return;
+    };
+    let found = json(&place.done(&["info", "v", "--json"]));
+    let log = Path::new(found["mounts"][0]["log_file"].as_str().unwrap());
+    assert_eq!(log, place.path("state/strongroom/strongroom.log"));
+    fs::write(place.path("m/canary-name"), vec![b'c'; 4 << 20]).unwrap_err();
+    let pid = found["owner_pid"].as_u64().unwrap();
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    let logged = fs::read_to_string(log).unwrap();
+    let lines: Vec<_> = logged.lines().collect();
+    assert!(
+        lines.iter().all(|line| line.contains(&format!(" {pid} "))),
+        "{logged}"
+    );
+    assert!(lines[0].contains("info: the mount of ") && lines[0].ends_with("/v begins"));
+    assert!(
+        logged.contains("error: the vault's quota is used up"),
+        "{logged}"
+    );
+    assert!(lines[lines.len() - 1].ends_with("info: the mount has ended; everything is stored"));
+    assert!(
+        !logged.contains("canary") && !logged.contains("ccc"),
+        "{logged}"
+    );
+
+    // Another file on request, and all there is to tell.
+    place.keyed(&["mount", "-vv", "--log-file", "my.log", "v", "m"]);
+    let mounted = MountPoint { place: &place };
+    fs::write(place.path("m/canary-name"), "c").unwrap();
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    let logged = fs::read_to_string(place.path("my.log")).unwrap();
+    assert!(
+        logged.contains("begins") && !logged.contains("canary"),
+        "{logged}"
+    );
+}
+
+#[test]
+fn a_mount_in_the_foreground_tells_on_standard_error_as_much_as_was_asked() {
+    let place = Place::new();
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    fs::create_dir(place.path("m")).unwrap();
+    for (options, told) in [(&[][..], false), (&["-v"], true)] {
+        let command = [&["mount", "-f", "v", "m", "--key-file", "key"], options].concat();
+        let mut child = place
+            .command(&command)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _mounted = MountPoint { place: &place };
+        let is_mounted = || {
+            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            mounts.contains(place.path("m").to_str().unwrap())
+        };
+        while !is_mounted() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        place.done(&["umount", "m"]);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(
+            said.contains("strongroom: info: the mount of v begins\n"),
+            told,
+            "{said}"
+        );
+        assert!(told || said.is_empty(), "{said}");
+    }
+    place.keyed_fails(2, &["mount", "-f", "--log-file", "x", "v", "m"]);
 }

@@ -66,7 +66,7 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         &created.recovery_code,
         Format::of(arguments.common.json),
     )?;
-    Ok(limited.and(closed).about(&vault)?)
+    limited.and(closed).about(&vault)
 }
 
 #[derive(Serialize)]

@@ -18,11 +18,16 @@ mod whole;
 use crate::arguments::Command;
 use crate::failure::Result;
 
+/// Whether the command brings its own place to log to: nobody sees its standard error.
+pub(crate) fn logs_to_file(command: &Command) -> bool {
+    matches!(command, Command::Mount(arguments) if arguments.daemon)
+}
+
 /// Runs a command.
-pub(crate) fn run(command: Command) -> Result<()> {
+pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
     match command {
         Command::Init(arguments) => init::init(&arguments),
-        Command::Mount(arguments) => mount::mount(&arguments),
+        Command::Mount(arguments) => mount::mount(&arguments, verbosity),
         Command::Umount(arguments) => mount::umount(&arguments),
         Command::Ls(arguments) => show::ls(&arguments),
         Command::Tree(arguments) => show::tree(&arguments),

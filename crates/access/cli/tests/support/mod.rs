@@ -38,6 +38,7 @@ impl Place {
             .stdin(Stdio::null());
         // Sockets of one test are not in the way of another's, and none is left in the user's folder.
         command.env("XDG_RUNTIME_DIR", self.path("run"));
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
