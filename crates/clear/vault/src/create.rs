@@ -23,6 +23,7 @@ use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
 use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
 use crate::join::Joining;
+use crate::limits::CREATE_FREE_BYTES_MIN;
 use crate::open::{self, OpenOptions};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
@@ -146,11 +147,12 @@ impl Vault {
     pub fn check_new(folder: impl AsRef<Path>) -> Result<()> {
         let folder = Folder::new(folder.as_ref());
         if !folder.path().exists() {
-            return folder.check_parent();
+            folder.check_parent()?;
+            return check_disk(&folder);
         }
         check_contents(&folder)?;
         if !folder.has(UNFINISHED) {
-            return Ok(());
+            return check_disk(&folder);
         }
         match OwnerLock::attempt(&folder)? {
             Attempt::HeldByAnother => Err(Error::BeingCreated),
@@ -166,10 +168,11 @@ impl Vault {
     /// is no vault, and the next attempt says how to clear it.
     ///
     /// # Errors
-    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `InterruptedCreate`; `BeingCreated` if another process
+    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `DiskTooSmall`, `InterruptedCreate`; `BeingCreated` if another process
     /// does the same at this moment.
     pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
         let folder = Folder::new(folder.as_ref());
+        check_disk(&folder)?;
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
@@ -200,6 +203,20 @@ impl Vault {
             recovery_code,
             fingerprint,
         })
+    }
+}
+
+/// Refuses a disk on which nothing could be stored once the vault is made.
+fn check_disk(folder: &Folder) -> Result<()> {
+    // A vault that is there, or a parent that is not, is told of by who looks at that.
+    match folder.free_bytes() {
+        Some(free_bytes) if free_bytes < CREATE_FREE_BYTES_MIN && !folder.has(HEADER) => {
+            Err(Error::DiskTooSmall {
+                free_bytes,
+                needed_bytes: CREATE_FREE_BYTES_MIN,
+            })
+        }
+        _ => Ok(()),
     }
 }
 
