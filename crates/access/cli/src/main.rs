@@ -18,6 +18,7 @@ mod opening;
 mod output;
 mod pattern;
 mod progress;
+mod prompt;
 mod secret;
 mod size;
 mod walk;

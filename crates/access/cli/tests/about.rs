@@ -22,7 +22,7 @@ fn mounted(place: &Place) -> Option<MountPoint<'_>> {
     }
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "v", "m"]);
-    Some(MountPoint { place })
+    Some(MountPoint::new(place))
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_mount_logs_what_goes_wrong_to_a_file_that_info_names_and_no_name_of_the_vau
 
     // Another file on request, and all there is to tell.
     place.keyed(&["mount", "-vv", "--log-file", "my.log", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     fs::write(place.path("m/canary-name"), "c").unwrap();
     place.done(&["umount", "m"]);
     drop(mounted);
@@ -241,7 +241,7 @@ fn a_mount_in_the_foreground_tells_on_standard_error_as_much_as_was_asked() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let _mounted = MountPoint { place: &place };
+        let _mounted = MountPoint::new(&place);
         let is_mounted = || {
             let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
             mounts.contains(place.path("m").to_str().unwrap())

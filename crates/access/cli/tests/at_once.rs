@@ -51,7 +51,7 @@ fn put_ls_and_get_of_three_processes_see_the_newest_data_while_dd_writes_through
     let place = Place::new();
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     File::create(place.path("m/stream")).unwrap();
     let mut dd = Command::new("dd")
         .args(["bs=64K", "iflag=fullblock", "conv=notrunc", "status=none"])

@@ -353,7 +353,7 @@ fn a_mount_in_the_background_shares_the_vault_with_commands_that_need_no_secret(
     let message = place.fails(4, &["mount", "v", "m", "--recovery-code", "/dev/null"]);
     assert!(!message.is_empty());
     place.keyed(&["mount", "v", "m"]);
-    let _mounted = MountPoint { place: &place };
+    let _mounted = MountPoint::new(&place);
     fs::write(place.path("m/from-mount"), "m").unwrap();
     assert_eq!(place.done(&["cat", "v:/from-mount"]), "m");
     assert_eq!(fs::read_dir(place.path("m")).unwrap().count(), 1);

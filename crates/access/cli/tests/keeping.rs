@@ -348,7 +348,7 @@ fn an_interrupted_put_leaves_whole_files_and_no_names_used_on_the_way() {
         fs::write(place.path("t").join(number.to_string()), vec![b'x'; 5000]).unwrap();
     }
     place.keyed(&["mount", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     let half = (0..10).any(|attempt| {
         let target = format!("v:/{attempt}");
         let copied = place.path("m").join(attempt.to_string());

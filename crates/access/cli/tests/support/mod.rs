@@ -111,11 +111,19 @@ pub(crate) fn give(path: &Path, user: u32) {
 /// Takes the mount away also when the test fails.
 pub(crate) struct MountPoint<'a> {
     pub(crate) place: &'a Place,
+    pub(crate) on: &'static str,
+}
+
+impl<'a> MountPoint<'a> {
+    /// On the folder `m` of the place.
+    pub(crate) fn new(place: &'a Place) -> Self {
+        Self { place, on: "m" }
+    }
 }
 
 impl Drop for MountPoint<'_> {
     fn drop(&mut self) {
         // Fails when the test has unmounted already, which is the rule.
-        let _ = self.place.run(&["umount", "--lazy", "m"]);
+        let _ = self.place.run(&["umount", "--lazy", self.on]);
     }
 }
