@@ -41,10 +41,7 @@ struct ShimFile {
 }
 
 // SQLite aligns the memory of a file to 8 bytes.
-const _: () = assert!(
-    align_of::<ShimFile>() <= 8,
-    "(1) holds: a shim file is aligned"
-);
+const _: () = assert!(align_of::<ShimFile>() <= 8, "(1) holds: it is aligned");
 const _: () = assert!(
     size_of::<ShimFile>().is_multiple_of(8),
     "(1) holds: the system's file behind it is aligned"
