@@ -16,9 +16,6 @@ use zeroize::Zeroizing;
 /// The longest line that a terminal gives at once, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
 
-const INTERRUPT: u8 = 0x03;
-const QUIT: u8 = 0x1c;
-
 /// The terminal of this process.
 pub(crate) fn terminal() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/tty")
@@ -38,10 +35,24 @@ impl<'a> Hidden<'a> {
         let mut hidden = before.clone();
         hidden.local_modes -= LocalModes::ECHO | LocalModes::ISIG;
         hidden.local_modes |= LocalModes::ECHONL | LocalModes::ICANON;
-        hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
-        hidden.special_codes[SpecialCodeIndex::VEOL2] = QUIT;
+        hidden.special_codes[SpecialCodeIndex::VEOL] =
+            before.special_codes[SpecialCodeIndex::VINTR];
+        hidden.special_codes[SpecialCodeIndex::VEOL2] =
+            before.special_codes[SpecialCodeIndex::VQUIT];
         tcsetattr(terminal, OptionalActions::Now, &hidden)?;
         Ok(Self { terminal, before })
+    }
+
+    /// The signal that `byte` stood for before. 0 stands for none on any terminal.
+    fn signal_of(&self, byte: u8) -> Option<Signal> {
+        let is = |code| byte != 0 && self.before.special_codes[code] == byte;
+        if is(SpecialCodeIndex::VINTR) {
+            Some(Signal::INT)
+        } else if is(SpecialCodeIndex::VQUIT) {
+            Some(Signal::QUIT)
+        } else {
+            None
+        }
     }
 }
 
@@ -62,7 +73,7 @@ pub(crate) fn hidden_line(prompt: &str) -> io::Result<Zeroizing<Vec<u8>>> {
     (&terminal).write_all(prompt.as_bytes())?;
     // Reserved in one piece, so that no half of a secret stays in a buffer that was too small.
     let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_MAX));
-    let end = loop {
+    let signal = loop {
         let mut byte = Zeroizing::new([0]);
         match (&terminal).read(&mut byte[..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -70,18 +81,16 @@ pub(crate) fn hidden_line(prompt: &str) -> io::Result<Zeroizing<Vec<u8>>> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }
+        if let Some(signal) = hidden.signal_of(byte[0]) {
+            break signal;
+        }
         match byte[0] {
-            end @ (b'\n' | INTERRUPT | QUIT) => break end,
+            b'\n' => return Ok(line),
             _ if line.len() == LINE_BYTES_MAX => return Err(io::ErrorKind::InvalidData.into()),
             byte => line.push(byte),
         }
     };
     drop(hidden);
-    let signal = match end {
-        INTERRUPT => Signal::INT,
-        QUIT => Signal::QUIT,
-        _ => return Ok(line),
-    };
     terminal.write_all(b"\n")?;
     kill_process(getpid(), signal)?;
     Err(io::ErrorKind::Interrupted.into())
