@@ -94,6 +94,7 @@ impl ExitCode {
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,
             Error::ParentMissing => Self::NotFound,
+            Error::DiskTooSmall { .. } => Self::NoSpace,
             Error::InUse
             | Error::BeingCreated
             | Error::KeysContended

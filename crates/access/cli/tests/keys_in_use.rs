@@ -85,7 +85,7 @@ fn keys_are_added_changed_and_removed_on_a_mounted_vault_under_a_writer() {
     }
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -159,7 +159,7 @@ fn a_mount_killed_while_keys_are_added_loses_none_and_no_command_fails() {
     let mut added = 0;
     for round in 0..4 {
         place.keyed(&["mount", "v", "m"]);
-        let _mounted = MountPoint { place: &place };
+        let _mounted = MountPoint::new(&place);
         let pid = information(&place)["owner_pid"].as_i64().unwrap();
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         let count = AtomicUsize::new(0);
@@ -206,7 +206,7 @@ fn on_a_full_disk_a_change_of_keys_is_refused_and_leaves_everything_as_it_was() 
     place.done(&["init", "disk/v", "--key-file", "key"]);
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "disk/v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     store(&place.path("m/file"), &content(2)).unwrap();
     let mut others = File::create(place.path("disk/others")).unwrap();
     while others.write_all(&[1; 4096]).is_ok() {}
@@ -255,7 +255,7 @@ fn a_vault_that_is_mounted_for_reading_only_keeps_its_keys() {
     let place = Place::new();
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "-o", "ro", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     place.keyed_fails(10, &["key", "add", "v", "--new-key-file", "k2"]);
     assert!(!place.path("k2").exists());
     assert_eq!(keys(&place, "v").len(), 2);

@@ -43,7 +43,7 @@ mod umount;
 mod wakeful;
 mod xattrs;
 
-pub use counters::{Opcode, RequestCounts};
+pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
 pub use invalidate::Invalidator;
 pub use mounted::Mounted;

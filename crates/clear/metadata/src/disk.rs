@@ -93,6 +93,10 @@ pub trait DiskObserver: Send + Sync {
 /// What happened to one file since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCounts {
+    /// Calls that read.
+    pub reads: u64,
+    /// Bytes they asked for.
+    pub bytes_read: u64,
     /// Calls that wrote.
     pub writes: u64,
     /// Bytes they wrote.
@@ -112,6 +116,8 @@ pub struct DiskCounts {
 
 #[derive(Default)]
 struct Tally {
+    reads: AtomicU64,
+    bytes_read: AtomicU64,
     writes: AtomicU64,
     bytes: AtomicU64,
     syncs: AtomicU64,
@@ -120,6 +126,8 @@ struct Tally {
 impl Tally {
     fn read(&self) -> FileCounts {
         FileCounts {
+            reads: self.reads.load(Ordering::Relaxed),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
             writes: self.writes.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             syncs: self.syncs.load(Ordering::Relaxed),
@@ -183,6 +191,13 @@ impl Disk {
 
     pub(crate) fn reserve(&self) -> &Reserve {
         &self.reserve
+    }
+
+    /// Counts a read of `len` bytes.
+    pub(crate) fn count_read(&self, file: FileKind, len: u64) {
+        let tally = &self.tallies[file as usize];
+        tally.reads.fetch_add(1, Ordering::Relaxed);
+        tally.bytes_read.fetch_add(len, Ordering::Relaxed);
     }
 
     /// Counts `event` and asks the observer.

@@ -41,10 +41,7 @@ struct ShimFile {
 }
 
 // SQLite aligns the memory of a file to 8 bytes.
-const _: () = assert!(
-    align_of::<ShimFile>() <= 8,
-    "(1) holds: a shim file is aligned"
-);
+const _: () = assert!(align_of::<ShimFile>() <= 8, "(1) holds: it is aligned");
 const _: () = assert!(
     size_of::<ShimFile>().is_multiple_of(8),
     "(1) holds: the system's file behind it is aligned"
@@ -451,6 +448,9 @@ unsafe extern "C" fn read(
     len: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, kind) = unsafe { parts(file) };
+    disk.count_read(kind, u64::try_from(len).unwrap_or(0));
     system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ)
 }
 

@@ -24,6 +24,7 @@ use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
 use crate::held_keys::HeldKeys;
 use crate::join::Joining;
+use crate::limits::CREATE_FREE_BYTES_MIN;
 use crate::open::{self, OpenOptions, Unlocked};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
@@ -147,13 +148,18 @@ impl Vault {
     pub fn check_new(folder: impl AsRef<Path>) -> Result<()> {
         let folder = Folder::new(folder.as_ref());
         if !folder.path().exists() {
-            return folder.check_parent();
+            folder.check_parent()?;
+            return check_disk(&folder);
         }
         check_contents(&folder)?;
-        if folder.has(UNFINISHED) {
-            Err(Error::InterruptedCreate)
-        } else {
-            Ok(())
+        if !folder.has(UNFINISHED) {
+            return check_disk(&folder);
+        }
+        match OwnerLock::attempt(&folder)? {
+            Attempt::HeldByAnother => Err(Error::BeingCreated),
+            _ if folder.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            // Who was making it has just finished.
+            _ => check_contents(&folder),
         }
     }
 
@@ -163,10 +169,11 @@ impl Vault {
     /// is no vault, and the next attempt says how to clear it.
     ///
     /// # Errors
-    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `InterruptedCreate`; `BeingCreated` if another process
+    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `DiskTooSmall`, `InterruptedCreate`; `BeingCreated` if another process
     /// does the same at this moment.
     pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
         let folder = Folder::new(folder.as_ref());
+        check_disk(&folder)?;
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
@@ -192,6 +199,20 @@ impl Vault {
             recovery_code,
             fingerprint,
         })
+    }
+}
+
+/// Refuses a disk on which nothing could be stored once the vault is made.
+fn check_disk(folder: &Folder) -> Result<()> {
+    // A vault that is there, or a parent that is not, is told of by who looks at that.
+    match folder.free_bytes() {
+        Some(free_bytes) if free_bytes < CREATE_FREE_BYTES_MIN && !folder.has(HEADER) => {
+            Err(Error::DiskTooSmall {
+                free_bytes,
+                needed_bytes: CREATE_FREE_BYTES_MIN,
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -281,5 +302,27 @@ fn clear(folder: &Folder, made_folder: bool) {
     if made_folder {
         let _ = fs::remove_file(folder.part(LOCK));
         let _ = fs::remove_dir(folder.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_vault_is_being_made_while_its_lock_is_held_and_interrupted_when_it_is_free() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let lock = claim(&folder).unwrap();
+        begin(&folder).unwrap();
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::BeingCreated)
+        ));
+        drop(lock);
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::InterruptedCreate)
+        ));
     }
 }

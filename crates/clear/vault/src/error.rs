@@ -53,6 +53,17 @@ pub enum Error {
     /// Caller: `create` in a folder that does not exist.
     #[error("the folder that should hold the vault does not exist; make it first")]
     ParentMissing,
+    /// Environment: a vault there would be full from its first day.
+    #[error(
+        "the disk has {} MiB free; a vault takes {} MiB for itself, and needs room for your files beside that",
+        free_bytes >> 20, needed_bytes >> 20
+    )]
+    DiskTooSmall {
+        /// What the disk has.
+        free_bytes: u64,
+        /// What it should have, at least.
+        needed_bytes: u64,
+    },
     /// Environment: an earlier `create` was interrupted; nothing of value is in the folder.
     #[error(
         "an earlier `init` here did not finish and stored nothing; remove the folder and run `strongroom init` again"

@@ -281,9 +281,7 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
             filesystem.sync()?;
             Ok(Response::Done)
         }
-        Request::Information => Ok(Response::Information(
-            session.engine.information.lock().clone(),
-        )),
+        Request::Information => Ok(Response::Information(session.engine.information())),
         Request::Counters => Ok(Response::Counters(session.engine.counters())),
         Request::Compact => {
             filesystem.compact()?;

@@ -169,6 +169,14 @@ impl Folder {
         }
     }
 
+    /// What the disk of the folder, or of the one that shall hold it, has free; `None` if it does not say.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let space = rustix::fs::statvfs(&self.path)
+            .or_else(|_| rustix::fs::statvfs(self.parent()))
+            .ok()?;
+        (space.f_blocks > 0).then(|| space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     fn parent(&self) -> &Path {
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -20,6 +20,7 @@ struct Readme;
 mod carry_out;
 mod client;
 mod content;
+mod counters;
 mod create;
 mod directory;
 mod error;
@@ -41,6 +42,7 @@ mod owner;
 mod owner_lock;
 mod path;
 mod port;
+mod public_information;
 mod request;
 mod runtime;
 mod server;
@@ -49,15 +51,17 @@ mod transaction;
 mod vault;
 mod xattrs;
 
+pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
-pub use observer::{Change, Observer, Subscription};
+pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
+pub use public_information::{PublicInformation, describe};
 pub use request::{Access, Information};
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,

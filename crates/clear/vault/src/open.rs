@@ -237,13 +237,14 @@ pub(crate) fn start(
         owner_pid: std::process::id(),
         read_only: access == Access::ReadOnly,
         compare_fingerprint: keyring.needs_fingerprint_check(),
+        attachments: Vec::new(),
     };
     let (lock, listener) = guard.unzip();
     let engine = Engine::new(filesystem, information, keys, lock);
     Owner::start(engine, access, listener)
 }
 
-fn suite_name(suite: SuiteId) -> &'static str {
+pub(crate) fn suite_name(suite: SuiteId) -> &'static str {
     match suite {
         SuiteId::Aes256GcmBlake3 => "AES-256-GCM and BLAKE3",
         SuiteId::ChaCha20Poly1305Blake3 => "ChaCha20-Poly1305 and BLAKE3",

@@ -17,11 +17,12 @@ use strongroom_filesystem::{
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
+use crate::observer::Attachment;
 use crate::path::Links;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -342,6 +343,8 @@ pub struct Information {
     /// Whether the fingerprint should be compared before the vault is trusted: anyone can make a vault for an age or
     /// SSH key.
     pub compare_fingerprint: bool,
+    /// Where that process shows it now.
+    pub attachments: Vec<Attachment>,
 }
 
 /// Attributes on their way.

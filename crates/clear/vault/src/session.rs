@@ -17,7 +17,7 @@ use crate::observer::{Change, Observers};
 use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
-use crate::{Error, Result};
+use crate::{Error, Result, counters};
 
 /// An open file system and what all its sessions share.
 pub(crate) struct Engine {
@@ -64,26 +64,19 @@ impl Engine {
         installed
     }
 
-    /// What was counted since the vault was opened, by name.
+    /// What was counted since the vault was opened, by name: here, and by who shows the vault.
     pub(crate) fn counters(&self) -> Vec<(String, u64)> {
-        let counters = self.filesystem.counters();
-        let segments = counters.segments;
-        let named = [
-            ("segments.bytes_appended", segments.bytes_appended),
-            ("segments.batches", segments.batches),
-            ("segments.begun", segments.segments_begun),
-            ("segments.data_syncs", segments.data_syncs),
-            ("segments.directory_syncs", segments.directory_syncs),
-            ("segments.reads", segments.reads),
-            ("segments.bytes_read", segments.bytes_read),
-            ("filesystem.dirty_bytes", counters.dirty_bytes),
-            ("filesystem.nodes", counters.nodes as u64),
-            ("filesystem.extent_bytes", counters.extent_bytes as u64),
-        ];
-        named
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
+        let mut counters = counters::read(&self.filesystem.counters());
+        counters.extend(self.observers.counters());
+        counters
+    }
+
+    /// What the vault is, and where it is shown now.
+    pub(crate) fn information(&self) -> Information {
+        Information {
+            attachments: self.observers.attachments(),
+            ..self.information.lock().clone()
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

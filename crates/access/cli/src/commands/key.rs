@@ -35,14 +35,14 @@ fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
 }
 
 #[derive(Serialize)]
-struct SlotJson {
+pub(crate) struct SlotJson {
     key: String,
-    kind: String,
+    pub(crate) kind: String,
     label: String,
     created: String,
 }
 
-fn slot_json(slot: &SlotInfo) -> SlotJson {
+pub(crate) fn slot_json(slot: &SlotInfo) -> SlotJson {
     let nanoseconds = i64::try_from(slot.created_s)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000_000_000);
