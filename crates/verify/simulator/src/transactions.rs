@@ -182,8 +182,14 @@ pub fn whole(system: &Filesystem, seed: u64) -> std::result::Result<u64, String>
         (seen.exchanged == (number % 2 == 1), "which file is left"),
         (seen.xattr == number, "the extended attribute"),
         (seen.mode == mode(number), "the mode"),
-        (is_content(&seen.contents[0], number, expected[0]), "the first content"),
-        (seen.contents[1] == content(number, expected[1]), "the second content"),
+        (
+            is_content(&seen.contents[0], number, expected[0]),
+            "the first content",
+        ),
+        (
+            seen.contents[1] == content(number, expected[1]),
+            "the second content",
+        ),
     ];
     match complaints.iter().find(|(fits, _)| !fits) {
         None => Ok(number),
@@ -219,9 +225,13 @@ fn look(system: &Filesystem) -> Result<Look> {
             b"left" => places[0] = Some(entry.inode),
             b"right" => places[1] = Some(entry.inode),
             // Two numbered names would be the half of a rename: the second one is none that fits.
-            other => named = named.xor(std::str::from_utf8(other).ok().and_then(|text| {
-                text.strip_prefix("number-")?.parse::<u64>().ok()
-            })),
+            other => {
+                named = named.xor(
+                    std::str::from_utf8(other)
+                        .ok()
+                        .and_then(|text| text.strip_prefix("number-")?.parse::<u64>().ok()),
+                )
+            }
         }
     }
     let (Some(named), [Some(left), Some(right)]) = (named, places) else {
@@ -306,7 +316,9 @@ fn judge(left: &Disk, moment: &Frozen, seed: u64) -> std::result::Result<(), Str
         .unwrap_or(0);
     if !(durable..=reached.started).contains(&number) {
         let started = reached.started;
-        return Err(format!("the state is {number}, not between {durable} and {started}"));
+        return Err(format!(
+            "the state is {number}, not between {durable} and {started}"
+        ));
     }
     Ok(())
 }
@@ -328,7 +340,9 @@ mod tests {
         let root = Caller::root();
         let (old, new) = (name(3), name(4));
         let rename = |old: &[u8], new: &[u8], mode| {
-            system.rename(&root, ROOT, old, ROOT, new, mode).expect("renamed");
+            system
+                .rename(&root, ROOT, old, ROOT, new, mode)
+                .expect("renamed");
         };
         rename(&old, &new, RenameMode::NoReplace);
         assert!(whole(&system, 5).is_err());
