@@ -43,10 +43,12 @@ fn make_home(place: &Place) {
     fs::write(place.path("home/photos/1.jpg"), vec![7; 200_000]).unwrap();
     fs::write(place.path("home/notes.txt"), "a note").unwrap();
     fs::write(place.path("passphrase"), "correct horse battery\n").unwrap();
+    fs::write(place.path("another"), "another horse battery\n").unwrap();
     let program = format!(
-        "#!/bin/sh\ncase \"$1\" in\numount) exec {real} \"$@\" ;;\n*) exec {real} \"$@\" --passphrase-file {file} ;;\nesac\n",
+        "#!/bin/sh\ncase \"$1\" in\numount) exec {real} \"$@\" ;;\nkey) exec {real} \"$@\" --passphrase-file {file} --new-passphrase-file {another} ;;\n*) exec {real} \"$@\" --passphrase-file {file} ;;\nesac\n",
         real = env!("CARGO_BIN_EXE_strongroom"),
         file = place.path("passphrase").display(),
+        another = place.path("another").display(),
     );
     let path = place.path("bin/strongroom");
     fs::write(&path, program).unwrap();
