@@ -4,10 +4,10 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim fuzz kill figures million demo vectors clean
+.PHONY: help setup build check test posix sim fuzz kill bench bench-quick bench-peers million demo vectors clean
 
 help: ## list these tasks
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: ## install what building and testing need, or say what to type
 	@tools/setup.sh
@@ -35,8 +35,18 @@ fuzz: setup ## hostile bytes for every decoder, 2,000,000 mutants each; FUZZ_SEE
 kill: build ## fifty times kill -9 of a mount under four writers, everything acknowledged compared
 	tools/kill.py 50
 
-figures: build ## first figures on a mount and on the plain file system beneath, side by side (root)
-	tools/figures.py 3
+bench: build bench-build ## every row of docs/performance.md: Strongroom, the disk beneath, every peer; an hour (root)
+	target/release/strongroom-bench $(BENCH)
+
+bench-quick: build bench-build ## the same with little work, in less than three minutes (root)
+	target/release/strongroom-bench --quick --into target/bench $(BENCH)
+
+bench-peers: ## install the file systems that bench compares with (root)
+	tools/bench-peers.sh
+
+.PHONY: bench-build
+bench-build:
+	cargo build --release --locked -p strongroom-bench
 
 million: build ## a directory of 1,000,000 files: time per entry, memory (root)
 	tools/million.py

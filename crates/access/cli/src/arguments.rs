@@ -102,6 +102,11 @@ pub(crate) enum Command {
     /// Gives the space of removed content back now, instead of bit by bit in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
+    /// Measures how fast a directory is: a mount, or a disk to compare it with; needs 3 GB there, --quick a tenth
+    #[command(
+        after_help = "Example:\n  sudo strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
+    )]
+    Bench(Bench),
     /// Prints a completion script for a shell
     #[command(
         after_help = "Example:\n  strongroom completions bash > ~/.local/share/bash-completion/completions/strongroom"
@@ -432,6 +437,23 @@ pub(crate) struct Stats {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// The directory; a new one is made in it, and removed after
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Little work and one round
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// These rows only
+    #[arg(long, value_name = "ROW,…")]
+    pub(crate) only: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

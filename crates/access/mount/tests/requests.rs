@@ -194,6 +194,146 @@ fn a_listing_with_attributes_costs_one_per_page_and_then_nothing() {
     );
 }
 
+/// A tree of 4 directories with 50 files each.
+fn tree(drive: &Drive) {
+    for directory in 0..4 {
+        fs::create_dir_all(drive.at(&format!("tree/{directory}"))).unwrap();
+        for file in 0..50 {
+            fs::write(drive.at(&format!("tree/{directory}/{file}")), b"content").unwrap();
+        }
+    }
+}
+
+/// How many requests of one kind `costs` has.
+fn of(costs: &Cost, opcode: Opcode) -> u64 {
+    let found = costs.iter().find(|(name, _)| *name == opcode.name());
+    found.map_or(0, |(_, count)| *count)
+}
+
+/// Lists all below `folder` and looks at each entry, as `ls -lR` does.
+fn walk(folder: &std::path::Path) -> usize {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let counts = entries.map(|path| {
+        let found = fs::symlink_metadata(&path).unwrap();
+        1 + if found.is_dir() { walk(&path) } else { 0 }
+    });
+    counts.sum()
+}
+
+#[test]
+fn a_walk_costs_its_listings_and_then_nothing() {
+    let drive = warm(&least());
+    tree(&drive);
+    let drive = cold(drive, &least());
+    let costs = cost(&drive, || assert_eq!(walk(&drive.at("tree")), 204));
+    // Five directories of a page or two each; the top has a name to be looked up.
+    let listings = of(&costs, Opcode::Readdirplus) + of(&costs, Opcode::Readdir);
+    assert!((5..=15).contains(&listings), "{costs:?}");
+    assert_eq!(of(&costs, Opcode::Lookup), 1, "{costs:?}");
+    let others: u64 = costs.iter().map(|(_, count)| count).sum::<u64>() - listings - 1;
+    assert!(others <= 5, "a look at each directory at most: {costs:?}");
+    // Reading a directory makes the kernel ask for its times once more.
+    let walked = || assert_eq!(walk(&drive.at("tree")), 204);
+    let again = cost(&drive, walked);
+    let sum: u64 = again.iter().map(|(_, count)| count).sum();
+    assert!(sum <= 5 && sum == of(&again, Opcode::Getattr), "{again:?}");
+    assert_eq!(cost(&drive, walked), []);
+}
+
+#[test]
+fn removing_a_tree_costs_one_request_per_name_and_its_listings() {
+    let drive = warm(&least());
+    tree(&drive);
+    let drive = cold(drive, &least());
+    let costs = cost(&drive, || {
+        let status = std::process::Command::new("rm")
+            .arg("-r")
+            .arg(drive.at("tree"))
+            .status();
+        assert!(status.unwrap().success());
+    });
+    assert_eq!(
+        (of(&costs, Opcode::Unlink), of(&costs, Opcode::Rmdir)),
+        (200, 5)
+    );
+    let others: u64 = costs.iter().map(|(_, count)| count).sum::<u64>() - 205;
+    assert!(
+        others <= 25,
+        "five directories, a few requests each: {costs:?}"
+    );
+}
+
+#[test]
+fn an_append_and_its_fsync_cost_two() {
+    let drive = warm(&least());
+    let file = File::create(drive.at("file")).unwrap();
+    file.sync_all().unwrap();
+    let append = || {
+        (&file).write_all(&[7; 4096]).unwrap();
+        file.sync_all().unwrap();
+    };
+    append();
+    assert_eq!(cost(&drive, append), [("WRITE", 1), ("FSYNC", 1)]);
+}
+
+#[test]
+fn a_large_file_is_written_with_a_request_per_mebibyte() {
+    let drive = warm(&least());
+    let costs = cost(&drive, || {
+        fs::write(drive.at("file"), vec![7; 16 << 20]).unwrap()
+    });
+    assert_eq!(costs, [("LOOKUP", 1), ("MKNOD", 1), ("WRITE", 16)]);
+}
+
+#[test]
+fn a_large_file_is_read_once_and_then_from_memory() {
+    let drive = warm(&least());
+    fs::write(drive.at("file"), vec![7; 16 << 20]).unwrap();
+    let drive = cold(drive, &least());
+    let read = || assert_eq!(fs::read(drive.at("file")).unwrap().len(), 16 << 20);
+    let costs = cost(&drive, read);
+    // A request per mebibyte at best; 128 KiB each where nobody may raise the kernel's read-ahead.
+    let reads = of(&costs, Opcode::Read);
+    assert!((16..=16 * 8 + 8).contains(&reads), "{costs:?}");
+    assert_eq!(of(&cost(&drive, read), Opcode::Read), 0);
+}
+
+#[test]
+fn a_new_name_costs_one_and_its_look() {
+    let drive = warm(&least());
+    fs::write(drive.at("file"), b"content").unwrap();
+    let rename = || fs::rename(drive.at("file"), drive.at("other")).unwrap();
+    let costs = cost(&drive, rename);
+    assert_eq!(
+        costs.iter().map(|(_, count)| count).sum::<u64>(),
+        2,
+        "{costs:?}"
+    );
+    assert_eq!(of(&costs, Opcode::Lookup), 1, "{costs:?}");
+    let directory = || fs::create_dir(drive.at("directory")).unwrap();
+    assert_eq!(cost(&drive, directory), [("LOOKUP", 1), ("MKDIR", 1)]);
+}
+
+#[test]
+fn with_the_default_options_a_new_file_costs_two_questions_more() {
+    let drive = warm(&MountOptions::default());
+    fs::write(drive.at("first"), b"content").unwrap();
+    let new = cost(&drive, || fs::write(drive.at("file"), b"content").unwrap());
+    for opcode in [
+        Opcode::Lookup,
+        Opcode::Mknod,
+        Opcode::Write,
+        Opcode::Getxattr,
+    ] {
+        assert_eq!(of(&new, opcode), 1, "{new:?}");
+    }
+    let sum = new.iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!(sum, 4 + of(&new, Opcode::Getattr), "{new:?}");
+    assert!(of(&new, Opcode::Getattr) <= 1, "{new:?}");
+}
+
 #[test]
 fn permission_checks_cost_one_look_at_the_directory_per_change_of_it() {
     let options = MountOptions {

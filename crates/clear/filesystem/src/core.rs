@@ -115,6 +115,8 @@ pub(crate) struct Core {
     pub(crate) nodes: NodeTable,
     /// Nodes whose state the store lacks.
     pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
+    /// Blocks of content sealed, and their bytes in clear.
+    pub(crate) sealed: (AtomicU64, AtomicU64),
     /// Bytes of pending content over all nodes.
     pub(crate) dirty_bytes: AtomicU64,
     /// Bytes that are reserved over all nodes, see `reservation.rs`.
@@ -158,6 +160,15 @@ impl Core {
     pub(crate) fn mutate_alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
         self.writable()?;
         Ok(self.gate.write())
+    }
+
+    /// Counts what was sealed.
+    pub(crate) fn count_sealed(&self, blocks: &[strongroom_format::SealedBlock]) {
+        let bytes = blocks.iter().map(|block| u64::from(block.clear_len)).sum();
+        self.sealed
+            .0
+            .fetch_add(blocks.len() as u64, Ordering::Relaxed);
+        self.sealed.1.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts a mutation that has taken effect.

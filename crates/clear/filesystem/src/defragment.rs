@@ -33,6 +33,7 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
         crate::read::read_extents(core, inode, run, &mut clear)?;
         let sealing = core.sealers.sealing();
         let sealed = vec![sealing.seal(Kind::Data, &clear)];
+        core.count_sealed(&sealed);
         let placement = Placement::appended(core, &sealing, sealed)?;
         replace(core, &node, cell, run, placement)?;
     }

@@ -140,6 +140,7 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     let sealing = core.sealers.sealing();
     let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
+    core.count_sealed(&sealed);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let carried =
         reason != Reason::Background && total <= CARRIED_BYTES_MAX && core.may_carry(reason);

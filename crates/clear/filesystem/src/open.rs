@@ -31,6 +31,10 @@ pub struct Counters {
     pub segments: strongroom_segments::Counters,
     /// Of the metadata store.
     pub metadata: strongroom_metadata::Counters,
+    /// Blocks of content that were sealed, and
+    pub blocks_sealed: u64,
+    /// their bytes in clear. More than was written is work that was done twice.
+    pub bytes_sealed: u64,
     /// Bytes of content not yet stored.
     pub dirty_bytes: u64,
     /// Nodes in memory.
@@ -108,6 +112,7 @@ impl Filesystem {
             random,
             options,
             dirty: Mutex::default(),
+            sealed: (AtomicU64::new(0), AtomicU64::new(0)),
             dirty_bytes: AtomicU64::new(0),
             reserved: AtomicU64::new(reserved),
             room: (Mutex::new(()), Condvar::new()),
@@ -164,6 +169,16 @@ impl Filesystem {
         Counters {
             segments: self.core.segments.counters(),
             metadata: self.core.store.counters(),
+            blocks_sealed: self
+                .core
+                .sealed
+                .0
+                .load(std::sync::atomic::Ordering::Relaxed),
+            bytes_sealed: self
+                .core
+                .sealed
+                .1
+                .load(std::sync::atomic::Ordering::Relaxed),
             dirty_bytes: self
                 .core
                 .dirty_bytes

@@ -202,6 +202,7 @@ fn place<'a>(
     let clear: Vec<Slice> = contents.iter().flat_map(slices).collect();
     let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
+    core.count_sealed(&sealed);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let reason = match durability {
         Durability::OnReturn => Reason::Sync,

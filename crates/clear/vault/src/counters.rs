@@ -53,6 +53,8 @@ counters! {
     "segments.directory_syncs": "syncs of their folders" = |c| c.segments.directory_syncs;
     "segments.reads": "reads of sealed content" = |c| c.segments.reads;
     "segments.bytes_read": "bytes of those, alignment included" = |c| c.segments.bytes_read;
+    "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites" = |c| c.blocks_sealed;
+    "filesystem.bytes_sealed": "bytes of those in clear; more than were written is work done twice" = |c| c.bytes_sealed;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet, now" = |c| c.dirty_bytes;
     "filesystem.nodes": "files and directories in memory, now" = |c| c.nodes as u64;
     "filesystem.extent_bytes": "bytes of memory that hold where content lies, now" = |c| c.extent_bytes as u64;

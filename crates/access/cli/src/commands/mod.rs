@@ -1,6 +1,7 @@
 //! One file for each group of commands; here is only which command is which.
 
 mod account;
+mod bench;
 mod copy;
 mod generate;
 mod get;
@@ -47,6 +48,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Check(arguments) => whole::check(&arguments),
         Command::Sync(arguments) => whole::sync(&arguments),
         Command::Compact(arguments) => whole::compact(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Key(arguments) => key::key(&arguments.command),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),

@@ -1,0 +1,81 @@
+//! `bench`: how fast a directory is.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
+
+use crate::arguments::Bench;
+use crate::failure::{About, Failure, Result};
+use crate::output::{print_json, stdout};
+
+/// Rounds of a run that is not quick; shown are medians.
+const ROUNDS: usize = 3;
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    row: &'a str,
+    title: &'a str,
+    unit: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median: Option<f64>,
+    figures: &'a [f64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a str>,
+}
+
+/// Measures a directory.
+pub(crate) fn bench(arguments: &Bench) -> Result<()> {
+    let wanted = arguments.only.as_deref().map(parse_rows);
+    let wanted = wanted.transpose().map_err(Failure::usage)?;
+    let (sizes, rounds) = if arguments.quick {
+        (Sizes::QUICK, 1)
+    } else {
+        (Sizes::FULL, ROUNDS)
+    };
+    let mut tell = |round: usize, rows: &[Row]| {
+        let first = rows.first().map_or("", |row| row.facts().name);
+        // Progress; if nobody can read it nothing is lost.
+        let _ = writeln!(
+            std::io::stderr(),
+            "round {} of {rounds}: {first} …",
+            round + 1
+        );
+    };
+    let figures = bench_directory(&arguments.directory, sizes, rounds, wanted, &mut tell)
+        .about(arguments.directory.display())?;
+    let shown = ROWS.iter().filter(|facts| {
+        figures.values.contains_key(&facts.row) || figures.failures.contains_key(&facts.row)
+    });
+    if arguments.json {
+        let rows: Vec<_> = shown.map(|facts| row(facts, &figures)).collect();
+        return print_json(&rows);
+    }
+    let mut out = stdout();
+    for facts in shown {
+        match (figures.median(facts.row), figures.failures.get(&facts.row)) {
+            (Some(median), _) => {
+                writeln!(out, "{:<56} {median:>14.3} {}", facts.title, facts.unit)?;
+            }
+            (None, reason) => {
+                let reason = reason.map_or("", String::as_str);
+                writeln!(out, "{:<56} failed: {reason}", facts.title)?;
+            }
+        }
+    }
+    if !is_root() {
+        writeln!(out, "cold rows need root, who may drop the kernel's caches")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn row<'a>(facts: &RowFacts, figures: &'a Figures) -> RowJson<'a> {
+    RowJson {
+        row: facts.name,
+        title: facts.title,
+        unit: facts.unit,
+        median: figures.median(facts.row),
+        figures: figures.values.get(&facts.row).map_or(&[], Vec::as_slice),
+        failure: figures.failures.get(&facts.row).map(String::as_str),
+    }
+}

@@ -1,0 +1,230 @@
+//! What operations cost: seals, bytes, disk flushes, SQL statements. Counts do not drift as times do.
+
+use strongroom_filesystem::{Caller, Counters, InodeId};
+
+use crate::support::{Lab, ROOT};
+use crate::{CELL, pattern};
+
+const MIB: u64 = 1 << 20;
+
+/// What `work` adds to the counts.
+struct Cost {
+    blocks_sealed: u64,
+    bytes_sealed: u64,
+    bytes_appended: u64,
+    /// To the log of the database.
+    log_bytes: u64,
+    statements: u64,
+    flushes: u64,
+}
+
+fn flushes(counters: &Counters) -> u64 {
+    let disk = counters.metadata.disk;
+    let segments = counters.segments;
+    segments.data_syncs + segments.directory_syncs + disk.log.syncs + disk.database.syncs
+}
+
+fn cost(lab: &Lab, work: impl FnOnce()) -> Cost {
+    let before = lab.counters();
+    work();
+    let after = lab.counters();
+    Cost {
+        blocks_sealed: after.blocks_sealed - before.blocks_sealed,
+        bytes_sealed: after.bytes_sealed - before.bytes_sealed,
+        bytes_appended: after.segments.bytes_appended - before.segments.bytes_appended,
+        log_bytes: after.metadata.disk.log.bytes - before.metadata.disk.log.bytes,
+        statements: after.metadata.statements - before.metadata.statements,
+        flushes: flushes(&after) - flushes(&before),
+    }
+}
+
+fn write(lab: &Lab, file: InodeId, seed: u64, len: u64) {
+    lab.write(
+        file,
+        0,
+        &pattern(seed, usize::try_from(len).expect("fits memory")),
+    )
+    .expect("writes");
+}
+
+#[test]
+fn a_byte_of_a_large_file_is_sealed_once_and_stored_once() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let len = 16 * MIB;
+    let cost = cost(&lab, || {
+        write(&lab, file, 1, len);
+        lab.sync().expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.bytes_sealed), (len / CELL, len));
+    let stored = cost.bytes_appended + cost.log_bytes;
+    assert!(
+        stored <= len + len / 50,
+        "{stored} bytes stored for {len} written"
+    );
+}
+
+#[test]
+fn a_file_written_in_small_parts_is_sealed_in_whole_cells_once() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let cost = cost(&lab, || {
+        for (index, part) in pattern(2, 2 << 20).chunks(256).enumerate() {
+            lab.write(file, index as u64 * 256, part).expect("writes");
+        }
+        lab.sync_inode(file).expect("durable");
+    });
+    assert_eq!(
+        (cost.blocks_sealed, cost.bytes_sealed),
+        (2 * MIB / CELL, 2 * MIB)
+    );
+}
+
+#[test]
+fn a_small_change_of_a_large_file_seals_and_stores_no_more_than_itself() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 3, 4 * MIB);
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        lab.write(file, 5 * CELL + 8192, &pattern(4, 4096))
+            .expect("writes");
+        lab.sync_inode(file).expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.bytes_sealed), (1, 4096));
+    assert_eq!((cost.bytes_appended, cost.flushes), (0, 1));
+    // The block, and the pages of six tables and their indexes.
+    assert!(
+        cost.log_bytes <= 24 * 4096,
+        "{} bytes of log",
+        cost.log_bytes
+    );
+}
+
+#[test]
+fn random_writes_before_one_sync_are_stored_once_each() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 5, 16 * MIB);
+    lab.sync().expect("durable");
+    let count = 512;
+    let cost = cost(&lab, || {
+        for index in 0..count {
+            let page = index * 1_021 % (16 * MIB / 4096);
+            lab.write(file, page * 4096, &pattern(100 + index, 4096))
+                .expect("writes");
+        }
+        lab.sync_inode(file).expect("durable");
+    });
+    assert_eq!(cost.bytes_sealed, count * 4096);
+    assert!(
+        cost.bytes_appended <= count * 4096 * 11 / 10,
+        "{} bytes appended",
+        cost.bytes_appended
+    );
+    // Segments, and the log.
+    assert!(cost.flushes <= 3, "{} flushes", cost.flushes);
+}
+
+#[test]
+fn a_new_file_that_is_synced_costs_one_flush() {
+    let lab = Lab::new();
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        let file = lab.file(ROOT, "file");
+        write(&lab, file, 6, 5000);
+        lab.sync_inode(file).expect("durable");
+    });
+    assert_eq!(cost.flushes, 1);
+}
+
+#[test]
+fn a_thousand_small_files_before_one_sync_are_packed() {
+    let lab = Lab::new();
+    lab.sync().expect("durable");
+    let (count, len) = (1_000, 5_000);
+    let cost = cost(&lab, || {
+        for index in 0..count {
+            let file = lab.file(ROOT, &index.to_string());
+            write(&lab, file, 1_000 + index, len);
+        }
+        lab.sync().expect("durable");
+    });
+    assert_eq!(
+        (cost.blocks_sealed, cost.bytes_sealed),
+        (count, count * len)
+    );
+    assert!(
+        cost.bytes_appended <= count * len * 105 / 100,
+        "{} bytes appended for {}",
+        cost.bytes_appended,
+        count * len
+    );
+    // A segment and its folder, the log; however many files.
+    assert!(cost.flushes <= 6, "{} flushes", cost.flushes);
+}
+
+#[test]
+fn names_cost_the_statements_that_their_rows_need() {
+    let lab = Lab::new();
+    let root = &Caller::root();
+    let directory = lab.directory(ROOT, "directory");
+    lab.sync().expect("durable");
+    // The first after a commit opens the transaction.
+    lab.file(directory, "first");
+    let statements = |work: &dyn Fn()| cost(&lab, work).statements;
+    let create = || assert_ne!(lab.file(directory, "file"), directory);
+    // The inode and its name.
+    assert_eq!(statements(&create), 2);
+    assert_eq!(
+        statements(&|| assert!(lab.find(directory, "file").is_some())),
+        1
+    );
+    assert_eq!(
+        statements(&|| assert!(lab.find(directory, "none").is_none())),
+        1
+    );
+    let rename = || {
+        let (from, to) = (b"file".as_slice(), b"other".as_slice());
+        let mode = strongroom_filesystem::RenameMode::Replace;
+        lab.rename(root, directory, from, directory, to, mode)
+            .expect("renames");
+    };
+    assert_eq!(statements(&rename), 4);
+    let unlink = || lab.unlink(root, directory, b"other").expect("unlinks");
+    assert_eq!(statements(&unlink), 2);
+}
+
+#[test]
+fn what_is_known_of_a_file_is_told_and_changed_without_a_statement() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 7, 4 * CELL);
+    lab.sync().expect("durable");
+    lab.stat(file);
+    let cost = cost(&lab, || {
+        for index in 0..10 {
+            lab.stat(file);
+            lab.write(file, index * 5_000, b"more").expect("writes");
+        }
+    });
+    assert_eq!((cost.statements, cost.flushes), (0, 0));
+}
+
+#[test]
+fn a_read_costs_two_statements_per_block_once_its_extents_are_known() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 8, MIB);
+    lab.sync().expect("durable");
+    let mut buffer = vec![0; usize::try_from(MIB).expect("fits memory")];
+    let mut read = || {
+        cost(&lab, || {
+            assert_eq!(lab.read(file, 0, &mut buffer).expect("reads"), buffer.len());
+        })
+        .statements
+    };
+    read();
+    // Where the block is, and in which segment.
+    assert_eq!(read(), 2 * (MIB / CELL));
+}

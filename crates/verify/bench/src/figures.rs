@@ -1,0 +1,95 @@
+//! What a run of workloads found: figures by row, or why there is none.
+
+use std::collections::BTreeMap;
+
+use crate::Row;
+
+/// Figures of one directory.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    wanted: Option<Vec<Row>>,
+    /// One for each round.
+    pub values: BTreeMap<Row, Vec<f64>>,
+    /// Why a row has none.
+    pub failures: BTreeMap<Row, String>,
+}
+
+impl Figures {
+    /// Of the rows `wanted`; of all, if `None`.
+    #[must_use]
+    pub fn of(wanted: Option<Vec<Row>>) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+
+    /// Whether one of `rows` is asked for.
+    #[must_use]
+    pub fn want(&self, rows: &[Row]) -> bool {
+        rows.iter().any(|row| {
+            self.wanted
+                .as_ref()
+                .is_none_or(|wanted| wanted.contains(row))
+        })
+    }
+
+    /// Takes a figure, if it was asked for.
+    pub fn add(&mut self, row: Row, value: f64) {
+        if self.want(&[row]) {
+            self.values.entry(row).or_default().push(value);
+        }
+    }
+
+    /// Notes why those of `rows` that have fewer than `rounds` figures have no more.
+    pub fn fail(&mut self, rows: &[Row], rounds: usize, reason: &str) {
+        for &row in rows {
+            let count = self.values.get(&row).map_or(0, Vec::len);
+            if self.want(&[row]) && count < rounds {
+                self.failures
+                    .entry(row)
+                    .or_insert_with(|| reason.to_owned());
+            }
+        }
+    }
+
+    /// The median of a row.
+    #[must_use]
+    pub fn median(&self, row: Row) -> Option<f64> {
+        median(self.values.get(&row)?)
+    }
+}
+
+/// The middle of `values`, or of the two in the middle their mean.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_kept_and_a_failure_tells_of_what_is_missing() {
+        let mut figures = Figures::of(Some(vec![Row::Append, Row::Create]));
+        figures.add(Row::Append, 1.0);
+        figures.add(Row::Remove, 1.0);
+        figures.fail(&[Row::Append, Row::Create, Row::Remove], 1, "why");
+        assert_eq!(figures.values.keys().collect::<Vec<_>>(), [&Row::Append]);
+        assert_eq!(figures.failures.keys().collect::<Vec<_>>(), [&Row::Create]);
+    }
+}

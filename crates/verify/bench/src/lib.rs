@@ -1,0 +1,30 @@
+//! How fast a directory is: the workloads that `docs/performance.md` explains, each with its sync inside the timed part.
+//!
+//! Takes   a directory, sizes, and how to make what was written there durable
+//! Gives   figures by row; with the feature `harness` also every installed peer, a table, JSON and charts
+//! Never   judges: times are shown, no test depends on one
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "harness")]
+pub mod chart;
+mod content;
+mod figures;
+mod machine;
+mod place;
+#[cfg(feature = "harness")]
+pub mod report;
+mod row;
+#[cfg(feature = "harness")]
+pub mod run;
+mod sizes;
+#[cfg(feature = "harness")]
+pub mod system;
+mod workloads;
+
+pub use content::Content;
+pub use figures::Figures;
+pub use machine::{Machine, is_root, today};
+pub use place::Place;
+pub use row::{Better, ROWS, Row, RowFacts, parse_rows};
+pub use sizes::Sizes;
+pub use workloads::{GROUPS, Group, bench_directory, warm_up};

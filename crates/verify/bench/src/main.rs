@@ -1,0 +1,127 @@
+//! `make bench`: Strongroom, the plain file system beneath it and every installed peer, in one run.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Parser;
+use strongroom_bench::run::{Plan, run};
+use strongroom_bench::{Sizes, chart, is_root, parse_rows, report};
+
+/// Measures Strongroom, the plain file system beneath it and every installed peer; run it as root, on a quiet machine.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The program to measure
+    #[arg(long, default_value = "target/release/strongroom")]
+    strongroom: PathBuf,
+    /// A folder on the disk to measure
+    #[arg(long, default_value = "target")]
+    folder: PathBuf,
+    /// Little work and one round, in less than three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of plain and Strongroom [default: 3; quick: 1]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Rounds of each peer, if fewer
+    #[arg(long)]
+    peer_rounds: Option<usize>,
+    /// These rows only, separated by commas
+    #[arg(long, value_name = "ROW,…")]
+    only: Option<String>,
+    /// These peers only, separated by commas; "none" for none
+    #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
+    peers: Option<Vec<String>>,
+    /// Where a folder with table, JSON and charts is made
+    #[arg(long, default_value = "docs/performance")]
+    into: PathBuf,
+    /// Print JSON and write no folder
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> std::process::ExitCode {
+    match measure(&Arguments::parse()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    if !is_root() {
+        return Err("run it as root: it drops the kernel's caches and mounts".into());
+    }
+    let rounds = arguments
+        .rounds
+        .unwrap_or(if arguments.quick { 1 } else { 3 });
+    let absolute = |path: &Path| {
+        path.canonicalize()
+            .map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let plan = Plan {
+        strongroom: absolute(&arguments.strongroom)?,
+        folder: absolute(&arguments.folder)?,
+        mode: if arguments.quick { "quick" } else { "full" },
+        sizes: if arguments.quick {
+            Sizes::QUICK
+        } else {
+            Sizes::FULL
+        },
+        rounds,
+        peer_rounds: arguments.peer_rounds.unwrap_or(rounds),
+        rows: arguments.only.as_deref().map(parse_rows).transpose()?,
+        peers: arguments.peers.clone(),
+    };
+    let start = Instant::now();
+    let mut tell = |text: &str| eprintln!("{:>5} s  {text}", start.elapsed().as_secs());
+    let report = run(&plan, &mut tell)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+        return Ok(());
+    }
+    let folder = save(&arguments.into, &report)?;
+    eprintln!(
+        "{:>5} s  written to {}",
+        start.elapsed().as_secs(),
+        folder.display()
+    );
+    Ok(())
+}
+
+/// Writes table, JSON and charts into a new folder below `into`, named after day and machine.
+fn save(into: &Path, report: &report::Report) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let charts = chart::charts(report)?;
+    let name = format!(
+        "{}-{}{}",
+        report.day,
+        report.machine.slug(),
+        if report.mode == "quick" { "-quick" } else { "" }
+    );
+    let free = (1..).map(|number| {
+        into.join(if number == 1 {
+            name.clone()
+        } else {
+            format!("{name}-{number}")
+        })
+    });
+    let folder = free
+        .into_iter()
+        .find(|folder| !folder.exists())
+        .expect("numbers do not end");
+    std::fs::create_dir_all(&folder)?;
+    let files: Vec<&str> = charts.iter().map(|(file, _)| *file).collect();
+    let text = report::markdown(report, &files);
+    print!("{text}");
+    std::fs::write(folder.join("README.md"), text)?;
+    std::fs::write(
+        folder.join("figures.json"),
+        serde_json::to_string_pretty(report)? + "\n",
+    )?;
+    for (file, svg) in charts {
+        std::fs::write(folder.join(file), svg)?;
+    }
+    Ok(folder)
+}

@@ -1,0 +1,318 @@
+//! One run over all file systems: each workload on each in turn, round by round, so that what drifts drifts for all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::place::timed;
+use crate::report::{Absent, Report, RowReport, SystemReport};
+use crate::system::{PEERS, PLAIN, Running, STRONGROOM, System};
+use crate::{Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, warm_up};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program `strongroom`.
+    pub strongroom: PathBuf,
+    /// A folder on the disk to measure; a folder in it is made, and removed after.
+    pub folder: PathBuf,
+    /// `full`, or `quick`.
+    pub mode: &'static str,
+    /// How much work.
+    pub sizes: Sizes,
+    /// Rounds of the plain file system and of Strongroom.
+    pub rounds: usize,
+    /// Rounds of the peers, at most `rounds`.
+    pub peer_rounds: usize,
+    /// These rows only.
+    pub rows: Option<Vec<Row>>,
+    /// These peers only.
+    pub peers: Option<Vec<String>>,
+}
+
+/// A file system and what was found of it.
+struct Measured {
+    running: Running,
+    rounds: usize,
+    figures: Figures,
+}
+
+/// Runs `plan`; `tell` hears what begins.
+///
+/// # Errors
+/// If there is no Strongroom or no disk. A peer that is missing or fails is named in the report.
+pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
+    let work = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(&plan.folder)?;
+    let (mut systems, absent) = start(plan, work.path(), tell)?;
+    let suite = suite(plan, work.path());
+    let mut content = Content::new(crate::machine::seed());
+    for measured in &mut systems {
+        let place = measured.running.workplace();
+        if let Err(error) = with_place(plan, &measured.running, &place, |place| {
+            warm_up(place, &mut content)
+        }) {
+            let rows: Vec<Row> = ROWS.iter().map(|facts| facts.row).collect();
+            measured
+                .figures
+                .fail(&rows, measured.rounds, &format!("warm-up: {error}"));
+            measured.rounds = 0;
+        }
+    }
+    let wanted = |group: &&Group| systems[0].figures.want(group.rows);
+    let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
+    for group in groups {
+        for round in 0..plan.rounds {
+            for measured in &mut systems {
+                measure(plan, group, round, measured, &mut content, tell);
+            }
+        }
+    }
+    library(plan, work.path(), &mut systems, &mut content, tell)?;
+    let report = assemble(plan, &systems, absent, suite);
+    for measured in systems {
+        let name = measured.running.system.name;
+        if let Err(error) = measured.running.end() {
+            tell(&format!("{name} ended badly: {error}"));
+        }
+    }
+    Ok(report)
+}
+
+/// Starts every file system that is there, and names the others.
+fn start(
+    plan: &Plan,
+    work: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> io::Result<(Vec<Measured>, Vec<Absent>)> {
+    let mut systems = Vec::new();
+    let mut absent = Vec::new();
+    let asked = |system: &&System| {
+        plan.peers
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| name == system.name))
+    };
+    for system in [&PLAIN, &STRONGROOM]
+        .into_iter()
+        .chain(PEERS.iter().filter(asked))
+    {
+        let ours = PEERS.iter().all(|peer| peer.name != system.name);
+        let given = (system.name == STRONGROOM.name).then_some(plan.strongroom.as_path());
+        let started = match system.find(given) {
+            Some(program) => system.start(program, work),
+            None => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{} is not installed", system.program),
+            )),
+        };
+        match started {
+            Ok(running) => {
+                tell(&format!("{} {}", system.name, running.version));
+                let rounds = if ours {
+                    plan.rounds
+                } else {
+                    plan.peer_rounds.min(plan.rounds)
+                };
+                systems.push(Measured {
+                    running,
+                    rounds,
+                    figures: Figures::of(plan.rows.clone()),
+                });
+            }
+            Err(error) if ours => return Err(error),
+            Err(error) => {
+                tell(&format!("{} is left out: {error}", system.name));
+                absent.push(Absent {
+                    name: system.name,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok((systems, absent))
+}
+
+fn with_place<T>(
+    plan: &Plan,
+    running: &Running,
+    directory: &Path,
+    work: impl FnOnce(&Place<'_>) -> io::Result<T>,
+) -> io::Result<T> {
+    let sync = || running.sync();
+    work(&Place {
+        directory,
+        sync: &sync,
+        server: running.server(),
+        sizes: plan.sizes,
+        may_drop_caches: crate::is_root(),
+    })
+}
+
+/// One group on one file system, unless it failed there before.
+fn measure(
+    plan: &Plan,
+    group: &Group,
+    round: usize,
+    measured: &mut Measured,
+    content: &mut Content,
+    tell: &mut dyn FnMut(&str),
+) {
+    let failed = group
+        .rows
+        .iter()
+        .any(|row| measured.figures.failures.contains_key(row));
+    if round >= measured.rounds || failed {
+        return;
+    }
+    let name = measured.running.system.name;
+    let first = group.rows[0].facts().name;
+    tell(&format!(
+        "{first} …, round {} of {}: {name}",
+        round + 1,
+        measured.rounds
+    ));
+    let place = measured.running.workplace();
+    let figures = &mut measured.figures;
+    let result = with_place(plan, &measured.running, &place, |place| {
+        group.measure(place, content, figures)
+    });
+    if let Err(error) = result {
+        tell(&format!("{name}: {error}"));
+        figures.fail(group.rows, round + 1, &error.to_string());
+    }
+    measured.running.settle();
+}
+
+/// The library without a mount, and the plain file system by system calls: create, sync, read.
+fn library(
+    plan: &Plan,
+    work: &Path,
+    systems: &mut [Measured],
+    content: &mut Content,
+    tell: &mut dyn FnMut(&str),
+) -> io::Result<()> {
+    if !systems[0].figures.want(&[Row::Library]) {
+        return Ok(());
+    }
+    let files = plan.sizes.files;
+    for round in 0..plan.rounds {
+        tell(&format!("library, round {} of {}", round + 1, plan.rounds));
+        let plain = work.join("plain-files");
+        let seconds = timed(|| plain_files(&plain, files, content))?;
+        fs::remove_dir_all(&plain)?;
+        systems[0].figures.add(Row::Library, files as f64 / seconds);
+
+        let folder = work.join("library-vault");
+        let created = strongroom::Vault::create(&folder, strongroom::CreateOptions::new())
+            .map_err(io::Error::other)?;
+        let seconds = timed(|| vault_files(&created.vault, files, content))?;
+        created.vault.close().map_err(io::Error::other)?;
+        fs::remove_dir_all(&folder)?;
+        systems[1].figures.add(Row::Library, files as f64 / seconds);
+    }
+    Ok(())
+}
+
+fn plain_files(top: &Path, count: usize, content: &mut Content) -> io::Result<()> {
+    let path = |number: usize| top.join(format!("d{}/f{number}", number / 100));
+    for number in 0..count {
+        if number % 100 == 0 {
+            fs::create_dir_all(path(number).parent().expect("a file stands in a directory"))?;
+        }
+        fs::write(path(number), content.take(5000))?;
+    }
+    rustix::fs::syncfs(fs::File::open(top)?)?;
+    (0..count).try_for_each(|number| whole(fs::read(path(number))?.len()))
+}
+
+fn vault_files(vault: &strongroom::Vault, count: usize, content: &mut Content) -> io::Result<()> {
+    let path = |number: usize| format!("/d{}/f{number}", number / 100);
+    for number in 0..count {
+        if number % 100 == 0 {
+            let made = vault.make_directory(format!("/d{}", number / 100), 0o755);
+            made.map_err(io::Error::other)?;
+        }
+        let written = vault.write(path(number), content.take(5000));
+        written.map_err(io::Error::other)?;
+    }
+    vault.sync().map_err(io::Error::other)?;
+    (0..count)
+        .try_for_each(|number| whole(vault.read(path(number)).map_err(io::Error::other)?.len()))
+}
+
+fn whole(len: usize) -> io::Result<()> {
+    if len == 5000 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("a file has {len} bytes")))
+    }
+}
+
+/// What Strongroom says of its algorithms.
+fn suite(plan: &Plan, work: &Path) -> BTreeMap<String, String> {
+    let store = work.join(STRONGROOM.name).join("store");
+    let secret = work.join(STRONGROOM.name).join("secret");
+    let mut info = Command::new(&plan.strongroom);
+    info.args(["info", "--json", "--passphrase-file"])
+        .args([secret, store]);
+    let told = info.output().ok().and_then(|output| {
+        serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(&output.stdout).ok()
+    });
+    let told = told.unwrap_or_default().into_iter();
+    let named = told.filter(|(name, _)| name == "suite" || name.contains("provider"));
+    named
+        .map(|(name, value)| {
+            (
+                name,
+                value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned),
+            )
+        })
+        .collect()
+}
+
+fn assemble(
+    plan: &Plan,
+    systems: &[Measured],
+    absent: Vec<Absent>,
+    suite: BTreeMap<String, String>,
+) -> Report {
+    let row = |facts: &'static crate::RowFacts| {
+        let mut report = RowReport::of(facts);
+        for measured in systems {
+            let name = measured.running.system.name.to_owned();
+            if let Some(values) = measured.figures.values.get(&facts.row) {
+                report.figures.insert(name.clone(), values.clone());
+            }
+            if let Some(reason) = measured.figures.failures.get(&facts.row) {
+                report.failures.insert(name, reason.clone());
+            }
+        }
+        report
+    };
+    let described = systems.iter().map(|measured| SystemReport {
+        name: measured.running.system.name,
+        version: measured.running.version.clone(),
+        note: measured.running.system.note,
+    });
+    Report {
+        day: crate::today(),
+        machine: Machine::here(&plan.folder),
+        mode: plan.mode,
+        sizes: plan.sizes,
+        rounds: plan.rounds,
+        peer_rounds: plan.peer_rounds.min(plan.rounds),
+        algorithms: suite,
+        systems: described.collect(),
+        absent,
+        rows: ROWS
+            .iter()
+            .filter(|facts| systems[0].figures.want(&[facts.row]))
+            .map(row)
+            .collect(),
+    }
+}
