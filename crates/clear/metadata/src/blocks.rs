@@ -1,17 +1,18 @@
 //! Changes of blocks, of what waits for a segment, and of segments.
 //!
 //! Takes   where sealed bytes are, and how many extents name them
-//! Gives   rows that agree: a block without references is gone, with its bytes and its share of its segment
+//! Gives   rows that agree: a block without references goes, with its bytes and its share of its segment
 //! Never   reads or writes sealed bytes other than those that wait
 //! Spec    spec/4-metadata.md, 4.5
 //!
 //! Invariants
 //!  (1) `live_bytes` of a segment is the sum of `sealed_len` over the blocks that lie in it.      [4.5.6]
 //!  (2) A block has bytes in `waiting` exactly while its place is `Waiting`.                      [4.5.7]
+//!  (3) A block without references is gone or released.                                           [4.5.8]
 
 use rusqlite::OptionalExtension;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_format::{BlockId, Epoch, SegmentId};
+use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 use crate::columns::key;
 use crate::error::{Error, Result};
@@ -21,15 +22,46 @@ use crate::sql::Statement;
 use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
 
 impl Transaction<'_> {
-    /// Stores a new block.
+    /// Stores a new block of file content.
+    ///
+    /// `waiting_bytes`: its sealed bytes if its place is `Waiting`, else `None`.
+    ///
+    /// # Errors
+    /// As `insert_block_of`.
+    pub fn insert_block(
+        &mut self,
+        id: &BlockId,
+        clear_len: u32,
+        epoch: Epoch,
+        references: u32,
+        place: Place,
+        waiting_bytes: Option<&[u8]>,
+    ) -> Result<BlockNumber> {
+        self.insert_block_of(
+            Kind::Data,
+            id,
+            clear_len,
+            epoch,
+            references,
+            place,
+            waiting_bytes,
+        )
+    }
+
+    /// Stores a new block of `kind`; without references it is released from the beginning. (3)
     ///
     /// `waiting_bytes`: its sealed bytes if its place is `Waiting`, else `None`.
     ///
     /// # Errors
     /// `Error::BlockExists` if the id is stored, `Error::UnknownSegment`, `Error::Invalid` if place, bytes and
     /// length do not agree; as for every change.
-    pub fn insert_block(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one for each column that a new block has"
+    )]
+    pub fn insert_block_of(
         &mut self,
+        kind: Kind,
         id: &BlockId,
         clear_len: u32,
         epoch: Epoch,
@@ -61,11 +93,15 @@ impl Transaction<'_> {
                 references,
                 segment,
                 start,
+                kind.number(),
             );
             if writer.run(Statement::BlockInsert, params)? != 1 {
                 return Err(Error::BlockExists);
             }
             writer.numbers.next_block += 1;
+            if references == 0 {
+                writer.run(Statement::ReleasedPut, [key(number)])?;
+            }
             if let Some(bytes) = waiting_bytes {
                 writer.run(Statement::WaitingPut, (key(number), mark(bytes)))?;
             }
@@ -74,21 +110,22 @@ impl Transaction<'_> {
         })
     }
 
-    /// Adds `delta` to the references of a block and gives the new count; at 0 the block is gone.
+    /// Adds `delta` to the references of a block and gives the new count. At 0 a block of content is gone, unless
+    /// blocks are held; one of a tree is released: what it names must be given back first.
     ///
     /// # Errors
     /// `Error::UnknownBlock`, `Error::References` if the count would leave its range; as for every change.
     pub fn change_references(&mut self, number: BlockNumber, delta: i64) -> Result<u32> {
         check_numbers(&[number.0])?;
         self.change(0, |writer| {
-            let changed: Option<(u32, u32, Option<u32>)> = writer
+            let changed: Option<(u32, u32, Option<u32>, u16)> = writer
                 .reads
                 .prepare(Statement::BlockCount)?
                 .query_row((key(number.0), delta), |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
                 })
                 .optional()?;
-            let Some((references, clear_len, segment)) = changed else {
+            let Some((references, clear_len, segment, kind)) = changed else {
                 let known = writer.reads.block(number)?.is_some();
                 return Err(if known {
                     Error::References(number)
@@ -96,17 +133,47 @@ impl Transaction<'_> {
                     Error::UnknownBlock(number)
                 });
             };
-            if references == 0 {
-                writer.run(Statement::BlockRemove, [key(number.0)])?;
+            if references == 0 && (writer.holds > 0 || kind != Kind::Data.number()) {
+                writer.run(Statement::ReleasedPut, [key(number.0)])?;
+            } else if references == 0 {
                 let place = segment.map_or(Place::Waiting, |segment| {
                     Place::Segment(SegmentNumber(segment), 0)
                 });
-                if place == Place::Waiting {
-                    writer.run(Statement::WaitingRemove, [key(number.0)])?;
-                }
-                writer.count_bytes(&place, clear_len, Direction::Lost);
+                writer.remove_block(number, &place, clear_len)?;
             }
             Ok(references)
+        })
+    }
+
+    /// From now until `let_go`, blocks of content that lose their last reference stay, released. Counts; in memory.
+    pub fn hold(&mut self) {
+        self.writer.holds += 1;
+    }
+
+    /// Ends one `hold`.
+    pub fn let_go(&mut self) {
+        self.writer.holds = self.writer.holds.saturating_sub(1);
+    }
+
+    /// Whether somebody holds the blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.writer.holds > 0
+    }
+
+    /// Settles a released block: gone if nothing names it, else as every other. (3)
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn settle_released(&mut self, number: BlockNumber) -> Result<()> {
+        self.change(0, |writer| {
+            writer.run(Statement::ReleasedRemove, [key(number.0)])?;
+            match writer.reads.block(number)? {
+                Some(block) if block.references == 0 => {
+                    writer.remove_block(number, &block.place, block.clear_len)
+                }
+                _ => Ok(()),
+            }
         })
     }
 
@@ -273,6 +340,16 @@ enum Direction {
 }
 
 impl Writer {
+    /// Removes the row of a block, its bytes if they wait, and its share of its segment. (1) (2)
+    fn remove_block(&mut self, number: BlockNumber, place: &Place, clear_len: u32) -> Result<()> {
+        self.run(Statement::BlockRemove, [key(number.0)])?;
+        if *place == Place::Waiting {
+            self.run(Statement::WaitingRemove, [key(number.0)])?;
+        }
+        self.count_bytes(place, clear_len, Direction::Lost);
+        Ok(())
+    }
+
     /// Counts a block of `clear_len` bytes in or out at `place`. (1)
     fn count_bytes(&mut self, place: &Place, clear_len: u32, direction: Direction) {
         let bytes = sealed_len(clear_len as usize) as u64;

@@ -8,14 +8,14 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use strongroom_format::limits::BLOCK_BYTES_MAX;
-use strongroom_format::{BlockId, Epoch, SegmentId};
+use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 use crate::error::{Error, Result};
 use crate::marked::unmark;
 use crate::regions;
 use crate::rows::{
-    Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, Segment, SegmentNumber,
-    SegmentState, Timestamp,
+    Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, Revision, Segment,
+    SegmentNumber, SegmentState, Timestamp,
 };
 
 /// A number as a key of SQLite. Numbers this crate gives out have their top bit clear; a larger one
@@ -119,6 +119,23 @@ pub(crate) fn extents_at(row: &Row<'_>, region: u64) -> Result<Vec<Extent>> {
     regions::decode(region, value_at(row, 0)?).map_err(|error| Error::Damaged(error.0))
 }
 
+pub(crate) fn block_kind_at(row: &Row<'_>, column: usize) -> Result<Kind> {
+    u16::try_from(row.get::<_, i64>(column)?)
+        .ok()
+        .and_then(Kind::from_number)
+        .ok_or(Error::Damaged("a block is of no known kind"))
+}
+
+pub(crate) fn revision_at(row: &Row<'_>) -> Result<Revision> {
+    Ok(Revision {
+        number: whole(row, 0)?,
+        id: bytes(row, 1)?,
+        root: BlockNumber(whole(row, 2)?),
+        taken: Timestamp(row.get(3)?),
+        body: value_at(row, 4)?.to_vec(),
+    })
+}
+
 pub(crate) fn block_at(row: &Row<'_>) -> Result<Block> {
     let place = match (row.get::<_, Option<i64>>(5)?, row.get::<_, Option<i64>>(6)?) {
         (None, None) => Place::Waiting,
@@ -136,6 +153,7 @@ pub(crate) fn block_at(row: &Row<'_>) -> Result<Block> {
         epoch: Epoch(small(row, 3)?),
         references: small(row, 4)?,
         place,
+        kind: block_kind_at(row, 7)?,
     })
 }
 

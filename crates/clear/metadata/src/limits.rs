@@ -58,7 +58,7 @@ pub const LOG_BYTES_DEFAULT: u64 = 16 * 1024 * 1024;
 pub const LOG_EXCESS_FACTOR: u64 = 4;
 
 /// Prepared statements kept per connection: above the number of statements there are.
-pub const STATEMENTS_CACHED: usize = 96;
+pub const STATEMENTS_CACHED: usize = 128;
 
 /// How many problems an integrity check lists before it stops.
 pub const PROBLEMS_MAX: usize = 100;

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// The newest schema version this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -24,6 +24,8 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 //   rows go to the end of their directory's part. Removal descends both.
 // - inode_orphan and block_segment hold only the rows that are asked for.
 // - waiting is apart from block, so that blocks stay small and dense.
+// - entry_inode: from a changed node to its names, for the next revision. Numbers of new nodes rise, so their rows
+//   go to the end.
 /// The newest schema as SQL, step by step, for checks of how statements run.
 pub const SCHEMA: &[&str] = STEPS;
 
@@ -111,6 +113,26 @@ CREATE TABLE reservation (
     inode INTEGER PRIMARY KEY,
     bytes INTEGER NOT NULL,
     ranges BLOB NOT NULL
+) STRICT;
+";
+
+const VERSION_4: &str = "
+ALTER TABLE block ADD COLUMN kind INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX entry_inode ON entry (inode);
+CREATE TABLE changed (
+    generation INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    item BLOB NOT NULL,
+    was INTEGER NOT NULL,
+    PRIMARY KEY (generation, inode, item)
+) WITHOUT ROWID, STRICT;
+CREATE TABLE released (number INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE revision (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    root INTEGER NOT NULL,
+    taken INTEGER NOT NULL,
+    body BLOB NOT NULL
 ) STRICT;
 ";
 

@@ -151,10 +151,10 @@ impl Reads {
     /// As for every question; then `take` has seen a part.
     pub fn for_each_block(&self, mut take: impl FnMut(Block, Option<u64>)) -> Result<()> {
         self.each(Statement::BlockAll, |row| {
-            let waits = row.get_ref(7)? != ValueRef::Null;
+            let waits = row.get_ref(8)? != ValueRef::Null;
             take(
                 block_at(row)?,
-                if waits { Some(whole(row, 7)?) } else { None },
+                if waits { Some(whole(row, 8)?) } else { None },
             );
             Ok(())
         })

@@ -1,6 +1,6 @@
 //! One struct per table row, in the words of the glossary. Plaintext: these never leave the clear zone.
 
-use strongroom_format::{BlockId, Epoch, SegmentId};
+use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 /// A file, directory or other node. 64 bits: 15 bits of device prefix (top bit clear), 48 bits of counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,10 +130,12 @@ pub struct Block {
     pub clear_len: u32,
     /// The keys that sealed it.
     pub epoch: Epoch,
-    /// How many extents name it.
+    /// How many extents, nodes of stored trees and revisions name it.
     pub references: u32,
     /// Where its sealed bytes are.
     pub place: Place,
+    /// What it holds.
+    pub kind: Kind,
 }
 
 /// What becomes of a segment file. The numbers are stored.
@@ -165,4 +167,19 @@ pub struct Segment {
     pub total_bytes: u64,
     /// End of the last committed batch, in bytes from the start of the file.
     pub committed_len: u64,
+}
+
+/// A kept state of the whole tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Local number, rising.
+    pub number: u64,
+    /// The hash of its body.
+    pub id: [u8; 32],
+    /// The block that holds the root of its tree.
+    pub root: BlockNumber,
+    /// When it was taken.
+    pub taken: Timestamp,
+    /// The signed body, as the history writes it.
+    pub body: Vec<u8>,
 }

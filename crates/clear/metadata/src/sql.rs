@@ -50,16 +50,19 @@ statements! {
     InodeGreatest = "SELECT max(id) FROM inode";
     InodeCount = "SELECT count(*) FROM inode";
     InodeAll = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode";
+    InodeFrom = "SELECT id FROM inode WHERE id >= ?1 ORDER BY id LIMIT ?2";
     InodeOrphans = "SELECT id FROM inode INDEXED BY inode_orphan WHERE nlink = 0 AND id > ?1 ORDER BY id LIMIT ?2";
 
     EntryGet = "SELECT name, inode, kind, cookie FROM entry WHERE parent = ?1 AND name = ?2";
     EntryInsert = "INSERT INTO entry (parent, name, inode, kind, cookie) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (parent, name) DO NOTHING";
     EntryReplace = "UPDATE entry SET inode = ?3, kind = ?4 WHERE parent = ?1 AND name = ?2";
-    EntryRemove = "DELETE FROM entry WHERE parent = ?1 AND name = ?2";
+    EntryRemove = "DELETE FROM entry WHERE parent = ?1 AND name = ?2 RETURNING inode";
     EntryList = "SELECT name, inode, kind, cookie FROM entry INDEXED BY entry_order WHERE parent = ?1 AND cookie > ?2 ORDER BY cookie LIMIT ?3";
     EntryListInodes = "SELECT e.name, e.inode, e.kind, e.cookie, i.id, i.birth, i.kind, i.mode, i.uid, i.gid, i.rdev, i.nlink, i.size, i.allocated, i.atime, i.mtime, i.ctime, i.btime, i.content_version, i.parent, i.reserved, i.target FROM entry AS e INDEXED BY entry_order LEFT JOIN inode AS i ON i.id = e.inode WHERE e.parent = ?1 AND e.cookie > ?2 ORDER BY e.cookie LIMIT ?3";
     EntryAll = "SELECT name, inode, kind, cookie, parent FROM entry";
     EntryAny = "SELECT 1 FROM entry INDEXED BY entry_order WHERE parent = ?1 LIMIT 1";
+
+    EntryNames = "SELECT parent, name FROM entry INDEXED BY entry_inode WHERE inode = ?1 AND (parent, name) > (?2, ?3) ORDER BY parent, name LIMIT ?4";
 
     XattrGet = "SELECT value FROM xattr WHERE inode = ?1 AND name = ?2";
     XattrPut = "INSERT INTO xattr (inode, name, value) VALUES (?1, ?2, ?3) ON CONFLICT (inode, name) DO UPDATE SET value = excluded.value";
@@ -75,14 +78,14 @@ statements! {
     RegionAll = "SELECT data, inode, region FROM extent";
     RegionLast = "SELECT region FROM extent WHERE inode = ?1 ORDER BY region DESC LIMIT 1";
 
-    BlockGet = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block WHERE number = ?1";
+    BlockGet = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block WHERE number = ?1";
     BlockById = "SELECT number FROM block WHERE id = ?1";
-    BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING";
-    BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment";
+    BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING";
+    BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment, kind";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
     BlockMove = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4 WHERE number = ?1";
-    BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, length(w.bytes) - 1 FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
-    BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+    BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, b.kind, length(w.bytes) - 1 FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
+    BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
 
     WaitingGet = "SELECT bytes FROM waiting WHERE number = ?1";
     WaitingPut = "INSERT INTO waiting (number, bytes) VALUES (?1, ?2)";
@@ -107,6 +110,21 @@ statements! {
     ReservationRemove = "DELETE FROM reservation WHERE inode = ?1";
     ReservationGet = "SELECT bytes, ranges FROM reservation WHERE inode = ?1";
     ReservationList = "SELECT inode, bytes FROM reservation ORDER BY inode";
+
+    ChangedPut = "INSERT INTO changed (generation, inode, item, was) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (generation, inode, item) DO NOTHING";
+    ChangedList = "SELECT inode, item, was FROM changed WHERE generation = ?1 AND (inode, item) > (?2, ?3) ORDER BY inode, item LIMIT ?4";
+    ChangedOldest = "SELECT generation, inode, item FROM changed WHERE generation <= ?1 ORDER BY generation, inode, item LIMIT ?2";
+    ChangedRemove = "DELETE FROM changed WHERE generation = ?1 AND inode = ?2 AND item = ?3";
+
+    ReleasedPut = "INSERT INTO released (number) VALUES (?1) ON CONFLICT (number) DO NOTHING";
+    ReleasedList = "SELECT number FROM released WHERE number > ?1 ORDER BY number LIMIT ?2";
+    ReleasedRemove = "DELETE FROM released WHERE number = ?1";
+
+    RevisionList = "SELECT number, id, root, taken, body FROM revision ORDER BY number";
+    RevisionGet = "SELECT number, id, root, taken, body FROM revision WHERE id = ?1";
+    RevisionInsert = "INSERT INTO revision (number, id, root, taken, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING";
+    RevisionRemove = "DELETE FROM revision WHERE number = ?1";
+    RevisionGreatest = "SELECT max(number) FROM revision";
 
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";

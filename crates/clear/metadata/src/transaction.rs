@@ -15,10 +15,12 @@ use std::ops::{Deref, Range};
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
 
-use crate::columns::key;
+use crate::columns::{key, whole};
 use crate::error::{Error, Result};
+use crate::history::{ChangedItem, History, Marks};
 use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::marked::mark;
+use crate::history;
 use crate::numbers::{self, Numbers};
 use crate::reads::Reads;
 use crate::regions;
@@ -41,6 +43,11 @@ pub(crate) struct Writer {
     pub(crate) live_bytes: u64,
     /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
     row_bytes: u64,
+    /// How often blocks without references are held.
+    pub(crate) holds: u32,
+    /// What is known of the newest tree, and what changed since, as far as it is not in its table yet.
+    pub(crate) history: History,
+    pub(crate) marks: Marks,
     /// Whether a transaction is open.
     pub(crate) open: bool,
     /// Estimate of the pages changed since the last commit, too high rather than too low.
@@ -97,6 +104,9 @@ impl Writer {
             growth: BTreeMap::new(),
             live_bytes: 0,
             row_bytes: 0,
+            holds: 0,
+            history: History::EMPTY,
+            marks: Marks::new(),
             open: false,
             pages_changed: 0,
             recount_at: RECOUNT_PAGES,
@@ -106,6 +116,7 @@ impl Writer {
     /// Reads what the last commit left.
     pub(crate) fn load(&mut self) -> Result<()> {
         self.numbers = self.reads.numbers()?;
+        self.history = self.reads.history()?;
         let greatest = self.reads.one(Statement::InodeGreatest, [], |row| {
             Ok(row.get::<_, Option<i64>>(0)?)
         })?;
@@ -231,6 +242,7 @@ impl<'s> Transaction<'s> {
     pub fn put_inode(&mut self, inode: &Inode) -> Result<()> {
         check_inode(inode)?;
         self.change(inode.target.len(), |writer| {
+            writer.mark(inode.id, ChangedItem::Node);
             if inode.id.0 <= writer.greatest_inode
                 && put_columns(&mut writer.reads.prepare(Statement::InodeUpdate)?, inode)? == 1
             {
@@ -249,6 +261,7 @@ impl<'s> Transaction<'s> {
     /// As for every change.
     pub fn remove_inode(&mut self, id: InodeId) -> Result<()> {
         self.change(0, |writer| {
+            writer.mark(id, ChangedItem::Node);
             let removed = writer.run(Statement::InodeRemove, [key(id.0)])? as u64;
             writer.numbers.inodes = writer.numbers.inodes.saturating_sub(removed);
             Ok(())
@@ -273,7 +286,10 @@ impl<'s> Transaction<'s> {
                 key(entry.cookie),
             );
             match writer.run(Statement::EntryInsert, params)? {
-                1 => Ok(()),
+                1 => {
+                    writer.mark(entry.inode, ChangedItem::Node);
+                    Ok(())
+                }
                 _ => Err(Error::EntryExists),
             }
         })
@@ -292,6 +308,9 @@ impl<'s> Transaction<'s> {
     ) -> Result<bool> {
         check_numbers(&[inode.0])?;
         self.change(name.len(), |writer| {
+            let was = writer.bound_before(parent, name)?;
+            writer.mark(parent, ChangedItem::Name(name.to_vec(), was));
+            writer.mark(inode, ChangedItem::Node);
             let params = (key(parent.0), name, key(inode.0), kind as u8);
             Ok(writer.run(Statement::EntryReplace, params)? == 1)
         })
@@ -303,7 +322,15 @@ impl<'s> Transaction<'s> {
     /// As for every change.
     pub fn remove_entry(&mut self, parent: InodeId, name: &[u8]) -> Result<bool> {
         self.change(0, |writer| {
-            Ok(writer.run(Statement::EntryRemove, (key(parent.0), name))? == 1)
+            let was = writer
+                .reads
+                .one(Statement::EntryRemove, (key(parent.0), name), |row| {
+                    Ok(InodeId(whole(row, 0)?))
+                })?;
+            if let Some(was) = was {
+                writer.name_removed(parent, name, was);
+            }
+            Ok(was.is_some())
         })
     }
 
@@ -322,6 +349,7 @@ impl<'s> Transaction<'s> {
             "the value of an attribute is too long",
         )?;
         self.change(value.len(), |writer| {
+            writer.mark(inode, ChangedItem::Node);
             writer.run(Statement::XattrPut, (key(inode.0), name, mark(value)))?;
             Ok(())
         })
@@ -333,6 +361,7 @@ impl<'s> Transaction<'s> {
     /// As for every change.
     pub fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Result<bool> {
         self.change(0, |writer| {
+            writer.mark(inode, ChangedItem::Node);
             Ok(writer.run(Statement::XattrRemove, (key(inode.0), name))? == 1)
         })
     }
@@ -359,6 +388,7 @@ impl<'s> Transaction<'s> {
         let data = regions::encode(region, extents).map_err(|error| Error::Invalid(error.0))?;
         check_numbers(&[inode.0])?;
         self.change(data.len(), |writer| {
+            writer.mark(inode, ChangedItem::Region(region));
             if data.is_empty() {
                 writer.run(Statement::RegionRemove, [key(inode.0), key(region)])?;
             } else {
@@ -404,9 +434,9 @@ impl<'s> Transaction<'s> {
     /// Stores a setting, new or changed.
     ///
     /// # Errors
-    /// `Error::Invalid` for the setting `counters`, which is the store's own; as for every change.
+    /// `Error::Invalid` for the settings `counters` and `history`, which are the store's own; as for every change.
     pub fn put_setting(&mut self, name: &str, value: &[u8]) -> Result<()> {
-        if name == numbers::SETTING {
+        if name == numbers::SETTING || name == history::SETTING {
             return Err(Error::Invalid("this setting is the store's own"));
         }
         check_len(
@@ -447,6 +477,7 @@ impl<'s> Transaction<'s> {
         }
         self.change(0, |writer| {
             writer.flush_growth()?;
+            writer.flush_marks()?;
             let numbers = Numbers {
                 commits: writer.numbers.commits + 1,
                 ..writer.numbers

@@ -54,8 +54,14 @@ impl SuiteId {
 pub enum Kind {
     /// File content.
     Data = 1,
+    /// A node of the tree of a revision, or a long value beside one.
+    TreeNode = 2,
+    /// A node of the extents of a large file.
+    ExtentList = 3,
     /// The index at the end of a batch in a segment.
     BatchIndex = 4,
+    /// A signed state of the whole tree.
+    Revision = 5,
     /// The payload of a key slot.
     Slot = 8,
     /// The metadata key of one replica.
@@ -68,7 +74,10 @@ impl Kind {
     /// Every kind that this build knows.
     pub const ALL: &'static [Self] = &[
         Self::Data,
+        Self::TreeNode,
+        Self::ExtentList,
         Self::BatchIndex,
+        Self::Revision,
         Self::Slot,
         Self::ReplicaKey,
         Self::SegmentTable,
