@@ -17,10 +17,10 @@ use rusqlite::{CachedStatement, Params, params};
 
 use crate::columns::{key, whole};
 use crate::error::{Error, Result};
+use crate::history;
 use crate::history::{ChangedItem, History, Marks};
 use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::marked::mark;
-use crate::history;
 use crate::numbers::{self, Numbers};
 use crate::reads::Reads;
 use crate::regions;

@@ -41,6 +41,7 @@ mod principal;
 mod printed_secret;
 mod recovery_code;
 mod replica;
+mod revision;
 mod slot;
 mod unlock;
 
@@ -55,5 +56,6 @@ pub use passphrase::{Argon2Cost, OutOfMemory, Passphrase, PassphraseError};
 pub use printed_secret::PrintedSecretError;
 pub use recovery_code::RecoveryCode;
 pub use replica::{METADATA_KEY_BYTES, MetadataKey, Replica};
+pub use revision::RevisionSigner;
 pub use slot::{NewKey, NewSlot, Secret};
 pub use unlock::unlock;

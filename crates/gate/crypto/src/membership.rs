@@ -177,6 +177,11 @@ impl Membership {
         self.vault
     }
 
+    /// The newest record.
+    pub(crate) const fn head(&self) -> RecordId {
+        self.head
+    }
+
     /// The random bytes of the genesis record, which every commitment covers.
     pub(crate) const fn nonce(&self) -> &[u8; 32] {
         &self.nonce

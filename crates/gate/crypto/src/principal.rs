@@ -23,6 +23,9 @@ pub(crate) const SEED_BYTES: usize = 32;
 /// What every membership signature begins with.
 const SIGNATURE_LABEL: &[u8] = b"strongroom format 0 2026-11-21 membership signature";
 
+/// What every signature over a revision begins with.
+const REVISION_LABEL: &[u8] = b"strongroom format 0 2026-11-22 revision signature";
+
 /// A device or a key slot, with its secrets.
 #[derive(Clone)]
 pub(crate) struct Principal {
@@ -98,6 +101,27 @@ impl Principal {
     pub(crate) fn sign(&self, record: RecordId) -> [u8; 64] {
         self.signing.sign(&signed_bytes(record)).to_bytes()
     }
+}
+
+impl Principal {
+    /// This principal's signature over the revision of that id.
+    pub(crate) fn sign_revision(&self, revision: &[u8; 32]) -> [u8; 64] {
+        let signed = [REVISION_LABEL, revision].concat();
+        self.signing.sign(&signed).to_bytes()
+    }
+}
+
+/// Whether `signature` over the revision of that id is by the holder of `keys`; as strict as `verify`.
+pub(crate) fn verify_revision(
+    keys: &PublicKeys,
+    revision: &[u8; 32],
+    signature: &[u8; 64],
+) -> bool {
+    let signed = [REVISION_LABEL, revision].concat();
+    VerifyingKey::from_bytes(&keys.signing).is_ok_and(|key| {
+        key.verify_strict(&signed, &Signature::from_bytes(signature))
+            .is_ok()
+    })
 }
 
 /// Whether `signature` over the record is by the holder of `keys`.
