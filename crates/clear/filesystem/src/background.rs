@@ -242,6 +242,7 @@ fn periodic(core: &Core) -> Result<()> {
     } else {
         Ok(())
     };
+    let given_back = crate::history::give_back(core);
     let reclaimed = crate::space::reclaim(core);
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {
@@ -252,6 +253,7 @@ fn periodic(core: &Core) -> Result<()> {
         .and(settled)
         .and(moved)
         .and(committed)
+        .and(given_back)
         .and(reclaimed)
         .and(reserved)
 }

@@ -7,7 +7,7 @@
 //!
 //! Memory: some 50 bytes per inode and 24 per block.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
@@ -69,6 +69,7 @@ impl Filesystem {
     /// # Errors
     /// Of the stores: what cannot be read cannot be checked.
     pub fn check(&self) -> Result<CheckReport> {
+        let _held = crate::history::hold(&self.core);
         self.sync()?;
         let reader = self.core.store.reader()?;
         let snapshot = reader.snapshot()?;
@@ -89,9 +90,18 @@ impl Filesystem {
     fn check_tables(&self, reader: &Reader<'_>, report: &mut CheckReport) -> Result<()> {
         let mut inodes = check_entries(reader, report)?;
         let holes = check_holes(reader, &inodes, report)?;
-        let references = check_extents(reader, &mut inodes, &holes, report)?;
+        let mut references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
         check_reservations(reader, &inodes, report)?;
+        let (kept, unreadable) = crate::history::references(&self.core, reader)?;
+        for (block, count) in kept {
+            *references.entry(block).or_insert(0) += count;
+        }
+        if unreadable > 0 {
+            report.problem(format!(
+                "{unreadable} blocks of kept trees cannot be read"
+            ));
+        }
         let live = check_blocks(reader, &references, report)?;
         self.check_segments(reader, &live, report)
     }
@@ -286,6 +296,20 @@ fn check_extents(
     Ok(references)
 }
 
+/// Blocks that may be without references for a while.
+fn released(reader: &Reader<'_>) -> Result<HashSet<BlockNumber>> {
+    let mut all = HashSet::new();
+    let mut after = BlockNumber(0);
+    loop {
+        let page = reader.released(after, 4096)?;
+        let Some(last) = page.last() else {
+            return Ok(all);
+        };
+        after = *last;
+        all.extend(page);
+    }
+}
+
 fn check_blocks(
     reader: &Reader<'_>,
     references: &HashMap<BlockNumber, u32>,
@@ -297,13 +321,15 @@ fn check_blocks(
         .map(|segment| (segment.number, segment.committed_len))
         .collect();
     let mut live: HashMap<SegmentNumber, u64> = HashMap::new();
+    let released = released(reader)?;
     let mut found = 0_u64;
     reader.for_each_block(|block: Block, waiting_len: Option<u64>| {
         report.blocks += 1;
         let number = block.number.0;
         let counted = references.get(&block.number).copied().unwrap_or(0);
         found += u64::from(counted > 0);
-        if counted != block.references || counted == 0 {
+        let is_released = counted == 0 && released.contains(&block.number);
+        if counted != block.references || (counted == 0 && !is_released) {
             report.problem(format!(
                 "block {number} counts {} references, {counted} were found",
                 block.references

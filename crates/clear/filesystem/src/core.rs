@@ -136,6 +136,8 @@ pub(crate) struct Core {
     pub(crate) space: crate::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
     pub(crate) holes: crate::holes::Holes,
+    /// What keeps old states, once it is joined.
+    pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
 }
 
 impl Core {

@@ -84,6 +84,9 @@ pub enum Error {
     /// Environment: the segment store.
     #[error("segments: {0}")]
     Segments(#[source] strongroom_segments::Error),
+    /// Environment or tampering: a block of a kept tree does not open.
+    #[error("the history is damaged; run `strongroom check`")]
+    DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
     #[error("damaged content in inode {} at offset {offset}", inode.0)]
     Damaged {

@@ -125,6 +125,7 @@ impl Filesystem {
             space: crate::space::SpaceState::default(),
             quota,
             holes,
+            history: std::sync::OnceLock::new(),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {

@@ -71,23 +71,40 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
+    /// Appends what no equal block exists for; all of it is content. Keep `sealing` until the rows are written.
     ///
     /// # Errors
-    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
+    /// As `appended_of`.
     pub(crate) fn appended(
         core: &'a Core,
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<Self> {
+        let blocks = sealed.into_iter().map(|block| (Kind::Data, block));
+        Self::appended_of(core, sealing, blocks.collect())
+    }
+
+    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
+    ///
+    /// # Errors
+    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
+    pub(crate) fn appended_of(
+        core: &'a Core,
+        sealing: &Sealing<'_>,
+        blocks: Vec<(Kind, SealedBlock)>,
+    ) -> Result<Self> {
         let epoch = sealing.epoch();
         let placing = core.space.placing.read();
+        let (kinds, sealed): (Vec<Kind>, Vec<SealedBlock>) = blocks.into_iter().unzip();
         let known = crate::flush::known(core, &sealed)?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let mut appended = Vec::new();
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh) {
-            let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
+            let blocks: Vec<(Kind, &SealedBlock)> = batch
+                .iter()
+                .map(|index| (kinds[*index], &sealed[*index]))
+                .collect();
             let result = match append_batch(core, sealing, &blocks) {
                 Ok(result) => result,
                 Err(error) => {
@@ -220,16 +237,17 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize]) -> Vec<Vec<usize>> {
 pub(crate) fn append_batch(
     core: &Core,
     sealing: &Sealing<'_>,
-    blocks: &[&SealedBlock],
+    blocks: &[(Kind, &SealedBlock)],
 ) -> Result<Appended> {
     let entries: Vec<IndexEntry> = blocks
         .iter()
-        .map(|block| IndexEntry {
+        .map(|(kind, block)| IndexEntry {
             id: block.id,
-            kind: Kind::Data as u16,
+            kind: kind.number(),
             clear_len: block.clear_len,
         })
         .collect();
+    let blocks: Vec<&SealedBlock> = blocks.iter().map(|(_, block)| *block).collect();
     let index = sealing.seal_record(
         core.random.as_ref(),
         Kind::BatchIndex,
@@ -237,7 +255,7 @@ pub(crate) fn append_batch(
     )?;
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.space.contents.lock();
-    let appended = core.segments.append(sealing.epoch(), blocks, &index)?;
+    let appended = core.segments.append(sealing.epoch(), &blocks, &index)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }

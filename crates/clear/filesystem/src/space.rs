@@ -317,10 +317,11 @@ fn move_blocks(
     core: &Core,
     sealing: &Sealing<'_>,
     numbers: &[BlockNumber],
-    sealed: &[SealedBlock],
+    sealed: &[(Kind, SealedBlock)],
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
-    let refs: Vec<&SealedBlock> = sealed.iter().collect();
+    let refs: Vec<(Kind, &SealedBlock)> =
+        sealed.iter().map(|(kind, block)| (*kind, block)).collect();
     let _placing = core.space.placing.read();
     let appended = append_batch(core, sealing, &refs)?;
     let mut writer = core.store.lock();
@@ -490,7 +491,7 @@ fn read_sealed(
     sealing: &Sealing<'_>,
     segment: SegmentId,
     blocks: &[Block],
-) -> (Vec<BlockNumber>, Vec<SealedBlock>) {
+) -> (Vec<BlockNumber>, Vec<(Kind, SealedBlock)>) {
     let mut numbers = Vec::new();
     let mut sealed = Vec::new();
     for block in blocks {
@@ -522,17 +523,18 @@ fn read_sealed(
 
 /// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
 /// sealed again under its unchanged id.
-fn under_newest_epoch(sealing: &Sealing<'_>, block: &Block, bytes: &[u8]) -> Option<SealedBlock> {
+fn under_newest_epoch(sealing: &Sealing<'_>, block: &Block, bytes: &[u8]) -> Option<(Kind, SealedBlock)> {
     let clear_len = block.clear_len as usize;
     let clear = sealing
-        .open(block.epoch, Kind::Data, &block.id, clear_len, bytes)
+        .open(block.epoch, block.kind, &block.id, clear_len, bytes)
         .ok()?;
     if block.epoch != sealing.epoch() {
-        return Some(sealing.seal(Kind::Data, &clear));
+        return Some((block.kind, sealing.seal(block.kind, &clear)));
     }
-    Some(SealedBlock {
+    let sealed = SealedBlock {
         id: block.id,
         clear_len: block.clear_len,
         bytes: bytes.to_vec(),
-    })
+    };
+    Some((block.kind, sealed))
 }

@@ -249,8 +249,11 @@ impl Transaction<'_> {
             if base.is_some_and(|base| base.generation >= writer.history.generation) {
                 return Err(Error::Invalid("a tree covers generations that are over"));
             }
+            // Without a base the next tree is built from nothing, and nobody asks for marks.
+            let mark_below = base.map_or(0, |_| writer.history.mark_below);
             writer.put_history(History {
                 base,
+                mark_below,
                 ..writer.history
             })
         })

@@ -185,7 +185,13 @@ impl Vault {
                 return Err(error);
             }
         };
-        let owner = open::start(filesystem, keys, Access::ReadWrite, Some((lock, listener)))?;
+        let owner = open::start(
+            &folder,
+            filesystem,
+            keys,
+            Access::ReadWrite,
+            Some((lock, listener)),
+        )?;
         let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
         let joining = Joining {
             folder,

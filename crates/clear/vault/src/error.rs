@@ -143,6 +143,9 @@ pub enum Error {
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]
     Keys(String),
+    /// Caller: a revision that is not there, or not the only one that is meant; see the text.
+    #[error("{0}")]
+    Revision(String),
     /// Environment: the metadata store or the segment store.
     #[error("{0}")]
     Storage(String),

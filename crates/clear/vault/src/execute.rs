@@ -59,6 +59,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             };
             carry_out::transaction(session, steps, durability)
         }
+        Request::History(request) => crate::revisions::execute(session, request),
         _ => on_path(session, request),
     }
 }

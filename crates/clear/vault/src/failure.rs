@@ -34,6 +34,7 @@ pub(crate) enum Failure {
     },
     FolderMoved,
     Keys(String),
+    Revision(String),
     Storage(String),
 }
 
@@ -86,7 +87,8 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
-    Failed
+    Failed,
+    DamagedHistory
 );
 
 impl From<&Error> for Failure {
@@ -115,6 +117,7 @@ impl From<&Error> for Failure {
             Error::FolderMoved => Self::FolderMoved,
             Error::Keys(text) => Self::Keys(text.clone()),
             Error::Io { source, .. } if is_full(source) => Self::File(FileFailure::NoSpace),
+            Error::Revision(text) => Self::Revision(text.clone()),
             other => Self::Storage(other.to_string()),
         }
     }
@@ -146,6 +149,7 @@ impl From<Failure> for Error {
             Failure::GenerationBehind { seen, found } => Self::GenerationBehind { seen, found },
             Failure::FolderMoved => Self::FolderMoved,
             Failure::Keys(text) => Self::Keys(text),
+            Failure::Revision(text) => Self::Revision(text),
             Failure::Storage(text) => Self::Storage(text),
         }
     }

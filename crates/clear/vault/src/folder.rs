@@ -24,6 +24,8 @@ pub(crate) const REPLICA: &str = "replica.json";
 pub(crate) const LOCK: &str = "lock";
 /// The folder of sealed blocks.
 pub(crate) const SEGMENTS: &str = "segments";
+/// The folder of the records of revisions.
+pub(crate) const REVISIONS: &str = "revisions";
 /// Present while `create` runs.
 pub(crate) const UNFINISHED: &str = "init-unfinished";
 /// What a replacement is written to first.

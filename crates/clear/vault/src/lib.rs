@@ -33,6 +33,8 @@ mod frame;
 pub mod fuzzing;
 mod held_keys;
 mod join;
+#[doc(hidden)]
+pub mod kept;
 mod keys;
 pub mod limits;
 mod namespace;
@@ -44,6 +46,8 @@ mod path;
 mod port;
 mod public_information;
 mod request;
+mod request_history;
+mod revisions;
 mod runtime;
 mod server;
 mod session;
@@ -63,6 +67,7 @@ pub use open::OpenOptions;
 pub use path::Links;
 pub use public_information::{PublicInformation, describe};
 pub use request::{Access, Information};
+pub use request_history::RevisionInfo;
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,
     SlotInfo, SystemRandom,
@@ -70,5 +75,6 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
+pub use strongroom_history::{NewRevision, RevisionId};
 pub use transaction::Operation;
 pub use vault::{CheckReport, Vault};

@@ -21,6 +21,7 @@ use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions
 
 use crate::folder::{Folder, REPLICA, SEGMENTS};
 use crate::held_keys::HeldKeys;
+use crate::kept::Kept;
 use crate::limits::PATIENCE_MS;
 use crate::owner::Owner;
 use crate::owner_lock::OwnerLock;
@@ -169,7 +170,13 @@ pub(crate) fn open(
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
-    start(filesystem, HeldKeys::new(folder, unlocked)?, access, guard)
+    start(
+        folder,
+        filesystem,
+        HeldKeys::new(folder, unlocked)?,
+        access,
+        guard,
+    )
 }
 
 /// Everything a file system is made of.
@@ -223,6 +230,7 @@ fn storage(error: segments::Error) -> Error {
 
 /// Begins to serve an open file system.
 pub(crate) fn start(
+    folder: &Folder,
     filesystem: Filesystem,
     keys: HeldKeys,
     access: Access,
@@ -239,8 +247,12 @@ pub(crate) fn start(
         compare_fingerprint: keyring.needs_fingerprint_check(),
         attachments: Vec::new(),
     };
+    let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
+    if access == Access::ReadWrite {
+        kept.mend_records(&filesystem)?;
+    }
     let (lock, listener) = guard.unzip();
-    let engine = Engine::new(filesystem, information, keys, lock);
+    let engine = Engine::new(filesystem, information, keys, kept, lock);
     Owner::start(engine, access, listener)
 }
 

@@ -19,10 +19,11 @@ use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::observer::Attachment;
 use crate::path::Links;
+use crate::request_history::{HistoryRequest, HistoryResponse};
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 5;
+pub(crate) const PROTOCOL: u32 = 6;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -233,6 +234,7 @@ pub(crate) enum Request<'a> {
         base: u64,
         header: Bytes<'a>,
     },
+    History(HistoryRequest),
 }
 
 impl Request<'_> {
@@ -251,6 +253,7 @@ impl Request<'_> {
             | Self::Information
             | Self::Counters
             | Self::Check => true,
+            Self::History(request) => request.is_repeatable(),
             _ => false,
         }
     }
@@ -278,6 +281,7 @@ impl Request<'_> {
             | Self::Transaction { .. }
             | Self::Compact
             | Self::InstallKeys { .. } => true,
+            Self::History(request) => request.changes(),
             _ => false,
         }
     }
@@ -304,6 +308,7 @@ pub(crate) enum Response {
     Check(CheckFields),
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
+    History(HistoryResponse),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 
 use crate::held_keys::{HeldKeys, Installed};
+use crate::kept::Kept;
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::owner_lock::OwnerLock;
@@ -26,6 +27,7 @@ pub(crate) struct Engine {
     pub(crate) information: Mutex<Information>,
     /// Held over a change of keys: one after the other.
     keys: Mutex<HeldKeys>,
+    pub(crate) kept: Arc<Kept>,
     closed: AtomicBool,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
@@ -36,6 +38,7 @@ impl Engine {
         filesystem: Filesystem,
         information: Information,
         keys: HeldKeys,
+        kept: Arc<Kept>,
         lock: Option<OwnerLock>,
     ) -> Self {
         Self {
@@ -43,6 +46,7 @@ impl Engine {
             observers: Arc::default(),
             information: Mutex::new(information),
             keys: Mutex::new(keys),
+            kept,
             closed: AtomicBool::new(false),
             _lock: lock,
         }
@@ -61,6 +65,7 @@ impl Engine {
         let mut information = self.information.lock();
         information.generation = keys.keyring().generation();
         information.epoch = keys.keyring().epoch().0;
+        self.kept.sign_with(keys.keyring().revision_signer());
         installed
     }
 

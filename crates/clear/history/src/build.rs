@@ -1,0 +1,478 @@
+//! From a committed state to the blocks of its tree, by way of the newest tree.
+//!
+//! Takes   a committed state that stays, the newest tree, and what changed since
+//! Gives   the root of the new tree; its new nodes stored, released and held
+//! Never   opens more than the paths to what changed, or reads a directory that did not change
+//! Spec    spec/6-history.md, section 6.6
+//!
+//! Invariants
+//!  (1) Children are stored before what names them.                                     [6.6.4]
+//!  (2) Content is taken over from the newest tree unless a user wrote: what moves content in the background never
+//!      looks like an edit.                                                              [6.6.3]
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_crypto::BlockSealer;
+use strongroom_format::limits::BLOCK_BYTES_MAX;
+use strongroom_format::{BlockId, Kind, SealedBlock};
+use strongroom_metadata::{Inode, InodeId, NodeKind, REGION_BYTES, Reads};
+
+use crate::changes::Changes;
+use crate::content::{Content, Extent, ExtentTrie, encode_inline, first_level, place};
+use crate::engine::Engine;
+use crate::entry::{self, Body, Entry, EntryTrie, Xattrs};
+use crate::error::Error;
+use crate::limits::{
+    BATCH_BYTES, BATCH_NODES, DEPTH_MAX, INLINE_BYTES_MAX, PAGE_ROWS, VALUE_BLOCK_BYTES_MAX,
+};
+use crate::node::{decode_root, encode_root, encode_value, encode_xattrs};
+use crate::trie::{self, Change, Key, Ref, Sink, Source};
+
+/// How many nodes that were put are remembered: 2 MiB of names.
+const RECENT_MAX: usize = 64 * 1024;
+
+/// A node that waits to be stored.
+struct Waiting {
+    kind: Kind,
+    block: SealedBlock,
+    names: Vec<BlockId>,
+}
+
+/// Builds one tree.
+pub(crate) struct Builder<'a, E: Engine> {
+    engine: &'a E,
+    reads: &'a Reads,
+    sealer: BlockSealer,
+    changes: Option<Changes>,
+    /// The newest tree's root.
+    base: Option<Entry>,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    /// Some of the nodes that were put.
+    recent: HashSet<BlockId>,
+    /// Directories of the newest tree that were looked for.
+    located: HashMap<InodeId, Option<Option<Ref>>>,
+    depth: usize,
+}
+
+impl<E: Engine> Source for Builder<'_, E> {
+    type Error = E::Error;
+
+    fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>, E::Error> {
+        self.engine.open(kind, id)
+    }
+}
+
+impl<E: Engine> Sink for Builder<'_, E> {
+    fn put(&mut self, kind: Kind, bytes: &[u8], names: Vec<BlockId>) -> Result<BlockId, E::Error> {
+        if bytes.len() > BLOCK_BYTES_MAX {
+            return Err(Error::Invalid("a node of the tree is longer than a block").into());
+        }
+        let block = self.sealer.seal(kind, bytes);
+        let id = block.id;
+        // Sets of attributes, above all, come again and again.
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.clear();
+        }
+        if !self.recent.insert(id) {
+            return Ok(id);
+        }
+        self.waiting_bytes += block.bytes.len();
+        self.waiting.push(Waiting { kind, block, names });
+        if self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_NODES {
+            self.flush()?;
+        }
+        Ok(id)
+    }
+}
+
+/// What a new tree is, if it is one.
+pub(crate) enum Built {
+    /// Nothing changed.
+    AsBefore,
+    /// The block of its root.
+    New(BlockId),
+}
+
+impl<'a, E: Engine> Builder<'a, E> {
+    /// `base`: the block of the newest tree's root, with what changed since.
+    pub(crate) fn new(
+        engine: &'a E,
+        reads: &'a Reads,
+        base: Option<(BlockId, Changes)>,
+    ) -> Result<Self, E::Error> {
+        let (root, changes) = match base {
+            Some((root, changes)) => {
+                let root = decode_root(&engine.open(Kind::TreeNode, &root)?)?;
+                (Some(root), Some(changes))
+            }
+            None => (None, None),
+        };
+        Ok(Self {
+            engine,
+            reads,
+            sealer: engine.sealer(),
+            changes,
+            base: root,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            recent: HashSet::new(),
+            located: HashMap::new(),
+            depth: 0,
+        })
+    }
+
+    /// Builds the tree and stores its new nodes.
+    pub(crate) fn build(mut self) -> Result<Built, E::Error> {
+        if self.changes.as_ref().is_some_and(|changes| !changes.any) {
+            return Ok(Built::AsBefore);
+        }
+        let row = self
+            .reads
+            .inode(InodeId::ROOT)?
+            .ok_or(Error::Damaged("the root directory is missing"))?;
+        let old = self.base.clone();
+        let root = self.entry(Vec::new(), &row, old.as_ref())?;
+        if Some(&root) == old.as_ref() {
+            return Ok(Built::AsBefore);
+        }
+        let mut names = Vec::new();
+        root.names(&mut names);
+        let block = self.put(Kind::TreeNode, &encode_root(&root), names)?;
+        self.flush()?;
+        Ok(Built::New(block))
+    }
+
+    /// Stores what waits. (1)
+    fn flush(&mut self) -> Result<(), E::Error> {
+        self.waiting_bytes = 0;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let (blocks, names): (Vec<_>, Vec<_>) = self
+            .waiting
+            .drain(..)
+            .map(|node| ((node.kind, node.block), node.names))
+            .unzip();
+        let epoch = self.sealer.epoch();
+        self.engine.store(epoch, blocks, |writer, index, _, is_new| {
+            if !is_new {
+                // An equal node is there, and counts what it names.
+                return Ok(());
+            }
+            for name in &names[index] {
+                let number = writer.block_by_id(name)?.ok_or(Error::MissingBlock)?;
+                writer.change_references(number, 1)?;
+            }
+            Ok(())
+        })?;
+        self.engine.commit_if_large()
+    }
+
+    /// The entry of `name`, which names the node of `row`; `old` is what the newest tree has there, if it is the same
+    /// node.
+    fn entry(
+        &mut self,
+        name: Vec<u8>,
+        row: &Inode,
+        old: Option<&Entry>,
+    ) -> Result<Entry, E::Error> {
+        let body = match row.kind {
+            NodeKind::File => self.file(row, old)?,
+            NodeKind::Directory => Body::Directory(self.directory(row.id, old)?),
+            NodeKind::Symlink => Body::Symlink(row.target.clone()),
+            NodeKind::CharDevice | NodeKind::BlockDevice => Body::Device(row.rdev),
+            NodeKind::Fifo | NodeKind::Socket => Body::Nothing,
+        };
+        Ok(Entry {
+            name,
+            inode: row.id,
+            birth_id: row.birth_id,
+            kind: row.kind,
+            mode: row.mode & 0o7777,
+            uid: row.uid,
+            gid: row.gid,
+            nlink: row.nlink,
+            size: row.size,
+            atime: row.atime,
+            mtime: row.mtime,
+            ctime: row.ctime,
+            btime: row.btime,
+            content_version: row.content_version,
+            xattrs: self.xattrs(row.id)?,
+            body,
+        })
+    }
+
+    /// Extended attributes, in blocks that equal sets share.
+    fn xattrs(&mut self, inode: InodeId) -> Result<Xattrs, E::Error> {
+        let names = self.reads.xattrs(inode)?;
+        if names.is_empty() {
+            return Ok(Xattrs::default());
+        }
+        let mut all = Vec::with_capacity(names.len());
+        for name in names {
+            let value = self
+                .reads
+                .xattr(inode, &name)?
+                .ok_or(Error::Damaged("an extended attribute is missing"))?;
+            all.push((name, value));
+        }
+        let mut blocks = Vec::new();
+        for part in encode_xattrs(&all).chunks(VALUE_BLOCK_BYTES_MAX) {
+            blocks.push(self.put(Kind::TreeNode, &encode_value(part), Vec::new())?);
+        }
+        Ok(Xattrs(blocks))
+    }
+
+    // ---- directories
+
+    /// The tree of the entries of `inode`.
+    fn directory(
+        &mut self,
+        inode: InodeId,
+        old: Option<&Entry>,
+    ) -> Result<Option<Ref>, E::Error> {
+        let known = match old {
+            Some(old) => Some(old.directory()),
+            None => self.locate(inode)?,
+        };
+        let Some(known) = known else {
+            return self.whole_directory(inode);
+        };
+        let changes = self.changes.as_mut();
+        // Each directory is visited once, so its names can be taken.
+        let Some(names) = changes.and_then(|changes| changes.names.remove(&inode)) else {
+            return Ok(known);
+        };
+        self.descend()?;
+        let mut items: Vec<Change<EntryTrie>> = Vec::with_capacity(names.len());
+        for name in names {
+            items.push(self.change(inode, known, name)?);
+        }
+        self.depth -= 1;
+        items.sort_unstable_by_key(|(key, _)| *key);
+        trie::update::<EntryTrie, Self>(self, known, 0, &items)
+    }
+
+    /// What `name` in the directory `inode` is now.
+    fn change(
+        &mut self,
+        inode: InodeId,
+        known: Option<Ref>,
+        name: Vec<u8>,
+    ) -> Result<Change<EntryTrie>, E::Error> {
+        let key = entry::place(&name);
+        let Some(found) = self.reads.entry(inode, &name)? else {
+            return Ok((key, None));
+        };
+        let row = self.row(found.inode)?;
+        let old = match known {
+            Some(known) => trie::get::<EntryTrie, Self>(self, known, 0, &key)?,
+            None => None,
+        };
+        let old = old.filter(|old| old.inode == row.id && old.birth_id == row.birth_id);
+        Ok((key, Some(self.entry(name, &row, old.as_ref())?)))
+    }
+
+    fn row(&self, inode: InodeId) -> Result<Inode, E::Error> {
+        let row = self.reads.inode(inode)?;
+        Ok(row.ok_or(Error::Damaged("an entry names a node that is missing"))?)
+    }
+
+    /// A directory that the newest tree does not have.
+    fn whole_directory(&mut self, inode: InodeId) -> Result<Option<Ref>, E::Error> {
+        self.descend()?;
+        let mut entries: Vec<(Key, Vec<u8>, InodeId)> = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self.reads.entries(inode, after, PAGE_ROWS)?;
+            let Some(last) = page.last() else { break };
+            after = last.cookie;
+            let placed = page
+                .into_iter()
+                .map(|entry| (entry::place(&entry.name), entry.name, entry.inode));
+            entries.extend(placed);
+        }
+        entries.sort_unstable_by_key(|(key, ..)| *key);
+        let keys: Vec<Key> = entries.iter().map(|(key, ..)| *key).collect();
+        let built = trie::build::<EntryTrie, Self>(self, 0, &keys, &mut |builder, index| {
+            let (_, name, inode) = &mut entries[index];
+            let row = builder.row(*inode)?;
+            builder.entry(std::mem::take(name), &row, None)
+        });
+        self.depth -= 1;
+        built
+    }
+
+    /// Damage in the rows must not lead the descent in circles.
+    fn descend(&mut self) -> Result<(), E::Error> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(Error::Damaged("directories are nested too deep").into());
+        }
+        Ok(())
+    }
+
+    /// The entries of a directory in the newest tree, wherever it was there; `None` if it was not.
+    fn locate(&mut self, inode: InodeId) -> Result<Option<Option<Ref>>, E::Error> {
+        let (Some(base), Some(changes)) = (&self.base, &self.changes) else {
+            return Ok(None);
+        };
+        if inode == base.inode {
+            return Ok(Some(base.directory()));
+        }
+        if inode.0 >= changes.scan_from {
+            return Ok(None);
+        }
+        if let Some(known) = self.located.get(&inode) {
+            return Ok(*known);
+        }
+        let mut places = changes.lost.get(&inode).cloned().unwrap_or_default();
+        // Names may lead in circles: whoever is being looked for is nowhere, until found.
+        self.located.insert(inode, None);
+        places.extend(self.reads.names_of(inode, None, 1)?);
+        for (parent, name) in places {
+            let Some(Some(entries)) = self.locate(parent)? else {
+                continue;
+            };
+            let key = entry::place(&name);
+            let found = trie::get::<EntryTrie, Self>(self, entries, 0, &key)?;
+            if let Some(found) = found.filter(|found| found.inode == inode) {
+                let at = Some(found.directory());
+                self.located.insert(inode, at);
+                return Ok(at);
+            }
+        }
+        Ok(None)
+    }
+
+    // ---- files
+
+    fn file(&mut self, row: &Inode, old: Option<&Entry>) -> Result<Body, E::Error> {
+        let old = old.and_then(|old| match &old.body {
+            Body::File { content, .. } => Some((old, content)),
+            _ => None,
+        });
+        let content = match old {
+            // (2)
+            Some((old, content))
+                if old.content_version == row.content_version && old.size == row.size =>
+            {
+                content.clone()
+            }
+            Some((old, Content::Listed(list)))
+                if first_level(old.size) == first_level(row.size)
+                    && row.allocated / BLOCK_BYTES_MAX as u64 > INLINE_BYTES_MAX as u64 =>
+            {
+                self.changed_list(row, *list)?
+            }
+            _ => self.whole_content(row)?,
+        };
+        let allocated = row.allocated;
+        Ok(Body::File { allocated, content })
+    }
+
+    /// The extents of a region before the end of the file. What lies behind it is being cut off.
+    fn extents(&self, row: &Inode, region: u64) -> Result<Vec<Extent>, E::Error> {
+        let mut extents = Vec::new();
+        for extent in self.reads.region(row.id, region)? {
+            let left = row.size.saturating_sub(extent.start);
+            if left == 0 {
+                break;
+            }
+            let block = self.reads.block_id(extent.block)?;
+            extents.push(Extent {
+                start: extent.start,
+                len: extent.len.min(u32::try_from(left).unwrap_or(u32::MAX)),
+                block: block.ok_or(Error::MissingBlock)?,
+                block_offset: extent.block_offset,
+            });
+        }
+        Ok(extents)
+    }
+
+    fn whole_content(&mut self, row: &Inode) -> Result<Content, E::Error> {
+        let mut list = None;
+        let mut waiting: Vec<Extent> = Vec::new();
+        let mut from = 0;
+        loop {
+            let regions = self.reads.regions_from(row.id, from, PAGE_ROWS)?;
+            let Some(&last) = regions.last() else { break };
+            for region in regions {
+                waiting.extend(self.extents(row, region)?);
+                // A file of any size is listed in bounded memory.
+                if waiting.len() >= 16 * PAGE_ROWS {
+                    list = self.listed(row, list, &waiting)?;
+                    waiting.clear();
+                }
+            }
+            from = last + 1;
+        }
+        if list.is_none() && encode_inline(&waiting).is_some() {
+            return Ok(Content::Inline(waiting));
+        }
+        let list = self.listed(row, list, &waiting)?;
+        Ok(list.map_or(Content::Inline(Vec::new()), Content::Listed))
+    }
+
+    fn listed(
+        &mut self,
+        row: &Inode,
+        list: Option<Ref>,
+        extents: &[Extent],
+    ) -> Result<Option<Ref>, E::Error> {
+        if list.is_some() {
+            // The nodes just made are opened again to be added to.
+            self.flush()?;
+        }
+        let changes: Vec<Change<ExtentTrie>> = extents
+            .iter()
+            .map(|extent| (place(extent.start), Some(*extent)))
+            .collect();
+        trie::update::<ExtentTrie, Self>(self, list, first_level(row.size), &changes)
+    }
+
+    /// The list of a large file, with the regions that changed read anew.
+    fn changed_list(&mut self, row: &Inode, list: Ref) -> Result<Content, E::Error> {
+        let changes = self.changes.as_mut();
+        let mut regions = changes
+            .and_then(|changes| changes.regions.get(&row.id).cloned())
+            .unwrap_or_default();
+        regions.insert(0);
+        let level = first_level(row.size);
+        let mut list = Some(list);
+        // What lay behind the end has gone, or is about to.
+        let end = row.size / REGION_BYTES;
+        regions.retain(|region| *region < end);
+        regions.insert(end);
+        for region in regions {
+            let now = self.extents(row, region)?;
+            let Some(at) = list else {
+                list = self.listed(row, None, &now)?;
+                continue;
+            };
+            let first = region * REGION_BYTES;
+            let last = if region == end {
+                u64::MAX
+            } else {
+                first + REGION_BYTES - 1
+            };
+            let mut changes: HashMap<Key, Option<Extent>> = HashMap::new();
+            trie::range::<ExtentTrie, Self>(self, at, level, &place(first), &place(last), &mut |old| {
+                changes.insert(place(old.start), None);
+                true
+            })?;
+            changes.extend(now.into_iter().map(|new| (place(new.start), Some(new))));
+            let mut changes: Vec<Change<ExtentTrie>> = changes.into_iter().collect();
+            changes.sort_unstable_by_key(|(key, _)| *key);
+            list = trie::update::<ExtentTrie, Self>(self, Some(at), level, &changes)?;
+            self.flush()?;
+        }
+        match list {
+            Some(list) if list.count > (INLINE_BYTES_MAX / 34) as u64 => Ok(Content::Listed(list)),
+            // Few are left: they may belong beside the name again.
+            _ => self.whole_content(row),
+        }
+    }
+}

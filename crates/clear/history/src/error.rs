@@ -1,0 +1,44 @@
+//! Why the history cannot do something, and whose fault it is.
+
+/// What most operations of this crate give.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation failed. The side at fault is said with each variant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Environment or tampering: a node of a tree, or a revision, is not as it was written.
+    #[error("the history is damaged: {0}")]
+    Damaged(&'static str),
+    /// Environment or tampering: a block that a kept revision names is missing.
+    #[error("the history is damaged: a block that it names is missing")]
+    MissingBlock,
+    /// Tampering: a revision whose signature is by no device of this vault.
+    #[error("a revision is forged: its signature is by no device of this vault")]
+    Forged,
+    /// Caller: no such revision.
+    #[error("there is no such revision")]
+    UnknownRevision,
+    /// Caller: a message or tag that cannot be kept.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// Caller: no such name.
+    #[error("no such file or directory")]
+    NotFound,
+    /// Caller: a name below something that is no directory.
+    #[error("not a directory")]
+    NotADirectory,
+    /// Environment: the metadata store failed.
+    #[error(transparent)]
+    Metadata(#[from] strongroom_metadata::Error),
+}
+
+impl From<strongroom_format::FormatError> for Error {
+    fn from(error: strongroom_format::FormatError) -> Self {
+        Self::Damaged(match error {
+            strongroom_format::FormatError::Invalid { why, .. } => why,
+            strongroom_format::FormatError::TooLong { .. } => "holds something too long",
+            _ => "is not as it was written",
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! Kept states of the whole tree: named by their hashes, signed, and stored in proportion to what changed.
+//!
+//! Takes   what changed since the newest tree, and blocks that an engine opens and stores
+//! Gives   revisions, what they hold, and the space back of those that are removed
+//! Never   knows paths of the disk, other processes, or how a block finds its place
+//! Spec    spec/6-history.md
+#![forbid(unsafe_code)]
+
+mod build;
+mod changes;
+mod content;
+mod engine;
+mod entry;
+mod error;
+mod give_back;
+pub mod limits;
+mod node;
+mod read;
+mod revision;
+mod take;
+mod trie;
+
+pub use content::{Content, Extent};
+pub use engine::Engine;
+pub use entry::{Body, Entry, Xattrs};
+pub use error::{Error, Result};
+pub use give_back::{GiveBack, references};
+pub use node::names_of_block;
+pub use read::{Directory, Listed, Tree};
+pub use revision::{Revision, RevisionBody, RevisionId};
+pub use take::{NewRevision, Taken, remove, take};
+pub use trie::Ref;

@@ -1,0 +1,117 @@
+//! The blocks of a tree that are no part of a trie: its root, and long values.
+//!
+//! Takes   the root entry, or a value; or the bytes of any block of a tree
+//! Gives   the other of the two; the blocks that a block names
+//! Never   follows what it names
+//! Spec    spec/6-history.md, section 6.3
+
+use strongroom_format::cbor::{Decoder, Encoder};
+use strongroom_format::{BlockId, Kind};
+use strongroom_metadata::NodeKind;
+
+use crate::content::ExtentTrie;
+use crate::entry::{Entry, EntryTrie};
+use crate::error::{Error, Result};
+use crate::limits::{VALUE_BLOCK_BYTES_MAX, XATTRS_MAX};
+use crate::trie::Node;
+
+const ROOT: u64 = 2;
+const VALUE: u64 = 3;
+
+/// The block of a tree's root.
+pub(crate) fn encode_root(root: &Entry) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    encoder.array(2).unsigned(ROOT);
+    root.encode(&mut encoder);
+    encoder.finish()
+}
+
+/// The root that such a block holds.
+pub(crate) fn decode_root(bytes: &[u8]) -> Result<Entry> {
+    let mut decoder = Decoder::new("root of a tree", bytes);
+    decoder.array_exact(2)?;
+    if decoder.unsigned()? != ROOT {
+        return Err(Error::Damaged("the root of a tree is another node"));
+    }
+    let root = Entry::decode(&mut decoder)?;
+    decoder.finish()?;
+    if root.kind != NodeKind::Directory || !root.name.is_empty() {
+        return Err(Error::Damaged("the root of a tree is no directory"));
+    }
+    Ok(root)
+}
+
+/// The block of a value, or of a part of one.
+pub(crate) fn encode_value(value: &[u8]) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    encoder.array(2).unsigned(VALUE).bytes(value);
+    encoder.finish()
+}
+
+/// The value that such a block holds.
+pub(crate) fn decode_value(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut decoder = Decoder::new("value in a tree", bytes);
+    decoder.array_exact(2)?;
+    if decoder.unsigned()? != VALUE {
+        return Err(Error::Damaged("a value is another node"));
+    }
+    let value = decoder.bytes(VALUE_BLOCK_BYTES_MAX)?.to_vec();
+    decoder.finish()?;
+    Ok(value)
+}
+
+/// Names and values, sorted by name, as one value.
+pub(crate) fn encode_xattrs(xattrs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    encoder.array(xattrs.len() * 2);
+    for (name, value) in xattrs {
+        encoder.bytes(name).bytes(value);
+    }
+    encoder.finish()
+}
+
+/// What `encode_xattrs` wrote.
+pub(crate) fn decode_xattrs(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut decoder = Decoder::new("extended attributes", bytes);
+    let count = decoder.array(XATTRS_MAX * 2)?;
+    if count % 2 != 0 {
+        return Err(Error::Damaged("extended attributes are cut"));
+    }
+    let mut xattrs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for _ in 0..count / 2 {
+        let name = decoder.bytes(bytes.len())?.to_vec();
+        let value = decoder.bytes(bytes.len())?.to_vec();
+        if xattrs.last().is_some_and(|(last, _)| *last >= name) {
+            return Err(Error::Damaged("extended attributes are not sorted"));
+        }
+        xattrs.push((name, value));
+    }
+    decoder.finish()?;
+    Ok(xattrs)
+}
+
+/// The blocks that a block of this kind and content names, each once.
+///
+/// # Errors
+/// `Error::Damaged` for bytes that no such block has.
+pub fn names_of_block(kind: Kind, bytes: &[u8]) -> Result<Vec<BlockId>> {
+    match kind {
+        Kind::ExtentList => Ok(Node::<ExtentTrie>::decode(bytes)?.names()),
+        Kind::TreeNode => {
+            let mut decoder = Decoder::new("node of a tree", bytes);
+            decoder.array_exact(2)?;
+            match decoder.unsigned()? {
+                ROOT => {
+                    let mut names = Vec::new();
+                    decode_root(bytes)?.names(&mut names);
+                    names.sort_unstable();
+                    names.dedup();
+                    Ok(names)
+                }
+                VALUE => decode_value(bytes).map(|_| Vec::new()),
+                _ => Ok(Node::<EntryTrie>::decode(bytes)?.names()),
+            }
+        }
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Reads a kept tree: names, nodes and places of content, as of its revision.
+//!
+//! Takes   the root of a tree
+//! Gives   entries, listings, values and extents
+//! Never   changes anything
+//! Spec    spec/6-history.md, sections 6.3 to 6.5
+
+use strongroom_format::{BlockId, Kind};
+
+use crate::content::{Content, Extent, ExtentTrie, first_level, place};
+use crate::engine::Engine;
+use crate::entry::{self, Body, Entry, EntryTrie};
+use crate::error::Error;
+use crate::limits::VALUE_BLOCK_BYTES_MAX;
+use crate::node::{decode_root, decode_value, decode_xattrs};
+use crate::trie::{self, Ref, Source};
+
+/// One kept tree.
+pub struct Tree<'e, E: Engine> {
+    engine: &'e E,
+}
+
+/// The entries of a directory of a kept tree; `None` for an empty one.
+pub type Directory = Option<Ref>;
+
+/// An entry and its place in the listing of its directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The entry.
+    pub entry: Entry,
+    /// To go on behind it, give this.
+    pub position: u64,
+}
+
+struct Opens<'e, E: Engine>(&'e E);
+
+impl<E: Engine> Source for Opens<'_, E> {
+    type Error = E::Error;
+
+    fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>, E::Error> {
+        self.0.open(kind, id)
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Tree<'_, E> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Tree").finish_non_exhaustive()
+    }
+}
+
+impl<'e, E: Engine> Tree<'e, E> {
+    /// Reads through `engine`.
+    pub const fn new(engine: &'e E) -> Self {
+        Self { engine }
+    }
+
+    fn source(&self) -> Opens<'e, E> {
+        Opens(self.engine)
+    }
+
+    /// The root directory of the tree whose root is in `block`.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine.
+    pub fn root(&self, block: &BlockId) -> Result<Entry, E::Error> {
+        Ok(decode_root(&self.engine.open(Kind::TreeNode, block)?)?)
+    }
+
+    /// The entry of `name` in `directory`.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine.
+    pub fn lookup(&self, directory: Directory, name: &[u8]) -> Result<Option<Entry>, E::Error> {
+        match directory {
+            None => Ok(None),
+            Some(at) => trie::get::<EntryTrie, _>(&self.source(), at, 0, &entry::place(name)),
+        }
+    }
+
+    /// Up to `limit` entries of `directory` behind `position`, in a fixed order that means nothing.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine.
+    pub fn list(
+        &self,
+        directory: Directory,
+        position: u64,
+        limit: usize,
+    ) -> Result<Vec<Listed>, E::Error> {
+        let Some(at) = directory else {
+            return Ok(Vec::new());
+        };
+        let page = trie::page::<EntryTrie, _>(&self.source(), at, position, limit)?;
+        let listed = page.into_iter().zip(position + 1..);
+        Ok(listed
+            .map(|(entry, position)| Listed { entry, position })
+            .collect())
+    }
+
+    /// The extended attributes of a node, sorted by name.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine.
+    pub fn xattrs(&self, node: &Entry) -> Result<Vec<(Vec<u8>, Vec<u8>)>, E::Error> {
+        if node.xattrs.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut value = Vec::new();
+        for (index, block) in node.xattrs.0.iter().enumerate() {
+            let part = decode_value(&self.engine.open(Kind::TreeNode, block)?)?;
+            if part.len() != VALUE_BLOCK_BYTES_MAX && index + 1 < node.xattrs.0.len() {
+                return Err(Error::Damaged("a part of a value is short").into());
+            }
+            value.extend(part);
+        }
+        Ok(decode_xattrs(&value)?)
+    }
+
+    /// The extents of a file that lie in `from..to`, in order, whole even where they begin before or end behind; at
+    /// most `limit` of them.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine.
+    pub fn extents(
+        &self,
+        node: &Entry,
+        from: u64,
+        to: u64,
+        limit: usize,
+    ) -> Result<Vec<Extent>, E::Error> {
+        let Body::File { content, .. } = &node.body else {
+            return Ok(Vec::new());
+        };
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        match content {
+            Content::Inline(extents) => Ok(extents
+                .iter()
+                .filter(|extent| extent.end() > from && extent.start < to)
+                .take(limit)
+                .copied()
+                .collect()),
+            Content::Listed(list) => {
+                // No extent begins before the cell that it lies in.
+                let cell = strongroom_format::limits::BLOCK_BYTES_MAX as u64;
+                let (first, last) = (place(from - from % cell), place(to - 1));
+                let mut found: Vec<Extent> = Vec::new();
+                let level = first_level(node.size);
+                trie::range::<ExtentTrie, _>(
+                    &self.source(),
+                    *list,
+                    level,
+                    &first,
+                    &last,
+                    &mut |extent| {
+                        if extent.end() > from {
+                            found.push(*extent);
+                        }
+                        found.len() < limit
+                    },
+                )?;
+                Ok(found)
+            }
+        }
+    }
+
+    /// Gives to `take` each entry by which the directories `one` and `other` differ: before and after. What is the
+    /// same on both sides is not opened.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the engine and of `take`.
+    pub fn compare(
+        &self,
+        one: Directory,
+        other: Directory,
+        take: &mut impl FnMut(Option<Entry>, Option<Entry>) -> Result<(), E::Error>,
+    ) -> Result<(), E::Error> {
+        trie::compare::<EntryTrie, _>(&self.source(), one, other, 0, take)
+    }
+}

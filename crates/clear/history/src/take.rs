@@ -1,0 +1,181 @@
+//! Takes a revision of everything, and lets one go.
+//!
+//! Takes   an engine, a device that signs, a message and tags
+//! Gives   a signed revision, durable; or its space, given back bit by bit
+//! Never   holds anybody up longer than a barrier, or keeps half a revision
+//! Spec    spec/6-history.md, section 6.6
+//!
+//! Invariants
+//!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw goes.      [6.6.2]
+//!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
+
+use strongroom_crypto::RevisionSigner;
+use strongroom_metadata::{self as metadata, Base, BlockNumber, Timestamp};
+
+use crate::build::{Builder, Built};
+use crate::changes::Changes;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::revision::{Revision, RevisionBody, RevisionId};
+
+/// What a revision is to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewRevision {
+    /// What a person says about it.
+    pub message: String,
+    /// Names for it, sorted.
+    pub tags: Vec<String>,
+    /// Take none if nothing changed since the newest.
+    pub only_if_changed: bool,
+}
+
+/// What came of taking one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A revision, durable.
+    New(Box<Revision>),
+    /// Nothing changed since the newest, and none was to be taken then.
+    Unchanged,
+}
+
+/// Takes a revision. One at a time: the caller sees to that. `write_record` makes the stored form durable beside the
+/// database, before the database knows the revision.
+///
+/// # Errors
+/// Those of the engine; then nothing is kept, and what was stored for it is given back.
+pub fn take<E: Engine>(
+    engine: &E,
+    signer: &RevisionSigner,
+    now: Timestamp,
+    new: &NewRevision,
+    write_record: impl FnOnce(&Revision) -> Result<(), E::Error>,
+) -> Result<Taken, E::Error> {
+    // Whether message and tags will do is known before anything is done.
+    draft(signer, now, new).check()?;
+    let held = Held { engine };
+    let reader = engine.reader()?;
+    let (history, snapshot) = engine.barrier(
+        |writer| {
+            writer.hold();
+            Ok(writer.begin_generation()?)
+        },
+        || Ok(reader.snapshot()?),
+    )?;
+    let generation = history.generation - 1;
+    let base = history.base.map(|base| base.root);
+    let known = match history.base {
+        Some(base) => {
+            let root = snapshot.block_id(base.root)?.ok_or(Error::MissingBlock)?;
+            Some((root, Changes::read(&snapshot, &base, generation)?))
+        }
+        None => None,
+    };
+    let old_root = known.as_ref().map(|(root, _)| *root);
+    let built = Builder::new(engine, &snapshot, known)?.build()?;
+    drop(snapshot);
+    let root = match (built, old_root) {
+        (Built::New(root), _) => root,
+        (Built::AsBefore, Some(_)) if new.only_if_changed => return Ok(Taken::Unchanged),
+        (Built::AsBefore, Some(root)) => root,
+        (Built::AsBefore, None) => return Err(Error::Damaged("a tree without a root").into()),
+    };
+    let newest = engine.reader()?.revisions()?.pop();
+    let body = RevisionBody {
+        parents: newest.iter().map(|newest| RevisionId(newest.id)).collect(),
+        root,
+        sequence: history.sequence + 1,
+        ..draft(signer, now, new)
+    };
+    let revision = Revision::sign(body, signer)?;
+    // What the record names is durable before the record is.
+    engine.commit()?;
+    write_record(&revision)?;
+    engine.change(|writer| {
+        let number = writer.block_by_id(&root)?.ok_or(Error::MissingBlock)?;
+        writer.insert_revision(&metadata::Revision {
+            number: 0,
+            id: revision.id.0,
+            root: number,
+            taken: now,
+            body: revision.encode(),
+        })?;
+        writer.change_references(number, 2)?;
+        if let Some(base) = base {
+            writer.change_references(base, -1)?;
+        }
+        writer.set_base(Some(Base {
+            root: number,
+            generation,
+            scan_from: history.mark_below,
+        }))?;
+        Ok(())
+    })?;
+    drop(held);
+    engine.commit()?;
+    Ok(Taken::New(Box::new(revision)))
+}
+
+fn draft(signer: &RevisionSigner, now: Timestamp, new: &NewRevision) -> RevisionBody {
+    RevisionBody {
+        vault: signer.vault(),
+        parents: Vec::new(),
+        root: strongroom_format::BlockId([0; 32]),
+        device: signer.device(),
+        sequence: 0,
+        membership_head: signer.membership_head(),
+        time: now,
+        message: new.message.clone(),
+        tags: new.tags.clone(),
+    }
+}
+
+/// (1): lets the blocks go, however taking ends.
+struct Held<'e, E: Engine> {
+    engine: &'e E,
+}
+
+impl<E: Engine> Drop for Held<'_, E> {
+    fn drop(&mut self) {
+        // Nothing is changed; a store that failed holds nothing any more anyway.
+        let _ = self.engine.change(|writer| {
+            writer.let_go();
+            Ok(())
+        });
+    }
+}
+
+/// Lets a kept revision go; what only it held is given back by `GiveBack`. `remove_record` removes its stored form
+/// beside the database, durably.
+///
+/// # Errors
+/// `Error::UnknownRevision`; those of the engine.
+pub fn remove<E: Engine>(
+    engine: &E,
+    id: RevisionId,
+    remove_record: impl FnOnce() -> Result<(), E::Error>,
+) -> Result<(), E::Error> {
+    let kept = engine
+        .reader()?
+        .revision(&id.0)?
+        .ok_or(Error::UnknownRevision)?;
+    // In this order: a revision without its record is whole, a record without its tree is not.
+    remove_record()?;
+    engine.change(|writer| {
+        writer.remove_revision(kept.number)?;
+        writer.change_references(kept.root, -1)?;
+        let base = writer.history()?.base;
+        let is_base = base.is_some_and(|base| base.root == kept.root);
+        if is_base && !has_root(&writer.revisions()?, kept.root) {
+            // The base would hold what nobody keeps any more; the next tree is then built from nothing.
+            writer.change_references(kept.root, -1)?;
+            writer.set_base(None)?;
+        }
+        Ok(())
+    })?;
+    engine.commit()
+}
+
+fn has_root(revisions: &[metadata::Revision], root: BlockNumber) -> bool {
+    revisions.iter().any(|revision| revision.root == root)
+}
+
