@@ -32,6 +32,9 @@ impl Filesystem {
     /// # Errors
     /// `Stale` if there is no such inode any more.
     pub fn attributes(&self, inode: InodeId) -> Result<Attributes> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.attributes(inode);
+        }
         let node = self.core.node(inode)?;
         attributes_now(&node)
     }
@@ -96,6 +99,9 @@ impl Filesystem {
     pub fn access(&self, caller: &Caller, inode: InodeId, mask: u32) -> Result<()> {
         if mask > 7 {
             return Err(Error::InvalidArgument("an access mask beyond 7"));
+        }
+        if let Some(kept) = self.kept(inode) {
+            return kept.access(caller, inode, mask);
         }
         let node = self.core.node(inode)?;
         let state = living(&node)?;

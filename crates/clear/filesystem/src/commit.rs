@@ -42,7 +42,7 @@ impl Filesystem {
     /// # Errors
     /// `NoSpace` leaves the content pending and the vault usable; `Failed` ends writing until it is opened again.
     pub fn sync_inode(&self, inode: InodeId) -> Result<()> {
-        if self.core.options.read_only {
+        if self.core.options.read_only || crate::is_kept(inode) {
             return Ok(());
         }
         if let Some(node) = self.core.nodes.find(inode) {

@@ -17,7 +17,7 @@ use crate::limits::{DRAIN_BYTES, FILE_BYTES_MAX, PURGE_EXTENTS_PER_STEP};
 use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
 use crate::write::content_changed;
-use crate::{Error, Filesystem, Result};
+use crate::{Error, Filesystem, KeptExtent, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
@@ -57,6 +57,9 @@ impl Filesystem {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
+        if crate::is_kept(source) {
+            return self.copy_kept(source, source_offset, target, target_offset, len);
+        }
         let from = self.core.node(source)?;
         let to = self.core.node(target)?;
         let overlap = source_offset.abs_diff(target_offset) < len;
@@ -73,6 +76,39 @@ impl Filesystem {
             if copied < step {
                 break;
             }
+        }
+        Ok(done)
+    }
+
+    /// `copy_range` from a file of a kept state.
+    fn copy_kept(
+        &self,
+        source: InodeId,
+        source_offset: u64,
+        target: InodeId,
+        target_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let kept = self.kept(source).ok_or(Error::Stale)?;
+        let to = self.core.node(target)?;
+        let mut done = 0;
+        while done < len {
+            let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let (step, extents) = kept.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            if step == 0 {
+                break;
+            }
+            // Somebody who writes to the target all the time must not keep this here for ever.
+            let shared = (0..16 * ATTEMPTS).find_map(|_| {
+                drain_nodes(&self.core, &[Arc::clone(&to)], Reason::Namespace)
+                    .and_then(|()| {
+                        let _gate = self.core.mutate()?;
+                        share_kept(&self.core, source, &extents, at, &to, until, step)
+                    })
+                    .transpose()
+            });
+            done += shared.ok_or(Error::WouldBlock)??;
         }
         Ok(done)
     }
@@ -132,6 +168,36 @@ impl Filesystem {
         }
         Ok(done)
     }
+}
+
+/// Shares the blocks of a kept file; `None` if the target has pending content again.
+fn share_kept(
+    core: &Core,
+    source: InodeId,
+    extents: &[KeptExtent],
+    at: u64,
+    to: &Arc<Node>,
+    until: u64,
+    len: u64,
+) -> Result<Option<u64>> {
+    let mut writer = core.store.lock();
+    let mut state = to.lock();
+    if shareable(&state, 0, 0, 0)?.is_none() {
+        return Ok(None);
+    }
+    if until
+        .checked_add(len)
+        .is_none_or(|end| end > FILE_BYTES_MAX)
+    {
+        return Err(Error::FileTooLarge);
+    }
+    let mut parts = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let extent = crate::kept::living_extent(&writer, source, extent)?;
+        parts.extend(extents::part(&extent, &(at..at + len)));
+    }
+    let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
+    core.fail_on_error(spliced).map(Some)
 }
 
 /// Shares the blocks of one step; `None` if one of the files has pending content again.

@@ -209,6 +209,10 @@ impl Core {
         if let Some(node) = self.nodes.find(id) {
             return Ok(node);
         }
+        // Whoever only reads has not come this way.
+        if crate::is_kept(id) {
+            return Err(Error::ReadOnly);
+        }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
         let reserved = match row.reserved {
             0 => Reserved::default(),

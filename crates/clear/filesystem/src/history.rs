@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock};
-use strongroom_metadata::{BlockNumber, Place, Reader, Transaction};
+use strongroom_metadata::{BlockNumber, InodeId, Place, Reader, Transaction};
 use strongroom_segments::Part;
 
 use crate::core::Core;
@@ -22,7 +22,7 @@ use crate::epoch::Sealing;
 use crate::flush::drain_all;
 use crate::limits::DIRTY_PAGES_MAX;
 use crate::place::{Placed, Placement};
-use crate::{Error, Filesystem, Result};
+use crate::{Attributes, Error, Filesystem, KeptExtent, ListedEntry, Listing, Result};
 
 /// How often a block is looked up anew because it was moved meanwhile.
 const ATTEMPTS: usize = 4;
@@ -47,6 +47,76 @@ pub trait History: Send + Sync {
         engine: Engine<'_>,
         reader: &Reader<'_>,
     ) -> Result<(HashMap<BlockNumber, u32>, u64)>;
+
+    // ---- nodes of kept states: their numbers have the top bit set
+
+    /// The directory of kept states; takes a reference.
+    ///
+    /// # Errors
+    /// Of the stores.
+    fn top(&self, engine: Engine<'_>) -> Result<Attributes>;
+
+    /// Finds `name` in `parent`; takes a reference.
+    ///
+    /// # Errors
+    /// `NotFound`, `Stale`; of the stores.
+    fn lookup(&self, engine: Engine<'_>, parent: InodeId, name: &[u8]) -> Result<Attributes>;
+
+    /// What `stat` tells of a node that somebody refers to.
+    ///
+    /// # Errors
+    /// `Stale`.
+    fn attributes(&self, engine: Engine<'_>, inode: InodeId) -> Result<Attributes>;
+
+    /// The directory that holds a directory.
+    ///
+    /// # Errors
+    /// `Stale`, `NotADirectory`.
+    fn parent(&self, inode: InodeId) -> Result<InodeId>;
+
+    /// Entries behind a cookie, with references or attributes as `listing` asks.
+    ///
+    /// # Errors
+    /// `Stale`, `NotADirectory`; of the stores.
+    fn list(
+        &self,
+        engine: Engine<'_>,
+        inode: InodeId,
+        after: u64,
+        limit: usize,
+        listing: Listing,
+    ) -> Result<Vec<ListedEntry>>;
+
+    /// The target of a symlink.
+    ///
+    /// # Errors
+    /// `Stale`, `InvalidArgument`.
+    fn read_link(&self, inode: InodeId) -> Result<Vec<u8>>;
+
+    /// Names and values of extended attributes.
+    ///
+    /// # Errors
+    /// `Stale`; of the stores.
+    fn xattrs(&self, engine: Engine<'_>, inode: InodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>>;
+
+    /// Up to `limit` extents of a file that touch `from..to`, in order.
+    ///
+    /// # Errors
+    /// `Stale`; of the stores.
+    fn extents(
+        &self,
+        engine: Engine<'_>,
+        inode: InodeId,
+        from: u64,
+        to: u64,
+        limit: usize,
+    ) -> Result<Vec<KeptExtent>>;
+
+    /// Takes one more reference.
+    fn retain(&self, inode: InodeId);
+
+    /// Gives references back.
+    fn forget(&self, inode: InodeId, count: u64);
 }
 
 /// The file system, as a history sees it.
@@ -117,6 +187,10 @@ pub(crate) fn references(
 }
 
 impl<'a> Engine<'a> {
+    pub(crate) fn of(core: &'a Core) -> Self {
+        Self { core }
+    }
+
     /// What seals now.
     #[must_use]
     pub fn sealer(&self) -> BlockSealer {

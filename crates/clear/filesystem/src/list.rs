@@ -33,6 +33,9 @@ impl Filesystem {
         limit: usize,
         listing: Listing,
     ) -> Result<Vec<ListedEntry>> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.list(caller, inode, after, limit, listing);
+        }
         let core = &self.core;
         let limit = limit.min(LIST_ENTRIES_MAX);
         let mut writer = core.store.lock();

@@ -160,9 +160,18 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory`, `PermissionDenied`, `NameTooLong`, `InvalidName`, `NotFound`, in this order.
     pub fn lookup(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<Attributes> {
+        if let Some(kept) = self.kept(parent) {
+            return kept.lookup(caller, parent, name);
+        }
         let core = &self.core;
         let mut writer = core.store.lock();
-        let id = look_up(&mut Live(core), &mut writer, caller, parent, name)?;
+        let id = match look_up(&mut Live(core), &mut writer, caller, parent, name) {
+            Err(Error::NotFound) if parent == InodeId::ROOT && name == crate::HISTORY_NAME => {
+                drop(writer);
+                return self.history().ok_or(Error::NotFound)?.top();
+            }
+            id => id?,
+        };
         let node = core.node_in(&mut writer, id)?;
         self.hand_out(&node)
     }
@@ -298,6 +307,9 @@ impl Filesystem {
     /// # Errors
     /// `InvalidArgument` for any other node.
     pub fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.read_link(inode);
+        }
         let node = self.core.node(inode)?;
         let state = living(&node)?;
         if state.inode.kind != NodeKind::Symlink {
@@ -311,6 +323,9 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory` for any other node.
     pub fn parent(&self, inode: InodeId) -> Result<InodeId> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.parent(inode);
+        }
         let node = self.core.node(inode)?;
         let state = living(&node)?;
         if state.inode.kind != NodeKind::Directory {
@@ -321,6 +336,9 @@ impl Filesystem {
 
     /// Gives back `count` references. The last one on a node without names lets the node go. Memory only.
     pub fn forget(&self, inode: InodeId, count: u64) {
+        if let Some(kept) = self.kept(inode) {
+            return kept.forget(inode, count);
+        }
         let core = &self.core;
         if core.nodes.release(inode, count) > 0 || core.options.read_only {
             return;
@@ -338,6 +356,9 @@ impl Filesystem {
 
     /// Takes one more reference on a node of which the caller already holds one.
     pub fn retain(&self, inode: InodeId) {
+        if let Some(kept) = self.kept(inode) {
+            return kept.retain(inode);
+        }
         self.core.nodes.retain(inode, 1);
     }
 

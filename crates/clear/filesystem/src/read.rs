@@ -33,6 +33,9 @@ impl Filesystem {
     /// # Errors
     /// `Damaged` with the first offset that cannot be read; what precedes it can be read by itself.
     pub fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.read(inode, offset, buffer);
+        }
         let node = self.core.node(inode)?;
         let mut last = Error::Stale;
         for _ in 0..ATTEMPTS {
@@ -53,7 +56,7 @@ impl Filesystem {
 }
 
 /// A piece of the buffer to be filled from a block.
-struct Fetch {
+pub(crate) struct Fetch {
     /// Where in the buffer.
     out: Range<usize>,
     /// Which bytes of the clear block.
@@ -158,7 +161,7 @@ fn resolve(
     Ok(())
 }
 
-fn fetch_of(
+pub(crate) fn fetch_of(
     writer: &mut Transaction<'_>,
     inode: InodeId,
     part: &Extent,
@@ -226,7 +229,7 @@ pub(crate) fn read_extents(
 }
 
 /// Reads and opens all `fetches` into `buffer`, in parallel if that pays.
-fn fetch_all(
+pub(crate) fn fetch_all(
     core: &Core,
     inode: InodeId,
     offset: u64,

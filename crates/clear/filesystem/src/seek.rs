@@ -17,6 +17,9 @@ impl Filesystem {
     /// # Errors
     /// `NoSuchOffset` beyond the end, or if no data follow.
     pub fn seek(&self, inode: InodeId, offset: u64, target: SeekTarget) -> Result<u64> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.seek(inode, offset, target);
+        }
         let node = self.core.node(inode)?;
         if !self.core.options.read_only {
             drain_node(&self.core, &node, Reason::Namespace)?;

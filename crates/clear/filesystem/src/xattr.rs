@@ -71,6 +71,11 @@ fn require_readable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> 
     }
 }
 
+/// As for a living node: whether `name` may be read of a kept one.
+pub(crate) fn require_kept_readable(inode: &Inode, caller: &Caller, name: &[u8]) -> Result<()> {
+    require_readable(inode, caller, space_of(name)?)
+}
+
 /// Demands leave to set or remove a value.
 ///
 /// # Errors
@@ -119,6 +124,9 @@ impl Filesystem {
     /// # Errors
     /// `NoAttribute`; `NotSupported` for an unknown space; `PermissionDenied`.
     pub fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.xattr(caller, inode, name);
+        }
         let space = space_of(name)?;
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
@@ -175,6 +183,9 @@ impl Filesystem {
     /// # Errors
     /// `Stale`, or those of the store.
     pub fn xattrs(&self, caller: &Caller, inode: InodeId) -> Result<Vec<Vec<u8>>> {
+        if let Some(kept) = self.kept(inode) {
+            return kept.xattrs(caller, inode);
+        }
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
         drop(living(&node)?);

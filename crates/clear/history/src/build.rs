@@ -228,11 +228,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     // ---- directories
 
     /// The tree of the entries of `inode`.
-    fn directory(
-        &mut self,
-        inode: InodeId,
-        old: Option<&Entry>,
-    ) -> Result<Option<Ref>, E::Error> {
+    fn directory(&mut self, inode: InodeId, old: Option<&Entry>) -> Result<Option<Ref>, E::Error> {
         let known = match old {
             Some(old) => Some(old.directory()),
             None => self.locate(inode)?,
@@ -459,10 +455,17 @@ impl<'a, E: Engine> Builder<'a, E> {
                 first + REGION_BYTES - 1
             };
             let mut changes: HashMap<Key, Option<Extent>> = HashMap::new();
-            trie::range::<ExtentTrie, Self>(self, at, level, &place(first), &place(last), &mut |old| {
-                changes.insert(place(old.start), None);
-                true
-            })?;
+            trie::range::<ExtentTrie, Self>(
+                self,
+                at,
+                level,
+                &place(first),
+                &place(last),
+                &mut |old| {
+                    changes.insert(place(old.start), None);
+                    true
+                },
+            )?;
             changes.extend(now.into_iter().map(|new| (place(new.start), Some(new))));
             let mut changes: Vec<Change<ExtentTrie>> = changes.into_iter().collect();
             changes.sort_unstable_by_key(|(key, _)| *key);

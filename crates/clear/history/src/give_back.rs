@@ -23,6 +23,8 @@ use crate::node::names_of_block;
 #[derive(Debug, Default)]
 pub struct GiveBack {
     after: u64,
+    /// Whether this pass gave something back: what that named may be released behind us.
+    gave: bool,
 }
 
 /// A released block, and what it names if it is a node that can go.
@@ -53,7 +55,8 @@ impl GiveBack {
         let Some((last, _)) = page.last() else {
             // Those that were passed over are tried again, the next time somebody asks.
             self.after = 0;
-            return self.forget_marks(engine);
+            let again = std::mem::take(&mut self.gave);
+            return Ok(self.forget_marks(engine)? || again);
         };
         let mut end = *last;
         let mut step = Vec::new();
@@ -77,6 +80,7 @@ impl GiveBack {
             step.push(Released { number, names });
         }
         self.after = end.0;
+        self.gave |= !step.is_empty();
         engine.change(|writer| {
             if writer.is_held() {
                 return Ok(());

@@ -17,6 +17,7 @@ pub mod limits;
 mod node;
 mod read;
 mod revision;
+mod select;
 mod take;
 mod trie;
 
@@ -28,5 +29,6 @@ pub use give_back::{GiveBack, references};
 pub use node::names_of_block;
 pub use read::{Directory, Listed, Tree};
 pub use revision::{Revision, RevisionBody, RevisionId};
+pub use select::{Candidate, SelectError, select, select_one};
 pub use take::{NewRevision, Taken, remove, take};
 pub use trie::Ref;

@@ -178,4 +178,3 @@ pub fn remove<E: Engine>(
 fn has_root(revisions: &[metadata::Revision], root: BlockNumber) -> bool {
     revisions.iter().any(|revision| revision.root == root)
 }
-

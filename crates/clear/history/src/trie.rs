@@ -631,10 +631,7 @@ pub(crate) fn compare<T: Trie, S: Source>(
     }
 }
 
-fn load<T: Trie, S: Source>(
-    source: &S,
-    at: Option<Ref>,
-) -> std::result::Result<Node<T>, S::Error> {
+fn load<T: Trie, S: Source>(source: &S, at: Option<Ref>) -> std::result::Result<Node<T>, S::Error> {
     at.map_or_else(|| Ok(Node::Leaf(Vec::new())), |at| open(source, &at))
 }
 

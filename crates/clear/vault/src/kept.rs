@@ -10,20 +10,29 @@
 //!  (2) A record is a file of its own, sealed, durable before the database knows its revision.    [6.2.6]
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
 use strongroom_crypto::{BlockSealer, RevisionSigner};
-use strongroom_filesystem::{self as filesystem, Filesystem, History};
+use strongroom_filesystem::{
+    self as filesystem, Attributes, Filesystem, History, InodeId, KeptExtent, ListedEntry, Listing,
+    NodeKind, Timestamp,
+};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, hex};
 use strongroom_history::{
-    self as history, Engine, GiveBack, NewRevision, Revision, RevisionId, Taken,
+    self as history, Candidate, Engine, GiveBack, NewRevision, Revision, RevisionId, Taken,
 };
 use strongroom_metadata::{BlockNumber, Reader, Transaction};
 
 use crate::folder::{Folder, REVISIONS};
+use crate::kept_nodes::{BlockCache, KeptNodes};
 use crate::{Error, Result};
+
+/// Longer blocks of trees are values, and opened each time.
+const CACHED_BYTES_MAX: usize = 16 * 1024;
 
 /// The history of one open vault.
 pub struct Kept {
@@ -32,6 +41,9 @@ pub struct Kept {
     /// (1)
     turn: Mutex<()>,
     giving_back: Mutex<GiveBack>,
+    nodes: KeptNodes,
+    /// Revisions that have proven themselves.
+    proven: Mutex<HashMap<[u8; 32], Arc<Revision>>>,
 }
 
 impl std::fmt::Debug for Kept {
@@ -40,9 +52,9 @@ impl std::fmt::Debug for Kept {
     }
 }
 
-/// The file system below a history.
+/// The file system below a history, and the nodes of trees that were opened lately.
 #[derive(Clone, Copy)]
-pub(crate) struct Below<'a>(pub(crate) filesystem::Engine<'a>);
+pub(crate) struct Below<'a>(filesystem::Engine<'a>, &'a BlockCache);
 
 impl Engine for Below<'_> {
     type Error = Error;
@@ -52,8 +64,15 @@ impl Engine for Below<'_> {
     }
 
     fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>> {
+        if let Some(known) = self.1.lock().get(id) {
+            return Ok(known.as_ref().clone());
+        }
         let opened = self.0.open(kind, id)?;
-        opened.ok_or_else(|| history::Error::MissingBlock.into())
+        let opened = opened.ok_or(history::Error::MissingBlock)?;
+        if opened.len() <= CACHED_BYTES_MAX {
+            self.1.lock().put(*id, Arc::new(opened.clone()));
+        }
+        Ok(opened)
     }
 
     fn reader(&self) -> Result<Reader<'_>> {
@@ -96,7 +115,9 @@ impl History for Kept {
         let Some(mut giving_back) = self.giving_back.try_lock() else {
             return Ok(false);
         };
-        giving_back.step(&Below(engine)).map_err(below)
+        giving_back
+            .step(&Below(engine, &self.nodes.blocks))
+            .map_err(below)
     }
 
     fn references(
@@ -104,12 +125,128 @@ impl History for Kept {
         engine: filesystem::Engine<'_>,
         reader: &Reader<'_>,
     ) -> filesystem::Result<(HashMap<BlockNumber, u32>, u64)> {
-        history::references(&Below(engine), reader).map_err(below)
+        // Past what was opened before: the check asks about the disk.
+        let nothing = Mutex::new(LruCache::new(NonZeroUsize::MIN));
+        history::references(&Below(engine, &nothing), reader).map_err(below)
+    }
+
+    fn top(&self, engine: filesystem::Engine<'_>) -> filesystem::Result<Attributes> {
+        let reader = engine.reader()?;
+        let newest = reader.revisions().map_err(filesystem::Error::from)?.pop();
+        let root = reader
+            .inode(InodeId::ROOT)
+            .map_err(filesystem::Error::from)?;
+        let owner = root.map_or((0, 0), |root| (root.uid, root.gid));
+        self.nodes
+            .top(owner, newest.map_or(Timestamp(0), |newest| newest.taken))
+    }
+
+    fn lookup(
+        &self,
+        engine: filesystem::Engine<'_>,
+        parent: InodeId,
+        name: &[u8],
+    ) -> filesystem::Result<Attributes> {
+        let below = self.below(engine);
+        if !KeptNodes::is_top(parent) {
+            return self.nodes.lookup(&below, parent, name);
+        }
+        match name {
+            b"." => return self.top(engine),
+            b".." => return Err(filesystem::Error::NotFound),
+            _ => {}
+        }
+        let selector = std::str::from_utf8(name).map_err(|_| filesystem::Error::NotFound)?;
+        let selected = self.select_one(engine, selector);
+        // A name below `.history` that means nothing, or too much, is no name.
+        let revision = selected.map_err(|error| match error {
+            Error::Revision(_) => filesystem::Error::NotFound,
+            error => self::below(error),
+        })?;
+        self.nodes
+            .revision_root(&below, name, revision.id, &revision.body.root)
+    }
+
+    fn attributes(
+        &self,
+        _: filesystem::Engine<'_>,
+        inode: InodeId,
+    ) -> filesystem::Result<Attributes> {
+        self.nodes.attributes(inode)
+    }
+
+    fn parent(&self, inode: InodeId) -> filesystem::Result<InodeId> {
+        self.nodes.parent(inode)
+    }
+
+    fn list(
+        &self,
+        engine: filesystem::Engine<'_>,
+        inode: InodeId,
+        after: u64,
+        limit: usize,
+        listing: Listing,
+    ) -> filesystem::Result<Vec<ListedEntry>> {
+        if !KeptNodes::is_top(inode) {
+            return self
+                .nodes
+                .list(&self.below(engine), inode, after, limit, listing);
+        }
+        let names = self.names(engine)?;
+        let first = usize::try_from(after.saturating_sub(2)).unwrap_or(usize::MAX);
+        let mut listed = Vec::new();
+        for (name, cookie) in names.into_iter().zip(3..).skip(first).take(limit) {
+            let attributes = self.lookup(engine, inode, &name)?;
+            let number = attributes.inode;
+            if listing != Listing::WithReferences {
+                self.nodes.forget(number, 1);
+            }
+            listed.push(ListedEntry {
+                name,
+                inode: number,
+                kind: NodeKind::Directory,
+                cookie,
+                attributes: (listing != Listing::Names).then_some(attributes),
+            });
+        }
+        Ok(listed)
+    }
+
+    fn read_link(&self, inode: InodeId) -> filesystem::Result<Vec<u8>> {
+        self.nodes.read_link(inode)
+    }
+
+    fn xattrs(
+        &self,
+        engine: filesystem::Engine<'_>,
+        inode: InodeId,
+    ) -> filesystem::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.nodes.xattrs(&self.below(engine), inode)
+    }
+
+    fn extents(
+        &self,
+        engine: filesystem::Engine<'_>,
+        inode: InodeId,
+        from: u64,
+        to: u64,
+        limit: usize,
+    ) -> filesystem::Result<Vec<KeptExtent>> {
+        self.nodes
+            .extents(&self.below(engine), inode, from, to, limit)
+    }
+
+    fn retain(&self, inode: InodeId) {
+        self.nodes.retain(inode);
+    }
+
+    fn forget(&self, inode: InodeId, count: u64) {
+        self.nodes.forget(inode, count);
     }
 }
 
 /// An error as the file system has it.
-fn below(error: Error) -> filesystem::Error {
+pub(crate) fn below(error: Error) -> filesystem::Error {
     match error {
         Error::File(error) => error,
         _ => filesystem::Error::DamagedHistory,
@@ -128,6 +265,8 @@ impl Kept {
             folder: Folder::new(folder),
             turn: Mutex::new(()),
             giving_back: Mutex::new(GiveBack::default()),
+            nodes: KeptNodes::default(),
+            proven: Mutex::default(),
         });
         filesystem.attach_history(Arc::<Self>::clone(&kept));
         kept
@@ -167,9 +306,13 @@ impl Kept {
         let _turn = self.turn();
         let engine = filesystem.engine();
         let signer = self.signer.lock().clone();
-        history::take(&Below(engine), &signer, engine.now(), new, |revision| {
-            self.write_record(filesystem, &revision.id, &revision.encode())
-        })
+        history::take(
+            &self.below(engine),
+            &signer,
+            engine.now(),
+            new,
+            |revision| self.write_record(filesystem, &revision.id, &revision.encode()),
+        )
     }
 
     /// The kept revisions, oldest first; each proven.
@@ -177,19 +320,66 @@ impl Kept {
     /// # Errors
     /// Of the store; `Damaged` for one that does not prove itself.
     #[doc(hidden)]
-    pub fn revisions(&self, filesystem: &Filesystem) -> Result<Vec<Revision>> {
-        let signer = self.signer.lock().clone();
-        let rows = filesystem.engine().reader()?.revisions()?;
-        rows.iter()
-            .map(|row| {
-                let revision = Revision::decode(&row.body, &signer)?;
-                if revision.id.0 == row.id {
-                    Ok(revision)
-                } else {
-                    Err(history::Error::Forged.into())
-                }
-            })
-            .collect()
+    pub fn revisions(&self, filesystem: &Filesystem) -> Result<Vec<Arc<Revision>>> {
+        self.proven(filesystem.engine())
+    }
+
+    fn proven(&self, engine: filesystem::Engine<'_>) -> Result<Vec<Arc<Revision>>> {
+        let rows = engine.reader()?.revisions()?;
+        let mut proven = self.proven.lock();
+        proven.retain(|id, _| rows.iter().any(|row| row.id == *id));
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Some(known) = proven.get(&row.id) {
+                all.push(Arc::clone(known));
+                continue;
+            }
+            let revision = Arc::new(Revision::decode(&row.body, &self.signer.lock())?);
+            if revision.id.0 != row.id {
+                return Err(history::Error::Forged.into());
+            }
+            proven.insert(row.id, Arc::clone(&revision));
+            all.push(revision);
+        }
+        Ok(all)
+    }
+
+    /// The one revision that `selector` means.
+    ///
+    /// # Errors
+    /// `Revision` if it means none or several, or nothing at all.
+    pub(crate) fn select_one(
+        &self,
+        engine: filesystem::Engine<'_>,
+        selector: &str,
+    ) -> Result<Arc<Revision>> {
+        let all = self.proven(engine)?;
+        let candidates: Vec<Candidate<'_>> = all.iter().map(|one| candidate(one)).collect();
+        let place = history::select_one(selector, &candidates, engine.now())
+            .map_err(|error| Error::Revision(error.to_string()))?;
+        Ok(Arc::clone(&all[place]))
+    }
+
+    /// What a listing of `.history` shows: the beginning of each id, and the tags.
+    fn names(&self, engine: filesystem::Engine<'_>) -> filesystem::Result<Vec<Vec<u8>>> {
+        let all = self.proven(engine).map_err(below)?;
+        let ids = all.iter().map(|one| one.id.to_string()[..16].to_owned());
+        let mut tags: HashMap<String, u32> = HashMap::new();
+        for tag in all.iter().flat_map(|one| &one.body.tags) {
+            *tags.entry(format!("t:{tag}")).or_insert(0) += 1;
+        }
+        // What names several revisions names none; `*` in a tag would.
+        let mut tags: Vec<String> = tags
+            .into_iter()
+            .filter(|(tag, count)| *count == 1 && !tag.contains('*') && tag.len() <= 255)
+            .map(|(tag, _)| tag)
+            .collect();
+        tags.sort_unstable();
+        Ok(ids.chain(tags).map(String::into_bytes).collect())
+    }
+
+    fn below<'a>(&'a self, engine: filesystem::Engine<'a>) -> Below<'a> {
+        Below(engine, &self.nodes.blocks)
     }
 
     /// Lets a revision go; its space follows in the background.
@@ -199,7 +389,8 @@ impl Kept {
     #[doc(hidden)]
     pub fn remove(&self, filesystem: &Filesystem, id: RevisionId) -> Result<()> {
         let _turn = self.turn();
-        history::remove(&Below(filesystem.engine()), id, || self.remove_record(&id))
+        let engine = self.below(filesystem.engine());
+        history::remove(&engine, id, || self.remove_record(&id))
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -259,6 +450,17 @@ impl Kept {
             }
         }
         Folder::new(&records).sync()
+    }
+}
+
+/// A revision, as selectors see it.
+fn candidate(revision: &Revision) -> Candidate<'_> {
+    Candidate {
+        id: revision.id,
+        parents: &revision.body.parents,
+        device: &revision.body.device.0,
+        time: revision.body.time,
+        tags: &revision.body.tags,
     }
 }
 

@@ -35,6 +35,7 @@ mod held_keys;
 mod join;
 #[doc(hidden)]
 pub mod kept;
+mod kept_nodes;
 mod keys;
 pub mod limits;
 mod namespace;
@@ -75,6 +76,6 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
-pub use strongroom_history::{NewRevision, RevisionId};
+pub use strongroom_history::{NewRevision, RevisionId, SelectError};
 pub use transaction::Operation;
 pub use vault::{CheckReport, Vault};

@@ -104,7 +104,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
                     })?,
             };
             let mut left = TRANSFER_BYTES_MAX;
-            let page = all[first..].iter().map(RevisionFields::from);
+            let page = all[first..].iter().map(|one| RevisionFields::from(&**one));
             let page = page.take_while(|revision| {
                 let fits = revision.len() <= left;
                 left = left.saturating_sub(revision.len());

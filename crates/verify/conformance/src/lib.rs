@@ -10,6 +10,7 @@ pub mod canary;
 pub mod documents;
 pub mod engine;
 pub mod hostile;
+pub mod kept_view;
 pub mod model;
 pub mod operation;
 pub mod step;

@@ -1,14 +1,25 @@
-//! Goal: the engine does what the model does, operation by operation, whatever was synced or reopened in between.
-//! Method: random operations run on both in step; every answer, error and at the end the whole tree must agree. A
-//! difference is shrunk to the shortest sequence that shows it.
+//! Goal: the engine does what the model does, operation by operation, whatever was synced or reopened in between, and
+//! every kept revision stays what the model was when it was taken.
+//! Method: random operations run on both in step; every answer, error and at the end the whole tree must agree, and so
+//! must the tree of each kept revision. A difference is shrunk to the shortest sequence that shows it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 
+use std::path::Path;
+use std::sync::Arc;
+
 use proptest::prelude::*;
+use strongroom::kept::Kept;
+use strongroom::{NewRevision, RevisionId};
 use strongroom_conformance::engine;
+use strongroom_conformance::kept_view::KeptView;
 use strongroom_conformance::operation::Operation;
 use strongroom_conformance::step::Pair;
-use strongroom_filesystem::{AllocateMode, Filesystem, NodeKind, RenameMode, XattrMode};
+use strongroom_conformance::tree::{Tree, first_difference, read_tree};
+use strongroom_crypto::RevisionSigner;
+use strongroom_filesystem::{AllocateMode, Filesystem, History, NodeKind, RenameMode, XattrMode};
+use strongroom_format::{Kind, VaultId};
+use strongroom_history as history;
 
 /// One step of a run.
 #[derive(Clone, Debug)]
@@ -18,6 +29,38 @@ enum Step {
     Tick,
     /// Closes and opens again.
     Reopen,
+    /// Takes a revision.
+    Take,
+    /// Removes one of those that are kept.
+    Remove(u8),
+    /// Compacts by hand.
+    Compact,
+}
+
+/// A kept revision, and the tree that it must show.
+struct Taken {
+    id: RevisionId,
+    tree: Tree,
+}
+
+/// A file system with a history, in `folder`.
+fn with_history(folder: &Path, system: Filesystem) -> (Filesystem, Arc<Kept>) {
+    let signer = RevisionSigner::from_seed([5; 32], VaultId([6; 32]));
+    let kept = Kept::attach(&system, signer, folder);
+    (system, kept)
+}
+
+/// Every kept revision shows what it was taken of.
+fn compare_kept(system: &Filesystem, taken: &[Taken]) -> Result<(), String> {
+    for (at, one) in taken.iter().enumerate() {
+        let found = KeptView::open(system, &one.id.to_string())
+            .and_then(|view| read_tree(&view))
+            .map_err(|error| format!("revision {at} cannot be read: {error}"))?;
+        if let Some(difference) = first_difference(&one.tree, &found) {
+            return Err(format!("revision {at} of {}: {difference}", taken.len()));
+        }
+    }
+    Ok(())
 }
 
 fn name() -> impl Strategy<Value = u8> {
@@ -108,14 +151,19 @@ fn step() -> impl Strategy<Value = Step> {
         8 => on_nodes().prop_map(Step::Operation),
         2 => Just(Step::Tick),
         1 => Just(Step::Reopen),
+        2 => Just(Step::Take),
+        1 => any::<u8>().prop_map(Step::Remove),
+        1 => Just(Step::Compact),
     ]
 }
 
 fn run(steps: &[Step]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    let mut pair = Some(Pair::new(
-        engine::create(folder.path(), engine::quiet()).map_err(|error| error.to_string())?,
-    ));
+    let system =
+        engine::create(folder.path(), engine::quiet()).map_err(|error| error.to_string())?;
+    let (system, mut kept) = with_history(folder.path(), system);
+    let mut pair = Some(Pair::new(system));
+    let mut taken: Vec<Taken> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let mut now = pair.take().unwrap();
         match step {
@@ -127,6 +175,29 @@ fn run(steps: &[Step]) -> Result<(), String> {
                 .system
                 .tick()
                 .map_err(|error| format!("step {at}: tick: {error}"))?,
+            Step::Take => {
+                let tree = read_tree(&now.model.system).map_err(|error| error.to_string())?;
+                let revision = kept
+                    .take(&now.tested.system, &NewRevision::default())
+                    .map_err(|error| format!("step {at}: take: {error}"))?;
+                if let history::Taken::New(revision) = revision {
+                    let id = revision.id;
+                    taken.push(Taken { id, tree });
+                }
+                compare_kept(&now.tested.system, &taken[taken.len().saturating_sub(2)..])
+                    .map_err(|difference| format!("step {at}: {difference}"))?;
+            }
+            Step::Remove(which) if !taken.is_empty() => {
+                let one = taken.remove(usize::from(*which) % taken.len());
+                kept.remove(&now.tested.system, one.id)
+                    .map_err(|error| format!("step {at}: remove: {error}"))?;
+            }
+            Step::Remove(_) => {}
+            Step::Compact => now
+                .tested
+                .system
+                .compact()
+                .map_err(|error| format!("step {at}: compact: {error}"))?,
             Step::Reopen => {
                 let tested: &Filesystem = &now.tested.system;
                 tested
@@ -136,6 +207,8 @@ fn run(steps: &[Step]) -> Result<(), String> {
                 drop(tested);
                 let again = engine::open(folder.path(), engine::quiet())
                     .map_err(|error| format!("step {at}: open: {error}"))?;
+                let (again, with) = with_history(folder.path(), again);
+                kept = with;
                 now = Pair {
                     model,
                     tested: strongroom_conformance::operation::Session::new(again.clone()),
@@ -149,15 +222,38 @@ fn run(steps: &[Step]) -> Result<(), String> {
     }
     let pair = pair.unwrap();
     pair.compare_trees()?;
-    pair.tested
-        .system
-        .sync()
+    let system = &pair.tested.system;
+    system.sync().map_err(|error| error.to_string())?;
+    check(system)?;
+    compare_kept(system, &taken)?;
+    // Without revisions nothing is left of them.
+    for one in taken {
+        kept.remove(system, one.id)
+            .map_err(|error| format!("remove: {error}"))?;
+    }
+    while kept
+        .give_back(system.engine())
+        .map_err(|error| error.to_string())?
+    {}
+    system.sync().map_err(|error| error.to_string())?;
+    check(system)?;
+    let reader = system
+        .engine()
+        .reader()
         .map_err(|error| error.to_string())?;
-    let report = pair
-        .tested
-        .system
-        .check()
+    let mut left = 0;
+    reader
+        .for_each_block(|block, _| left += u32::from(block.kind != Kind::Data))
         .map_err(|error| error.to_string())?;
+    drop(reader);
+    match left {
+        0 => Ok(()),
+        left => Err(format!("{left} nodes of removed trees are left")),
+    }
+}
+
+fn check(system: &Filesystem) -> Result<(), String> {
+    let report = system.check().map_err(|error| error.to_string())?;
     if report.problems.is_empty() {
         Ok(())
     } else {

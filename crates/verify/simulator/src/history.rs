@@ -35,6 +35,8 @@ pub struct History {
     states: Vec<State>,
     names: Vec<Names>,
     meanings: Vec<Meaning>,
+    /// After 0, 1, 2, … acts: which acts took the revisions that are kept then.
+    kept: Vec<Vec<usize>>,
 }
 
 /// What a moment guarantees. Numbers count acts.
@@ -82,10 +84,25 @@ impl History {
             names: vec![names_of(&first)],
             states: vec![first],
             meanings: Vec::new(),
+            kept: vec![Vec::new()],
         };
-        for act in acts {
+        for (at, act) in acts.iter().enumerate() {
+            let mut kept = history.kept[at].clone();
+            match act {
+                Act::Take => kept.push(at),
+                Act::Remove(which) if !kept.is_empty() => {
+                    kept.remove(usize::from(*which) % kept.len());
+                }
+                _ => {}
+            }
+            history.kept.push(kept);
             let meaning = match act {
-                Act::Tick | Act::BeginEpoch => Meaning::default(),
+                Act::Tick | Act::BeginEpoch | Act::Remove(_) => Meaning::default(),
+                // A revision stands at a barrier.
+                Act::Take => Meaning {
+                    barrier: true,
+                    ..Meaning::default()
+                },
                 Act::Operation(operation) => history.run(&mut session, operation),
             };
             let state = session.system.snapshot();
@@ -161,6 +178,12 @@ impl History {
     #[must_use]
     pub fn names(&self, count: usize) -> &Names {
         &self.names[count.min(self.len())]
+    }
+
+    /// Which acts took the revisions that are kept after `count` acts.
+    #[must_use]
+    pub fn kept(&self, count: usize) -> &[usize] {
+        &self.kept[count.min(self.len())]
     }
 
     /// What is guaranteed once the first `returned` acts have returned.

@@ -11,6 +11,7 @@ pub mod history;
 pub mod judge;
 pub mod plan;
 pub mod random;
+pub mod revisions;
 pub mod run;
 pub mod transactions;
 pub mod worker;

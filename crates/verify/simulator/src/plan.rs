@@ -19,6 +19,10 @@ pub enum Act {
     Tick,
     /// New keys seal from here on, as after a key slot was removed.
     BeginEpoch,
+    /// Takes a revision.
+    Take,
+    /// Removes one of the kept revisions, oldest first counted.
+    Remove(u8),
 }
 
 /// The acts of `seed`.
@@ -28,14 +32,20 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     // Some seeds sync often, some hardly ever: both ends find what the other cannot.
     let syncs = *choices.one_of(&[1, 4, 12]);
     let ticks = *choices.one_of(&[0, 2, 8]);
-    // From numbers of their own: a seed's other acts are the same with epochs and without.
+    // From numbers of their own: a seed's other acts are the same with epochs and revisions and without.
     let mut changes = Choices::named(seed, &[0xe90c]);
     let epochs = *changes.one_of(&[0, 1, 4]);
+    let mut keeping = Choices::named(seed, &[0x4e9f]);
+    let revisions = *keeping.one_of(&[0, 2, 6]);
     (0..count)
         .map(|_| {
             let act = act(&mut choices, syncs, ticks);
-            match changes.below(100) < epochs {
-                true => Act::BeginEpoch,
+            if changes.below(100) < epochs {
+                return Act::BeginEpoch;
+            }
+            match keeping.below(100) < revisions {
+                true if keeping.chance(2, 3) => Act::Take,
+                true => Act::Remove(byte(&mut keeping)),
                 false => act,
             }
         })

@@ -16,7 +16,7 @@ use strongroom_conformance::engine;
 use strongroom_conformance::tree::read_tree;
 use tempfile::TempDir;
 
-use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Policy};
+use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Policy, Reached};
 use crate::history::History;
 use crate::judge::{Moment, below, judge};
 use crate::plan::acts;
@@ -152,6 +152,9 @@ fn judge_cut(
         .map_err(|error| error.to_string())?;
     let system = engine::open(left.path(), engine::quiet())
         .map_err(|error| format!("the vault does not open: {error}"))?;
+    let kept = crate::revisions::attach(&system, left.path());
+    kept.mend_records(&system)
+        .map_err(|error| format!("the records of revisions: {error}"))?;
     let report = system
         .check()
         .map_err(|error| format!("the check fails: {error}"))?;
@@ -159,16 +162,25 @@ fn judge_cut(
         return Err(format!("the check found: {}", report.problems.join("; ")));
     }
     let tree = read_tree(&system).map_err(|error| format!("the tree cannot be read: {error}"))?;
+    if let ([(_, history)], [reached]) = (histories, &moment.threads[..1]) {
+        crate::revisions::judge(&kept, &system, Some((history, reached_at(reached))))?;
+    } else {
+        crate::revisions::judge(&kept, &system, None)?;
+    }
     for ((top, history), reached) in histories.iter().zip(&moment.threads) {
-        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let reached = Moment {
-            started: count(reached.started),
-            returned: count(reached.returned),
-        };
+        let reached = reached_at(reached);
         judge(history, reached, &below(&tree, top.as_bytes()))
             .map_err(|complaint| format!("{top} {complaint}"))?;
     }
     Ok(())
+}
+
+fn reached_at(reached: &Reached) -> Moment {
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    Moment {
+        started: count(reached.started),
+        returned: count(reached.returned),
+    }
 }
 
 /// The process on the disk. Killed when dropped.

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use strongroom::kept::Kept;
 use strongroom_conformance::engine;
 use strongroom_conformance::operation::{Answer, Session};
 use strongroom_filesystem::{
@@ -68,12 +69,13 @@ pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<()
     let system = ManuallyDrop::new(
         engine::create(folder, options).map_err(|error| format!("create: {error}"))?,
     );
+    let kept = crate::revisions::attach(&system, folder);
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| error.to_string())?;
     let epochs = Epochs::default();
     if threads <= 1 {
-        return carry_out(&system, &epochs, InodeId::ROOT, 0, &acts(seed, count));
+        return carry_out(&system, (&epochs, &kept), InodeId::ROOT, 0, &acts(seed, count));
     }
     let mut tops = Vec::new();
     for thread in 0..threads {
@@ -92,7 +94,7 @@ pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<()
         tops.push(made.map_err(|error| format!("create: {error}"))?.inode);
     }
     system.sync().map_err(|error| format!("create: {error}"))?;
-    let (system, epochs): (&Filesystem, _) = (&system, &epochs);
+    let (system, epochs, kept): (&Filesystem, _, &Kept) = (&system, &epochs, &kept);
     std::thread::scope(|scope| {
         let running: Vec<_> = tops
             .into_iter()
@@ -100,7 +102,7 @@ pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<()
             .map(|(thread, top)| {
                 scope.spawn(move || {
                     let acts = acts(thread_seed(seed, thread), count);
-                    carry_out(system, epochs, top, thread, &acts)
+                    carry_out(system, (epochs, kept), top, thread, &acts)
                 })
             })
             .collect();
@@ -127,7 +129,7 @@ impl Epochs {
 
 fn carry_out(
     system: &Filesystem,
-    epochs: &Epochs,
+    (epochs, kept): (&Epochs, &Kept),
     top: InodeId,
     thread: usize,
     acts: &[Act],
@@ -140,13 +142,18 @@ fn carry_out(
             .and_then(|()| listener.flush());
         said.map_err(|error| error.to_string())
     };
-    for act in acts {
+    for (at, act) in acts.iter().enumerate() {
         say(Mark::Start)?;
         let failure = match act {
-            Act::Tick => session.system.tick().err(),
-            Act::BeginEpoch => epochs.begin_next(&session.system).err(),
+            Act::Tick => session.system.tick().err().map(|error| error.to_string()),
+            Act::Take => crate::revisions::take(kept, system, at).err(),
+            Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
+            Act::BeginEpoch => epochs
+                .begin_next(&session.system)
+                .err()
+                .map(|error| error.to_string()),
             Act::Operation(operation) => match session.apply(operation) {
-                Answer::Refused(error) if is_of_the_disk(&error) => Some(error),
+                Answer::Refused(error) if is_of_the_disk(&error) => Some(error.to_string()),
                 _ => None,
             },
         };
