@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::help;
+use crate::history_arguments::{Log, Snapshot};
 use crate::location::Location;
 use crate::size::{self, NewQuota};
 
@@ -107,6 +108,16 @@ pub(crate) enum Command {
         after_help = "Example:\n  sudo strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
+    /// Keeps states of the whole vault: takes, lists and removes them
+    #[command(
+        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
+    )]
+    Snapshot(Snapshot),
+    /// Shows the kept states, newest first
+    #[command(
+        after_help = "Example:\n  strongroom log photos\n  strongroom log photos 'l:3 days ago'"
+    )]
+    Log(Log),
     /// Prints a completion script for a shell
     #[command(
         after_help = "Example:\n  strongroom completions bash > ~/.local/share/bash-completion/completions/strongroom"

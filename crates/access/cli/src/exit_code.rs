@@ -93,7 +93,7 @@ impl ExitCode {
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,
-            Error::ParentMissing => Self::NotFound,
+            Error::ParentMissing | Error::Revision(_) => Self::NotFound,
             Error::DiskTooSmall { .. } => Self::NoSpace,
             Error::InUse
             | Error::BeingCreated
@@ -118,7 +118,7 @@ impl ExitCode {
             FileError::PermissionDenied | FileError::NotPermitted => Self::Permission,
             FileError::NoSpace | FileError::QuotaExceeded => Self::NoSpace,
             FileError::ReadOnly => Self::ReadOnly,
-            FileError::Damaged { .. } => Self::Damaged,
+            FileError::Damaged { .. } | FileError::DamagedHistory => Self::Damaged,
             FileError::WouldBlock => Self::InUse,
             FileError::NotSupported => Self::Unsupported,
             _ => Self::Other,

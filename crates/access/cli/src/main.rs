@@ -12,6 +12,7 @@ mod exit_code;
 mod failure;
 mod help;
 mod interrupt;
+mod history_arguments;
 mod location;
 mod logging;
 mod opening;

@@ -11,6 +11,7 @@
 //!      looks like an edit.                                                              [6.6.3]
 
 use std::collections::{HashMap, HashSet};
+use std::ops::{Range, RangeInclusive};
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::limits::BLOCK_BYTES_MAX;
@@ -52,6 +53,8 @@ pub(crate) struct Builder<'a, E: Engine> {
     recent: HashSet<BlockId>,
     /// Directories of the newest tree that were looked for.
     located: HashMap<InodeId, Option<Option<Ref>>>,
+    /// Regions of files that count as empty.
+    holes: HashMap<InodeId, Vec<Range<u64>>>,
     depth: usize,
 }
 
@@ -108,6 +111,10 @@ impl<'a, E: Engine> Builder<'a, E> {
             }
             None => (None, None),
         };
+        let mut holes: HashMap<InodeId, Vec<Range<u64>>> = HashMap::new();
+        for (inode, regions) in reads.holes()? {
+            holes.entry(inode).or_default().push(regions);
+        }
         Ok(Self {
             engine,
             reads,
@@ -118,6 +125,7 @@ impl<'a, E: Engine> Builder<'a, E> {
             waiting_bytes: 0,
             recent: HashSet::new(),
             located: HashMap::new(),
+            holes,
             depth: 0,
         })
     }
@@ -369,9 +377,13 @@ impl<'a, E: Engine> Builder<'a, E> {
         Ok(Body::File { allocated, content })
     }
 
-    /// The extents of a region before the end of the file. What lies behind it is being cut off.
+    /// The extents of a region before the end of the file, unless it is being emptied.
     fn extents(&self, row: &Inode, region: u64) -> Result<Vec<Extent>, E::Error> {
         let mut extents = Vec::new();
+        let holes = self.holes.get(&row.id).into_iter().flatten();
+        if holes.into_iter().any(|hole| hole.contains(&region)) {
+            return Ok(extents);
+        }
         for extent in self.reads.region(row.id, region)? {
             let left = row.size.saturating_sub(extent.start);
             if left == 0 {
@@ -429,6 +441,44 @@ impl<'a, E: Engine> Builder<'a, E> {
         trie::update::<ExtentTrie, Self>(self, list, first_level(row.size), &changes)
     }
 
+    /// A list with `now` in place of all that begins in `range`, in bounded memory.
+    fn replaced(
+        &mut self,
+        list: Ref,
+        level: usize,
+        range: RangeInclusive<Key>,
+        now: Vec<Extent>,
+    ) -> Result<Option<Ref>, E::Error> {
+        let mut list = Some(list);
+        let mut now = Some(now);
+        while let (Some(at), true) = (list, now.is_some()) {
+            let mut changes: HashMap<Key, Option<Extent>> = HashMap::new();
+            let (from, to) = (range.start(), range.end());
+            let whole = trie::range::<ExtentTrie, Self>(self, at, level, from, to, &mut |old| {
+                changes.insert(place(old.start), None);
+                changes.len() < 16 * PAGE_ROWS
+            })?;
+            if whole {
+                let now = now.take().unwrap_or_default();
+                changes.extend(now.into_iter().map(|new| (place(new.start), Some(new))));
+            }
+            let mut changes: Vec<Change<ExtentTrie>> = changes.into_iter().collect();
+            changes.sort_unstable_by_key(|(key, _)| *key);
+            list = trie::update::<ExtentTrie, Self>(self, Some(at), level, &changes)?;
+            // The nodes just made are opened again to be changed.
+            self.flush()?;
+        }
+        if let Some(now) = now.filter(|now| !now.is_empty()) {
+            let changes: Vec<Change<ExtentTrie>> = now
+                .into_iter()
+                .map(|new| (place(new.start), Some(new)))
+                .collect();
+            list = trie::update::<ExtentTrie, Self>(self, None, level, &changes)?;
+            self.flush()?;
+        }
+        Ok(list)
+    }
+
     /// The list of a large file, with the regions that changed read anew.
     fn changed_list(&mut self, row: &Inode, list: Ref) -> Result<Content, E::Error> {
         let changes = self.changes.as_mut();
@@ -438,39 +488,27 @@ impl<'a, E: Engine> Builder<'a, E> {
         regions.insert(0);
         let level = first_level(row.size);
         let mut list = Some(list);
-        // What lay behind the end has gone, or is about to.
+        // What lay behind the end has gone, or is about to; and so is what lies in a hole.
         let end = row.size / REGION_BYTES;
         regions.retain(|region| *region < end);
         regions.insert(end);
-        for region in regions {
+        let holes = self.holes.get(&row.id).cloned().unwrap_or_default();
+        let holes = holes.into_iter().map(|hole| (hole.start, hole.end));
+        let single = regions.iter().map(|region| (*region, *region + 1));
+        let ranges: Vec<(u64, u64)> = holes.chain(single).collect();
+        for (region, past) in ranges {
+            // A hole is empty whatever its rows still say.
             let now = self.extents(row, region)?;
             let Some(at) = list else {
                 list = self.listed(row, None, &now)?;
                 continue;
             };
-            let first = region * REGION_BYTES;
-            let last = if region == end {
-                u64::MAX
-            } else {
-                first + REGION_BYTES - 1
+            let first = region.saturating_mul(REGION_BYTES);
+            let last = match past.checked_mul(REGION_BYTES) {
+                Some(behind) if region != end => behind - 1,
+                _ => u64::MAX,
             };
-            let mut changes: HashMap<Key, Option<Extent>> = HashMap::new();
-            trie::range::<ExtentTrie, Self>(
-                self,
-                at,
-                level,
-                &place(first),
-                &place(last),
-                &mut |old| {
-                    changes.insert(place(old.start), None);
-                    true
-                },
-            )?;
-            changes.extend(now.into_iter().map(|new| (place(new.start), Some(new))));
-            let mut changes: Vec<Change<ExtentTrie>> = changes.into_iter().collect();
-            changes.sort_unstable_by_key(|(key, _)| *key);
-            list = trie::update::<ExtentTrie, Self>(self, Some(at), level, &changes)?;
-            self.flush()?;
+            list = self.replaced(at, level, place(first)..=place(last), now)?;
         }
         match list {
             Some(list) if list.count > (INLINE_BYTES_MAX / 34) as u64 => Ok(Content::Listed(list)),

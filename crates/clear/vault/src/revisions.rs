@@ -3,7 +3,10 @@
 //! Takes   messages, tags, names of revisions
 //! Gives   revisions; the same whether this process owns the vault or another does
 
-use strongroom_history::{NewRevision, RevisionId, Taken};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use strongroom_filesystem::Timestamp;
+use strongroom_history::{self as history, Candidate, NewRevision, RevisionId, Taken};
 
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::port::unexpected;
@@ -49,6 +52,30 @@ impl Vault {
         }
     }
 
+    /// The kept revisions that `selector` means, oldest first.
+    ///
+    /// # Errors
+    /// `Revision` if it is no selector.
+    pub fn select_revisions(&self, selector: &str) -> Result<Vec<RevisionInfo>> {
+        let mut all = self.revisions()?;
+        let chosen = history::select(selector, &candidates(&all), now())
+            .map_err(|error| Error::Revision(error.to_string()))?;
+        let mut place = 0..;
+        all.retain(|_| place.next().is_some_and(|place| chosen.contains(&place)));
+        Ok(all)
+    }
+
+    /// The one kept revision that `selector` means.
+    ///
+    /// # Errors
+    /// `Revision` if it means none or several; then with those that it could mean.
+    pub fn select_revision(&self, selector: &str) -> Result<RevisionInfo> {
+        let mut all = self.revisions()?;
+        let place = history::select_one(selector, &candidates(&all), now())
+            .map_err(|error| Error::Revision(error.to_string()))?;
+        Ok(all.swap_remove(place))
+    }
+
     /// Lets a kept revision go. The space of what only it held comes back in the background.
     ///
     /// # Errors
@@ -63,6 +90,25 @@ impl Vault {
             _ => Err(unexpected()),
         }
     }
+}
+
+fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
+    all.iter()
+        .map(|one| Candidate {
+            id: one.id,
+            parents: &one.parents,
+            device: &one.device,
+            time: one.time,
+            tags: &one.tags,
+        })
+        .collect()
+}
+
+/// What relative dates count from: a person's clock, not that of the vault.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanoseconds = since.map_or(0, |since| since.as_nanos());
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
 /// Carries out a request about revisions.

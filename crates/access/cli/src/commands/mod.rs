@@ -6,6 +6,7 @@ mod copy;
 mod generate;
 mod get;
 mod info;
+mod history;
 mod init;
 mod keep;
 mod key;
@@ -50,6 +51,8 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Compact(arguments) => whole::compact(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Key(arguments) => key::key(&arguments.command),
+        Command::Snapshot(arguments) => history::snapshot(&arguments.command),
+        Command::Log(arguments) => history::log(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
     }

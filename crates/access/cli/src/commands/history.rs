@@ -1,0 +1,190 @@
+//! `snapshot` and `log`: kept states of the whole vault.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use strongroom::{NewRevision, RevisionInfo, Vault};
+
+use crate::arguments::Common;
+use crate::failure::{About, Failures, Result};
+use crate::history_arguments::{
+    Log, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
+};
+use crate::location::show;
+use crate::opening::{Intent, with};
+use crate::output::{JsonArray, print_json, show_time, stdout};
+
+/// How much of an id people are shown: enough to be the only one, and to be typed.
+pub(crate) const SHORT_ID: usize = 16;
+
+#[derive(Serialize)]
+struct RevisionJson {
+    id: String,
+    parents: Vec<String>,
+    device: String,
+    sequence: u64,
+    time: String,
+    message: String,
+    tags: Vec<String>,
+}
+
+impl From<&RevisionInfo> for RevisionJson {
+    fn from(revision: &RevisionInfo) -> Self {
+        Self {
+            id: revision.id.to_string(),
+            parents: revision.parents.iter().map(ToString::to_string).collect(),
+            device: revision
+                .device
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            sequence: revision.sequence,
+            time: show_time(revision.time),
+            message: revision.message.clone(),
+            tags: revision.tags.clone(),
+        }
+    }
+}
+
+/// Runs `snapshot …`.
+pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<()> {
+    match command {
+        SnapshotCommand::Create(arguments) => create(arguments),
+        SnapshotCommand::List(arguments) => list(arguments),
+        SnapshotCommand::Remove(arguments) => remove(arguments),
+    }
+}
+
+fn on(
+    vault: &Path,
+    common: &Common,
+    intent: Intent,
+    work: impl FnOnce(&Vault) -> Result<()>,
+) -> Result<()> {
+    with(vault, &common.secret, intent, work)
+}
+
+fn create(arguments: &SnapshotCreate) -> Result<()> {
+    on(
+        &arguments.vault,
+        &arguments.common,
+        Intent::Change,
+        |vault| {
+            let mut tags = arguments.tag.clone();
+            tags.sort();
+            tags.dedup();
+            let taken = vault.take_revision(&NewRevision {
+                message: arguments.message.clone(),
+                tags,
+                only_if_changed: arguments.if_changed,
+            })?;
+            if arguments.common.json {
+                return print_json(&taken.as_ref().map(RevisionJson::from));
+            }
+            let mut out = stdout();
+            match taken {
+                Some(revision) => writeln!(out, "{}", revision.id)?,
+                None => writeln!(out, "nothing changed since the newest snapshot")?,
+            }
+            Ok(out.flush()?)
+        },
+    )
+}
+
+fn list(arguments: &SnapshotList) -> Result<()> {
+    on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
+        let all = vault.revisions()?;
+        if arguments.common.json {
+            return json(&all);
+        }
+        let mut out = stdout();
+        for revision in &all {
+            let tags = revision.tags.join(", ");
+            let separator = if tags.is_empty() { "" } else { "  " };
+            let first_line = revision.message.lines().next().unwrap_or("");
+            writeln!(
+                out,
+                "{}  {}  {}{separator}{}",
+                &revision.id.to_string()[..SHORT_ID],
+                &show_time(revision.time)[..19],
+                show(tags.as_bytes()),
+                show(first_line.as_bytes()),
+            )?;
+        }
+        Ok(out.flush()?)
+    })
+}
+
+fn json(revisions: &[RevisionInfo]) -> Result<()> {
+    let mut array = JsonArray::begin(stdout())?;
+    for revision in revisions {
+        array.push(&RevisionJson::from(revision))?;
+    }
+    array.end()
+}
+
+fn remove(arguments: &SnapshotRemove) -> Result<()> {
+    on(
+        &arguments.vault,
+        &arguments.common,
+        Intent::Change,
+        |vault| {
+            let mut failures = Failures::default();
+            let mut removed = Vec::new();
+            // All are found before any goes: what is removed must not change what a later selector means.
+            let mut chosen = Vec::new();
+            for selector in &arguments.revisions {
+                let found = if arguments.all {
+                    vault.select_revisions(selector)
+                } else {
+                    vault.select_revision(selector).map(|one| vec![one])
+                };
+                chosen.extend(found?);
+            }
+            chosen.sort_by_key(|revision| revision.id);
+            chosen.dedup_by_key(|revision| revision.id);
+            for revision in &chosen {
+                let short = &revision.id.to_string()[..SHORT_ID];
+                let result = vault.remove_revision(revision.id).about(short);
+                if result.is_ok() {
+                    removed.push(revision.id.to_string());
+                }
+                failures.note(result);
+            }
+            if arguments.common.json {
+                print_json(&removed)?;
+            }
+            failures.end()
+        },
+    )
+}
+
+/// Shows the kept states, newest first.
+pub(crate) fn log(arguments: &Log) -> Result<()> {
+    on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
+        let mut all = match &arguments.selector {
+            Some(selector) => vault.select_revisions(selector)?,
+            None => vault.revisions()?,
+        };
+        all.reverse();
+        if arguments.common.json {
+            return json(&all);
+        }
+        let mut out = stdout();
+        for (index, revision) in all.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            writeln!(out, "revision {}", revision.id)?;
+            writeln!(out, "time     {}", show_time(revision.time))?;
+            for tag in &revision.tags {
+                writeln!(out, "tag      {}", show(tag.as_bytes()))?;
+            }
+            for line in revision.message.lines() {
+                writeln!(out, "    {}", show(line.as_bytes()))?;
+            }
+        }
+        Ok(out.flush()?)
+    })
+}

@@ -1,0 +1,96 @@
+//! The arguments of the commands about kept states.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::Common;
+
+/// What a revision may be called, for `--help`.
+pub(crate) const SELECTORS: &str = "A revision is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
+    e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the one before), a:DEVICE, i:ID. `/` between selectors \
+    means both, `|` either. Dates are in UTC: 2026-11-22, 2026-11-22T14:30, yesterday, '3 days ago'.";
+
+/// Arguments of `snapshot`.
+#[derive(Args, Debug)]
+pub(crate) struct Snapshot {
+    #[command(subcommand)]
+    pub(crate) command: SnapshotCommand,
+}
+
+/// What to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Takes a snapshot of the whole vault, mounted or not; prints its id
+    #[command(
+        after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted"
+    )]
+    Create(SnapshotCreate),
+    /// Lists the kept snapshots, oldest first
+    #[command(after_help = "Example:\n  strongroom snapshot list photos --json")]
+    List(SnapshotList),
+    /// Removes snapshots; the space of what only they held comes back in the background
+    #[command(
+        after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
+    )]
+    Remove(SnapshotRemove),
+}
+
+/// Arguments of `snapshot create`.
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotCreate {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// What it is for
+    #[arg(short, long, value_name = "TEXT", default_value = "")]
+    pub(crate) message: String,
+    /// A name for it; may be given more than once
+    #[arg(short, long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// Take none if nothing changed since the newest
+    #[arg(long)]
+    pub(crate) if_changed: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `snapshot list`.
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotList {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `snapshot remove`.
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotRemove {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Which; each must mean one
+    #[arg(value_name = "REVISION", required = true)]
+    pub(crate) revisions: Vec<String>,
+    /// Remove all that a selector means
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `log`.
+#[derive(Args, Debug)]
+#[command(after_long_help = SELECTORS)]
+pub(crate) struct Log {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Only those that a selector means
+    #[arg(value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
