@@ -161,6 +161,9 @@ impl Filesystem {
     /// `NotADirectory`, `PermissionDenied`, `NameTooLong`, `InvalidName`, `NotFound`, in this order.
     pub fn lookup(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<Attributes> {
         if let Some(kept) = self.kept(parent) {
+            if name == b".." && kept.parent(parent)? == InodeId::ROOT {
+                return self.lookup(caller, InodeId::ROOT, b".");
+            }
             return kept.lookup(caller, parent, name);
         }
         let core = &self.core;

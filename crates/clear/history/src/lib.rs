@@ -9,6 +9,7 @@
 mod build;
 mod changes;
 mod content;
+mod diff;
 mod engine;
 mod entry;
 mod error;
@@ -22,6 +23,7 @@ mod take;
 mod trie;
 
 pub use content::{Content, Extent};
+pub use diff::{Difference, differences};
 pub use engine::Engine;
 pub use entry::{Body, Entry, Xattrs};
 pub use error::{Error, Result};

@@ -165,8 +165,8 @@ impl<'e, E: Engine> Tree<'e, E> {
         }
     }
 
-    /// Gives to `take` each entry by which the directories `one` and `other` differ: before and after. What is the
-    /// same on both sides is not opened.
+    /// Gives to `take` each entry by which the directories `one` and `other` differ, before and after, behind the name
+    /// `after`, until it gives false. What is the same on both sides is not opened. Gives whether the end was reached.
     ///
     /// # Errors
     /// `Error::Damaged`; those of the engine and of `take`.
@@ -174,8 +174,10 @@ impl<'e, E: Engine> Tree<'e, E> {
         &self,
         one: Directory,
         other: Directory,
-        take: &mut impl FnMut(Option<Entry>, Option<Entry>) -> Result<(), E::Error>,
-    ) -> Result<(), E::Error> {
-        trie::compare::<EntryTrie, _>(&self.source(), one, other, 0, take)
+        after: Option<&[u8]>,
+        take: &mut impl FnMut(Option<Entry>, Option<Entry>) -> Result<bool, E::Error>,
+    ) -> Result<bool, E::Error> {
+        let after = after.map(entry::place);
+        trie::compare::<EntryTrie, _>(&self.source(), one, other, 0, after.as_ref(), take)
     }
 }

@@ -582,18 +582,20 @@ pub(crate) fn range<T: Trie, S: Source>(
     }
 }
 
-/// How two trees differ, by key: what one has and what the other has. Parts that are the same are not opened.
+/// How two trees differ, by key, from the first key behind `after` on: what one has and what the other has, until `take`
+/// gives false. Parts that are the same are not opened. Gives whether the end was reached.
 pub(crate) fn compare<T: Trie, S: Source>(
     source: &S,
     one: Option<Ref>,
     other: Option<Ref>,
     level: usize,
-    take: &mut impl FnMut(Option<T::Item>, Option<T::Item>) -> std::result::Result<(), S::Error>,
-) -> std::result::Result<(), S::Error> {
-    let (one, other) = match (one, other) {
-        (one, other) if one == other => return Ok(()),
-        (one, other) => (load::<T, S>(source, one)?, load::<T, S>(source, other)?),
-    };
+    after: Option<&Key>,
+    take: &mut impl FnMut(Option<T::Item>, Option<T::Item>) -> std::result::Result<bool, S::Error>,
+) -> std::result::Result<bool, S::Error> {
+    if one == other {
+        return Ok(true);
+    }
+    let (one, other) = (load::<T, S>(source, one)?, load::<T, S>(source, other)?);
     const NOTHING: &[Option<Ref>; FAN] = &[None; FAN];
     let children = match (&one, &other) {
         (Node::Branch(ones), Node::Branch(others)) => Some((ones, others)),
@@ -606,16 +608,22 @@ pub(crate) fn compare<T: Trie, S: Source>(
         if level >= LEVELS {
             return Err(Error::Damaged("a tree is deeper than its keys").into());
         }
-        for (one, other) in ones.iter().zip(others) {
-            compare::<T, S>(source, *one, *other, level + 1, take)?;
+        let first = after.map_or(0, |after| after.digit(level));
+        for (digit, (one, other)) in ones.iter().zip(others).enumerate().skip(first) {
+            let after = after.filter(|_| digit == first);
+            if !compare::<T, S>(source, *one, *other, level + 1, after, take)? {
+                return Ok(false);
+            }
         }
-        return Ok(());
+        return Ok(true);
     }
     let (one, other) = (gather(source, one)?, gather(source, other)?);
-    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+    let behind = |item: &T::Item| after.is_none_or(|after| T::key(item) > *after);
+    let mut one = one.into_iter().filter(behind).peekable();
+    let mut other = other.into_iter().filter(behind).peekable();
     loop {
         let order = match (one.peek(), other.peek()) {
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(true),
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (Some(one), Some(other)) => T::key(one).cmp(&T::key(other)),
@@ -625,8 +633,8 @@ pub(crate) fn compare<T: Trie, S: Source>(
             std::cmp::Ordering::Greater => (None, other.next()),
             std::cmp::Ordering::Equal => (one.next(), other.next()),
         };
-        if pair.0 != pair.1 {
-            take(pair.0, pair.1)?;
+        if pair.0 != pair.1 && !take(pair.0, pair.1)? {
+            return Ok(false);
         }
     }
 }

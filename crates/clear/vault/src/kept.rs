@@ -23,7 +23,8 @@ use strongroom_filesystem::{
 };
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, hex};
 use strongroom_history::{
-    self as history, Candidate, Engine, GiveBack, NewRevision, Revision, RevisionId, Taken,
+    self as history, Candidate, Difference, Engine, Entry, GiveBack, NewRevision, Revision,
+    RevisionId, Taken, Tree,
 };
 use strongroom_metadata::{BlockNumber, Reader, Transaction};
 
@@ -358,6 +359,27 @@ impl Kept {
         let place = history::select_one(selector, &candidates, engine.now())
             .map_err(|error| Error::Revision(error.to_string()))?;
         Ok(Arc::clone(&all[place]))
+    }
+
+    /// A page of what differs between two kept revisions at and below `path`.
+    pub(crate) fn differences(
+        &self,
+        filesystem: &Filesystem,
+        (before, after): (&[u8; 32], &[u8; 32]),
+        path: &[u8],
+        behind: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Difference>> {
+        let engine = filesystem.engine();
+        let all = self.proven(engine)?;
+        let below = self.below(engine);
+        let tree = Tree::new(&below);
+        let root = |id: &[u8; 32]| -> Result<Entry> {
+            let revision = all.iter().find(|one| one.id.0 == *id);
+            let revision = revision.ok_or(history::Error::UnknownRevision)?;
+            tree.root(&revision.body.root)
+        };
+        history::differences(&tree, (&root(before)?, &root(after)?), path, behind, limit)
     }
 
     /// What a listing of `.history` shows: the beginning of each id, and the tags.

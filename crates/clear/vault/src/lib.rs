@@ -48,6 +48,7 @@ mod port;
 mod public_information;
 mod request;
 mod request_history;
+mod restore;
 mod revisions;
 mod runtime;
 mod server;
@@ -68,7 +69,7 @@ pub use open::OpenOptions;
 pub use path::Links;
 pub use public_information::{PublicInformation, describe};
 pub use request::{Access, Information};
-pub use request_history::RevisionInfo;
+pub use request_history::{PathDifference, RevisionInfo, Side};
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,
     SlotInfo, SystemRandom,

@@ -5,8 +5,11 @@
 //! Never   carries a key
 
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::Timestamp;
-use strongroom_history::{Revision, RevisionId};
+use strongroom_filesystem::{NodeKind, Timestamp};
+use strongroom_history::{Difference, Entry, Revision, RevisionId};
+
+use crate::request::node_kind;
+use crate::{Error, Result};
 
 /// Everything that can be asked about revisions.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,17 +26,30 @@ pub(crate) enum HistoryRequest {
     Remove {
         id: [u8; 32],
     },
+    /// Differences at and below `path`, behind the path `behind`.
+    Differences {
+        before: [u8; 32],
+        after: [u8; 32],
+        path: Vec<u8>,
+        behind: Option<Vec<u8>>,
+    },
+    /// Brings back what was at `path`, to the path `to`.
+    Restore {
+        id: [u8; 32],
+        path: Vec<u8>,
+        to: Vec<u8>,
+    },
 }
 
 impl HistoryRequest {
     /// Whether asking twice does no harm.
     pub(crate) const fn is_repeatable(&self) -> bool {
-        matches!(self, Self::List { .. })
+        matches!(self, Self::List { .. } | Self::Differences { .. })
     }
 
     /// Whether the vault may be another one afterwards.
     pub(crate) const fn changes(&self) -> bool {
-        !matches!(self, Self::List { .. })
+        !self.is_repeatable()
     }
 }
 
@@ -43,6 +59,124 @@ pub(crate) enum HistoryResponse {
     /// `None`: nothing had changed.
     Taken(Option<RevisionFields>),
     Revisions(Vec<RevisionFields>),
+    Differences(Vec<DifferenceFields>),
+    /// How many nodes were brought back.
+    Restored(u64),
+}
+
+/// A difference on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DifferenceFields {
+    pub(crate) path: Vec<u8>,
+    before: Option<SideFields>,
+    after: Option<SideFields>,
+    same_content: bool,
+    same_xattrs: bool,
+}
+
+/// One side of a difference on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SideFields {
+    inode: u64,
+    birth_id: u64,
+    kind: u8,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    mtime: i64,
+}
+
+impl From<&Entry> for SideFields {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            inode: entry.inode.0,
+            birth_id: entry.birth_id,
+            kind: entry.kind as u8,
+            mode: entry.mode,
+            uid: entry.uid,
+            gid: entry.gid,
+            size: entry.size,
+            mtime: entry.mtime.0,
+        }
+    }
+}
+
+impl From<&Difference> for DifferenceFields {
+    fn from(difference: &Difference) -> Self {
+        let (before, after) = (difference.before.as_ref(), difference.after.as_ref());
+        Self {
+            path: difference.path.clone(),
+            before: before.map(SideFields::from),
+            after: after.map(SideFields::from),
+            same_content: difference.has_same_content(),
+            same_xattrs: before.map(|side| &side.xattrs) == after.map(|side| &side.xattrs),
+        }
+    }
+}
+
+/// A path that is not the same in two revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathDifference {
+    /// From the root, beginning with `/`.
+    pub path: Vec<u8>,
+    /// What was there before.
+    pub before: Option<Side>,
+    /// What is there after.
+    pub after: Option<Side>,
+    /// Both sides are files with the same content, symlinks with the same target, or of another kind alike.
+    pub same_content: bool,
+    /// Both sides have the same extended attributes.
+    pub same_xattrs: bool,
+}
+
+/// What is at a path on one side of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The node, and what tells it from another of its number: the same under another name was moved.
+    pub node: (u64, u64),
+    /// What it is.
+    pub kind: NodeKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes of content.
+    pub size: u64,
+    /// Last change of content.
+    pub mtime: Timestamp,
+}
+
+impl TryFrom<SideFields> for Side {
+    type Error = Error;
+
+    fn try_from(fields: SideFields) -> Result<Self> {
+        Ok(Self {
+            node: (fields.inode, fields.birth_id),
+            kind: node_kind(fields.kind)?,
+            mode: fields.mode,
+            uid: fields.uid,
+            gid: fields.gid,
+            size: fields.size,
+            mtime: Timestamp(fields.mtime),
+        })
+    }
+}
+
+impl TryFrom<DifferenceFields> for PathDifference {
+    type Error = Error;
+
+    fn try_from(fields: DifferenceFields) -> Result<Self> {
+        Ok(Self {
+            path: fields.path,
+            before: fields.before.map(Side::try_from).transpose()?,
+            after: fields.after.map(Side::try_from).transpose()?,
+            same_content: fields.same_content,
+            same_xattrs: fields.same_xattrs,
+        })
+    }
 }
 
 /// A revision on its way.

@@ -8,10 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use strongroom_filesystem::Timestamp;
 use strongroom_history::{self as history, Candidate, NewRevision, RevisionId, Taken};
 
-use crate::limits::TRANSFER_BYTES_MAX;
+use crate::limits::{LIST_ENTRIES_MAX, TRANSFER_BYTES_MAX};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
-use crate::request_history::{HistoryRequest, HistoryResponse, RevisionFields, RevisionInfo};
+use crate::request_history::{
+    DifferenceFields, HistoryRequest, HistoryResponse, PathDifference, RevisionFields, RevisionInfo,
+};
 use crate::session::Session;
 use crate::{Error, Result, Vault};
 
@@ -30,7 +32,7 @@ impl Vault {
         };
         match self.ask_history(request)? {
             HistoryResponse::Taken(taken) => Ok(taken.map(RevisionInfo::from)),
-            HistoryResponse::Revisions(_) => Err(unexpected()),
+            _ => Err(unexpected()),
         }
     }
 
@@ -47,7 +49,7 @@ impl Vault {
                 HistoryResponse::Revisions(page) => {
                     all.extend(page.into_iter().map(RevisionInfo::from));
                 }
-                HistoryResponse::Taken(_) => return Err(unexpected()),
+                _ => return Err(unexpected()),
             }
         }
     }
@@ -82,6 +84,62 @@ impl Vault {
     /// `Revision` if it is not kept.
     pub fn remove_revision(&self, id: RevisionId) -> Result<()> {
         self.ask_done(&Request::History(HistoryRequest::Remove { id: id.0 }))
+    }
+
+    /// Gives to `take` every path at and below `path` that differs between two revisions, until it fails. In order: a
+    /// directory before what lies below it.
+    ///
+    /// # Errors
+    /// `Revision` if one is not kept; those of `take`.
+    pub fn differences<E: From<Error>>(
+        &self,
+        before: RevisionId,
+        after: RevisionId,
+        path: impl AsRef<[u8]>,
+        mut take: impl FnMut(PathDifference) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut behind = None;
+        loop {
+            let response = self.ask_history(HistoryRequest::Differences {
+                before: before.0,
+                after: after.0,
+                path: path.as_ref().to_vec(),
+                behind: behind.take(),
+            })?;
+            let HistoryResponse::Differences(page) = response else {
+                return Err(unexpected().into());
+            };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            behind = Some(last.path.clone());
+            for one in page {
+                take(PathDifference::try_from(one)?)?;
+            }
+        }
+    }
+
+    /// Brings back what a revision had at `path`, to the path `to`: content without copying it, hard links among what is
+    /// brought back, extended attributes, holes, special files, owners, modes and times. What is at `to` is replaced in
+    /// one step; of the root directory, name by name. Gives how many nodes it was.
+    ///
+    /// # Errors
+    /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(NoSpace)`.
+    pub fn restore(
+        &self,
+        revision: RevisionId,
+        path: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+    ) -> Result<u64> {
+        let request = HistoryRequest::Restore {
+            id: revision.0,
+            path: path.as_ref().to_vec(),
+            to: to.as_ref().to_vec(),
+        };
+        match self.ask_history(request)? {
+            HistoryResponse::Restored(count) => Ok(count),
+            _ => Err(unexpected()),
+        }
     }
 
     fn ask_history(&self, request: HistoryRequest) -> Result<HistoryResponse> {
@@ -157,6 +215,28 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
                 fits
             });
             HistoryResponse::Revisions(page.collect())
+        }
+        HistoryRequest::Differences {
+            before,
+            after,
+            path,
+            behind,
+        } => {
+            let behind = behind.as_deref();
+            let limit = LIST_ENTRIES_MAX as usize;
+            let page = kept.differences(filesystem, (before, after), path, behind, limit)?;
+            let mut left = TRANSFER_BYTES_MAX;
+            let page = page.iter().map(DifferenceFields::from).take_while(|one| {
+                // One path fits by far.
+                let fits = one.path.len() + 128 <= left;
+                left = left.saturating_sub(one.path.len() + 128);
+                fits
+            });
+            HistoryResponse::Differences(page.collect())
+        }
+        HistoryRequest::Restore { id, path, to } => {
+            let count = crate::restore::restore(session, &RevisionId(*id), path, to)?;
+            HistoryResponse::Restored(count)
         }
         HistoryRequest::Remove { id } => {
             kept.remove(filesystem, RevisionId(*id))?;

@@ -132,11 +132,23 @@ proptest! {
             prop_assert_eq!(root, from_nothing(&mut memory, &map));
             prop_assert_eq!(everything(&memory, root), sorted(&map));
             let mut differences = BTreeMap::new();
-            compare::<Numbers, _>(&memory, before, root, 0, &mut |one, other| {
-                let number = one.as_ref().or(other.as_ref()).map(|item| item.number);
-                differences.insert(number, (one.map(|one| one.len), other.map(|other| other.len)));
-                Ok::<(), Error>(())
-            }).unwrap();
+            // In steps, each behind the last key of the one before.
+            let mut after = None;
+            loop {
+                let mut room = 7;
+                let mut last = None;
+                let whole = compare::<Numbers, _>(&memory, before, root, 0, after.as_ref(), &mut |one, other| {
+                    let number = one.as_ref().or(other.as_ref()).map(|item| item.number);
+                    last = number.map(key);
+                    differences.insert(number, (one.map(|one| one.len), other.map(|other| other.len)));
+                    room -= 1;
+                    Ok::<bool, Error>(room > 0)
+                }).unwrap();
+                if whole {
+                    break;
+                }
+                after = last;
+            }
             for number in before_map.keys().chain(map.keys()) {
                 let pair = (before_map.get(number).copied(), map.get(number).copied());
                 let found = differences.remove(&Some(*number));
