@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::help;
-use crate::history_arguments::{Log, Snapshot};
+use crate::history_arguments::{Diff, Log, Restore, Snapshot};
 use crate::location::Location;
 use crate::size::{self, NewQuota};
 
@@ -113,11 +113,21 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
     )]
     Snapshot(Snapshot),
-    /// Shows the kept states, newest first
+    /// Shows the kept states, newest first; of one path, those in which it changed
     #[command(
-        after_help = "Example:\n  strongroom log photos\n  strongroom log photos 'l:3 days ago'"
+        after_help = "Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt"
     )]
     Log(Log),
+    /// Shows how two kept states differ
+    #[command(
+        after_help = "Example:\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:"
+    )]
+    Diff(Diff),
+    /// Brings back what a kept state had at a path, or everything
+    #[command(
+        after_help = "Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt ."
+    )]
+    Restore(Restore),
     /// Prints a completion script for a shell
     #[command(
         after_help = "Example:\n  strongroom completions bash > ~/.local/share/bash-completion/completions/strongroom"

@@ -1,10 +1,12 @@
 //! The arguments of the commands about kept states.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use crate::arguments::Common;
+use crate::location::Location;
 
 /// What a revision may be called, for `--help`.
 pub(crate) const SELECTORS: &str = "A revision is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
@@ -85,12 +87,55 @@ pub(crate) struct SnapshotRemove {
 #[derive(Args, Debug)]
 #[command(after_long_help = SELECTORS)]
 pub(crate) struct Log {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
+    /// The vault; with a path, what it was in each of them
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
     /// Only those that a selector means
     #[arg(value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `diff`.
+#[derive(Args, Debug)]
+#[command(after_long_help = SELECTORS)]
+pub(crate) struct Diff {
+    /// The vault; with a path, only what lies there
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// The state before
+    #[arg(value_name = "REVISION")]
+    pub(crate) before: String,
+    /// The state after
+    #[arg(value_name = "REVISION", default_value = "h:")]
+    pub(crate) after: String,
+    /// Show the lines of texts that differ
+    #[arg(short, long, conflicts_with_all = ["stat", "json"])]
+    pub(crate) patch: bool,
+    /// Count the lines that differ
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) stat: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `restore`.
+#[derive(Args, Debug)]
+#[command(after_long_help = SELECTORS)]
+pub(crate) struct Restore {
+    /// What to bring back; without a path, everything
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// The state that has it
+    #[arg(value_name = "REVISION")]
+    pub(crate) revision: String,
+    /// Put it at this path of the vault instead of where it was
+    #[arg(long, value_name = "PATH")]
+    pub(crate) to: Option<OsString>,
+    /// Take no snapshot first of what is replaced
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -158,6 +158,15 @@ pub(crate) fn give_back(core: &Core) -> Result<()> {
     Ok(())
 }
 
+/// Lets the history give back all that nothing names any more.
+pub(crate) fn give_all_back(core: &Core) -> Result<()> {
+    let Some(history) = core.history.get() else {
+        return Ok(());
+    };
+    while history.give_back(Engine { core })? {}
+    Ok(())
+}
+
 /// Keeps every block where it is counted until it is dropped.
 pub(crate) struct Held<'a> {
     core: &'a Core,

@@ -16,6 +16,7 @@ use strongroom_metadata::{BlockNumber, Extent, Inode, InodeId, NodeKind, Transac
 use crate::core::Core;
 use crate::history::{Engine, History};
 use crate::limits::LIST_ENTRIES_MAX;
+use crate::name::Name;
 use crate::permission::{self, EXECUTE, READ};
 use crate::read::{Fetch, fetch_all, fetch_of};
 use crate::{
@@ -67,6 +68,13 @@ impl Filesystem {
         let core: &Core = &self.core;
         let history = core.history.get()?;
         Some(Kept { core, history })
+    }
+}
+
+impl Core {
+    /// Whether nothing else may have this name in `parent`.
+    pub(crate) fn is_reserved(&self, parent: InodeId, name: Name<'_>) -> bool {
+        parent == InodeId::ROOT && name.bytes() == HISTORY_NAME && self.history.get().is_some()
     }
 }
 

@@ -404,7 +404,7 @@ pub(crate) fn create_in(
     check_new(node)?;
     let directory = searchable(scene, writer, caller, parent)?;
     let name = Name::new(name)?;
-    if writer.entry(parent, name.bytes())?.is_some() {
+    if writer.entry(parent, name.bytes())?.is_some() || scene.core().is_reserved(parent, name) {
         return Err(Error::Exists);
     }
     require_growing(&directory.inode, caller)?;
@@ -492,6 +492,9 @@ impl<'a> Link<'a> {
         let node = scene.held(writer, inode)?;
         let directory = searchable(scene, writer, caller, new_parent)?;
         let name = Name::new(new_name)?;
+        if scene.core().is_reserved(new_parent, name) {
+            return Err(Error::Exists);
+        }
         require_linkable(writer, scene.core(), caller, &node, &directory, name)?;
         Ok(Self {
             node,

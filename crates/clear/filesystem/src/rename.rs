@@ -105,6 +105,9 @@ pub(crate) fn plan<'a>(
         directory: new_parent,
         name: Name::new(new_name)?,
     };
+    if scene.core().is_reserved(new_parent, new_place.name) {
+        return Err(Error::Exists);
+    }
     let source = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;
     let target = entry_node(scene, writer, new_place)?;
     match (mode, &target) {

@@ -197,6 +197,7 @@ impl Filesystem {
     /// Of the stores; what was moved until then stays moved.
     pub fn compact(&self) -> Result<()> {
         let core = &self.core;
+        crate::history::give_all_back(core)?;
         self.sync()?;
         settle(core)?;
         if let Some(open) = core.segments.open_segment() {

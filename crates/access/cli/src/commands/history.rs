@@ -1,15 +1,17 @@
-//! `snapshot` and `log`: kept states of the whole vault.
+//! `snapshot`, `log` and `restore`: kept states of the whole vault.
 
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serialize;
-use strongroom::{NewRevision, RevisionInfo, Vault};
+use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
+use strongroom::{Links, NewRevision, RevisionInfo, Vault};
 
 use crate::arguments::Common;
 use crate::failure::{About, Failures, Result};
 use crate::history_arguments::{
-    Log, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
+    Log, Restore, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
 };
 use crate::location::show;
 use crate::opening::{Intent, with};
@@ -160,15 +162,27 @@ fn remove(arguments: &SnapshotRemove) -> Result<()> {
     )
 }
 
-/// Shows the kept states, newest first.
+/// The path of what `revision` has at `path`.
+pub(crate) fn path_in(revision: &RevisionInfo, path: &[u8]) -> Vec<u8> {
+    let id = revision.id.to_string();
+    [b"/.history/", id.as_bytes(), path].concat()
+}
+
+/// Shows the kept states, newest first; of a path, only those in which it is not what it was in the one before.
 pub(crate) fn log(arguments: &Log) -> Result<()> {
-    on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
+    let (place, common) = (&arguments.place, &arguments.common);
+    on(&place.vault, common, Intent::Read, |vault| {
         let mut all = match &arguments.selector {
             Some(selector) => vault.select_revisions(selector)?,
             None => vault.revisions()?,
         };
+        let mut versions = Vec::new();
+        if place.explicit {
+            versions = versions_of(vault, &mut all, &place.path)?;
+        }
         all.reverse();
-        if arguments.common.json {
+        versions.reverse();
+        if common.json {
             return json(&all);
         }
         let mut out = stdout();
@@ -181,9 +195,107 @@ pub(crate) fn log(arguments: &Log) -> Result<()> {
             for tag in &revision.tags {
                 writeln!(out, "tag      {}", show(tag.as_bytes()))?;
             }
+            if let Some(version) = versions.get(index) {
+                writeln!(out, "path     {version}")?;
+            }
             for line in revision.message.lines() {
                 writeln!(out, "    {}", show(line.as_bytes()))?;
             }
+        }
+        Ok(out.flush()?)
+    })
+}
+
+/// Leaves in `all` the revisions in which `path` is not what it was in the one before; gives what it is there.
+fn versions_of(vault: &Vault, all: &mut Vec<RevisionInfo>, path: &[u8]) -> Result<Vec<String>> {
+    let mut versions = Vec::new();
+    let mut last: Option<Option<Attributes>> = None;
+    let mut kept = Vec::new();
+    for revision in all.drain(..) {
+        let found = match vault.attributes(path_in(&revision, path), Links::Stay) {
+            Ok(found) => Some(Attributes {
+                // Numbers are those of the view.
+                inode: InodeId(0),
+                ..found
+            }),
+            Err(strongroom::Error::File(FileError::NotFound | FileError::NotADirectory)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let was_there = last.as_ref().is_some_and(Option::is_some);
+        if last.as_ref() != Some(&found) && (found.is_some() || was_there) {
+            versions.push(match &found {
+                None => "removed".to_owned(),
+                Some(found) => format!(
+                    "{} bytes, mode {:o}, changed {}",
+                    found.size,
+                    found.mode,
+                    &show_time(found.mtime)[..19]
+                ),
+            });
+            kept.push(revision);
+        }
+        last = Some(found);
+    }
+    *all = kept;
+    Ok(versions)
+}
+
+#[derive(Serialize)]
+struct RestoredJson {
+    nodes: u64,
+    snapshot: Option<String>,
+}
+
+/// Brings back what a kept state had.
+pub(crate) fn restore(arguments: &Restore) -> Result<()> {
+    let (place, common) = (&arguments.place, &arguments.common);
+    on(&place.vault, common, Intent::Change, |vault| {
+        let revision = vault.select_revision(&arguments.revision)?;
+        let to = match &arguments.to {
+            Some(to) => {
+                let path = to.as_bytes();
+                // `:/path` is how other commands name a place in the same vault.
+                let path = path.strip_prefix(b":").unwrap_or(path);
+                [
+                    if path.first() == Some(&b'/') {
+                        &b""[..]
+                    } else {
+                        b"/"
+                    },
+                    path,
+                ]
+                .concat()
+            }
+            None => place.path.clone(),
+        };
+        // Before anything is replaced, so that a mistake can be taken back.
+        let mut snapshot = None;
+        if !arguments.no_snapshot {
+            vault
+                .attributes(path_in(&revision, &place.path), Links::Stay)
+                .about(place.shown())?;
+            let short = &revision.id.to_string()[..SHORT_ID];
+            snapshot = vault.take_revision(&NewRevision {
+                message: format!("before restoring {} from {short}", place.shown()),
+                tags: Vec::new(),
+                only_if_changed: true,
+            })?;
+        }
+        let nodes = vault
+            .restore(revision.id, &place.path, &to)
+            .about(place.shown())?;
+        let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
+        if common.json {
+            return print_json(&RestoredJson { nodes, snapshot });
+        }
+        let mut out = stdout();
+        writeln!(out, "{nodes} files and directories restored")?;
+        if let Some(snapshot) = snapshot {
+            writeln!(
+                out,
+                "what was there before is kept as {}",
+                &snapshot[..SHORT_ID]
+            )?;
         }
         Ok(out.flush()?)
     })

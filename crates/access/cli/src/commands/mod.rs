@@ -3,6 +3,7 @@
 mod account;
 mod bench;
 mod copy;
+mod diff;
 mod generate;
 mod get;
 mod info;
@@ -53,6 +54,8 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Key(arguments) => key::key(&arguments.command),
         Command::Snapshot(arguments) => history::snapshot(&arguments.command),
         Command::Log(arguments) => history::log(&arguments),
+        Command::Diff(arguments) => diff::diff(&arguments),
+        Command::Restore(arguments) => history::restore(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
     }

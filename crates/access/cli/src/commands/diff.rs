@@ -1,0 +1,278 @@
+//! `diff`: how two kept states differ.
+
+use std::io::Write;
+
+use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
+use strongroom::filesystem::NodeKind;
+use strongroom::{PathDifference, RevisionInfo, Side, Vault};
+
+use crate::commands::history::{SHORT_ID, path_in};
+use crate::failure::Result;
+use crate::history_arguments::Diff;
+use crate::location::show;
+use crate::opening::{Intent, with};
+use crate::output::{JsonArray, show_time, stdout};
+
+/// Longer files are not compared line by line.
+const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// What compares a run of lines gives up on being exact after this.
+const EXACT_FOR: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Shows the differences.
+pub(crate) fn diff(arguments: &Diff) -> Result<()> {
+    let (place, common) = (&arguments.place, &arguments.common);
+    with(&place.vault, &common.secret, Intent::Read, |vault| {
+        let before = vault.select_revision(&arguments.before)?;
+        let after = vault.select_revision(&arguments.after)?;
+        let showing = Showing {
+            vault,
+            before: &before,
+            after: &after,
+        };
+        let path = place.path.strip_suffix(b"/").unwrap_or(&place.path);
+        let mut out = stdout();
+        if common.json {
+            let mut array = JsonArray::begin(out)?;
+            vault.differences(before.id, after.id, path, |one| {
+                array.push(&DifferenceJson::from(&one))
+            })?;
+            return array.end();
+        }
+        let mut total = (0, 0, 0);
+        vault.differences(before.id, after.id, path, |one| {
+            if arguments.stat {
+                let (added, removed) = showing.stat(&mut out, &one)?;
+                total = (total.0 + 1, total.1 + added, total.2 + removed);
+                return Ok(());
+            }
+            showing.line(&mut out, &one)?;
+            if arguments.patch {
+                showing.patch(&mut out, &one)?;
+            }
+            crate::failure::Result::Ok(())
+        })?;
+        if arguments.stat {
+            let (paths, added, removed) = total;
+            writeln!(
+                out,
+                "{paths} paths differ, {added} lines added, {removed} removed"
+            )?;
+        }
+        Ok(out.flush()?)
+    })
+}
+
+#[derive(Serialize)]
+struct SideJson {
+    kind: &'static str,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    modified: String,
+}
+
+impl From<&Side> for SideJson {
+    fn from(side: &Side) -> Self {
+        Self {
+            kind: kind_name(side.kind),
+            mode: format!("{:04o}", side.mode),
+            uid: side.uid,
+            gid: side.gid,
+            size: side.size,
+            modified: show_time(side.mtime),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    path: String,
+    change: &'static str,
+    content_changed: bool,
+    attributes_changed: Vec<&'static str>,
+    before: Option<SideJson>,
+    after: Option<SideJson>,
+}
+
+impl From<&PathDifference> for DifferenceJson {
+    fn from(one: &PathDifference) -> Self {
+        Self {
+            path: show(&one.path),
+            change: match (&one.before, &one.after) {
+                (None, _) => "added",
+                (_, None) => "removed",
+                _ => "changed",
+            },
+            content_changed: content_changed(one),
+            attributes_changed: attributes_changed(one)
+                .into_iter()
+                .map(|(name, ..)| name)
+                .collect(),
+            before: one.before.as_ref().map(SideJson::from),
+            after: one.after.as_ref().map(SideJson::from),
+        }
+    }
+}
+
+const fn kind_name(kind: NodeKind) -> &'static str {
+    match kind {
+        NodeKind::File => "file",
+        NodeKind::Directory => "directory",
+        NodeKind::Symlink => "symlink",
+        NodeKind::Fifo => "fifo",
+        NodeKind::Socket => "socket",
+        NodeKind::CharDevice => "char device",
+        NodeKind::BlockDevice => "block device",
+    }
+}
+
+fn content_changed(one: &PathDifference) -> bool {
+    !one.same_content
+}
+
+/// Name, before and after of each attribute that differs.
+fn attributes_changed(one: &PathDifference) -> Vec<(&'static str, String, String)> {
+    let (Some(before), Some(after)) = (&one.before, &one.after) else {
+        return Vec::new();
+    };
+    let mut changed = Vec::new();
+    let mut compare = |name, before: String, after: String| {
+        if before != after {
+            changed.push((name, before, after));
+        }
+    };
+    compare(
+        "kind",
+        kind_name(before.kind).to_owned(),
+        kind_name(after.kind).to_owned(),
+    );
+    compare(
+        "mode",
+        format!("{:04o}", before.mode),
+        format!("{:04o}", after.mode),
+    );
+    compare("uid", before.uid.to_string(), after.uid.to_string());
+    compare("gid", before.gid.to_string(), after.gid.to_string());
+    if before.kind != NodeKind::Directory && one.same_content {
+        compare("modified", show_time(before.mtime), show_time(after.mtime));
+    }
+    if !one.same_xattrs {
+        compare("xattrs", "some".to_owned(), "others".to_owned());
+    }
+    changed
+}
+
+struct Showing<'a> {
+    vault: &'a Vault,
+    before: &'a RevisionInfo,
+    after: &'a RevisionInfo,
+}
+
+/// The text on both sides of a difference, empty where there is none.
+struct Texts {
+    before: String,
+    after: String,
+}
+
+impl Showing<'_> {
+    /// `A`, `D`, `M` or `C` for a path that was added, removed, or changed in content or in attributes alone.
+    fn line(&self, out: &mut impl Write, one: &PathDifference) -> Result<()> {
+        let letter = match (&one.before, &one.after) {
+            (None, _) => 'A',
+            (_, None) => 'D',
+            _ if content_changed(one) => 'M',
+            _ => 'C',
+        };
+        write!(out, "{letter} {}", show(&one.path))?;
+        let is_directory = |side: &Option<Side>| {
+            side.as_ref()
+                .is_some_and(|side| side.kind == NodeKind::Directory)
+        };
+        if is_directory(&one.before) || is_directory(&one.after) {
+            write!(out, "/")?;
+        }
+        for (name, before, after) in attributes_changed(one) {
+            write!(out, "  {name} {before} -> {after}")?;
+        }
+        Ok(writeln!(out)?)
+    }
+
+    fn patch(&self, out: &mut impl Write, one: &PathDifference) -> Result<()> {
+        if !content_changed(one) {
+            return Ok(());
+        }
+        let Some(texts) = self.texts(one)? else {
+            return Ok(writeln!(out, "  no text, or longer than 4 MiB")?);
+        };
+        let diff = TextDiff::configure()
+            .timeout(EXACT_FOR)
+            .diff_lines(&texts.before, &texts.after);
+        let name = |side: &Option<Side>, revision: &RevisionInfo| match side {
+            Some(_) => format!(
+                "{}{}",
+                &revision.id.to_string()[..SHORT_ID],
+                show(&one.path)
+            ),
+            None => "/dev/null".to_owned(),
+        };
+        let (before, after) = (name(&one.before, self.before), name(&one.after, self.after));
+        let mut unified = diff.unified_diff();
+        Ok(write!(
+            out,
+            "{}",
+            unified.context_radius(3).header(&before, &after)
+        )?)
+    }
+
+    /// One line with counts; gives lines added and removed.
+    fn stat(&self, out: &mut impl Write, one: &PathDifference) -> Result<(usize, usize)> {
+        let texts = if content_changed(one) {
+            self.texts(one)?
+        } else {
+            None
+        };
+        let Some(texts) = texts else {
+            let size = |side: &Option<Side>| side.as_ref().map_or(0, |side| side.size);
+            let (before, after) = (size(&one.before), size(&one.after));
+            writeln!(out, "{}  {before} -> {after} bytes", show(&one.path))?;
+            return Ok((0, 0));
+        };
+        let diff = TextDiff::configure()
+            .timeout(EXACT_FOR)
+            .diff_lines(&texts.before, &texts.after);
+        let count = |tag| {
+            diff.iter_all_changes()
+                .filter(|one| one.tag() == tag)
+                .count()
+        };
+        let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+        writeln!(out, "{}  +{added} -{removed}", show(&one.path))?;
+        Ok((added, removed))
+    }
+
+    /// `None` unless both sides are texts, or nothing.
+    fn texts(&self, one: &PathDifference) -> Result<Option<Texts>> {
+        let sides = [(&one.before, self.before), (&one.after, self.after)];
+        let mut texts = Vec::new();
+        for (side, revision) in sides {
+            let text = match side {
+                None => String::new(),
+                Some(side) if side.kind == NodeKind::File && side.size <= TEXT_BYTES_MAX => {
+                    let content = self.vault.read(path_in(revision, &one.path))?;
+                    match String::from_utf8(content) {
+                        Ok(text) if !text.contains('\0') => text,
+                        _ => return Ok(None),
+                    }
+                }
+                Some(_) => return Ok(None),
+            };
+            texts.push(text);
+        }
+        let after = texts.pop().unwrap_or_default();
+        let before = texts.pop().unwrap_or_default();
+        Ok(Some(Texts { before, after }))
+    }
+}
