@@ -107,7 +107,11 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.count(Opcode::Lookup);
-        reply_entry(self.shared.lookup(&caller(request), parent, name), reply);
+        let ttl = limits::ttl_in(inode(parent));
+        match self.shared.lookup(&caller(request), parent, name) {
+            Ok(attributes) => reply.entry(ttl, &attributes, GENERATION),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {

@@ -22,6 +22,18 @@ pub(crate) const READ_AHEAD_KIB: u32 = 4096;
 /// How long the kernel may keep what it was told: for good, as every other change is announced.
 pub(crate) const TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+/// How long it may keep what a name in `.history` means: a selector means another revision with every new one.
+pub(crate) const HISTORY_TTL: Duration = Duration::from_secs(1);
+
+/// How long the kernel may keep a name in `parent`.
+pub(crate) fn ttl_in(parent: strongroom::filesystem::InodeId) -> &'static Duration {
+    if parent == strongroom::filesystem::HISTORY_INODE {
+        &HISTORY_TTL
+    } else {
+        &TTL
+    }
+}
+
 /// Threads that answer requests that may wait. More than cores: they sleep, and callers of fsync who
 /// sleep together share one commit.
 pub(crate) const WAITING_THREADS: usize = 8;

@@ -56,6 +56,7 @@ struct PageWithAttributes<'a> {
     reply: &'a mut ReplyDirectoryPlus,
     view: View,
     references: &'a References,
+    ttl: &'static Duration,
 }
 
 impl Page for PageWithAttributes<'_> {
@@ -77,7 +78,7 @@ impl Page for PageWithAttributes<'_> {
         let (number, name) = (shown.ino, OsStr::from_bytes(&entry.name));
         let is_full = self
             .reply
-            .add(number, entry.cookie, name, &limits::TTL, &shown, GENERATION);
+            .add(number, entry.cookie, name, self.ttl, &shown, GENERATION);
         if !is_full {
             self.references.add(attributes.inode);
         }
@@ -170,6 +171,7 @@ impl Shared {
             reply,
             view: self.view,
             references: &self.references,
+            ttl: limits::ttl_in(directory),
         };
         fill(&mut page, (directory, parent), after, list, |entry| {
             filesystem.forget(entry.inode, 1)

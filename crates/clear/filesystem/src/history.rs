@@ -453,14 +453,7 @@ fn row_of(
         return Ok((number, false));
     }
     let (place, waiting) = placed.row();
-    let number = writer.insert_block_of(
-        kind,
-        &placed.id,
-        placed.clear_len,
-        epoch,
-        0,
-        place,
-        waiting,
-    )?;
+    let number =
+        writer.insert_block_of(kind, &placed.id, placed.clear_len, epoch, 0, place, waiting)?;
     Ok((number, true))
 }

@@ -26,6 +26,9 @@ use crate::{
 /// The directory of kept states in the root of a vault. It is in no listing.
 pub const HISTORY_NAME: &[u8] = b".history";
 
+/// The number of that directory.
+pub const HISTORY_INODE: InodeId = InodeId(KEPT | 1);
+
 /// (1)
 pub(crate) const KEPT: u64 = 1 << 63;
 

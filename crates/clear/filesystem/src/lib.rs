@@ -52,7 +52,7 @@ pub use core::{Background, Clock, Disk, Options, Parts};
 pub use draft::Draft;
 pub use error::Error;
 pub use history::{Engine, History};
-pub use kept::{HISTORY_NAME, KeptExtent, is_kept};
+pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
 pub use open::Counters;
 pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 pub use transaction::Content;

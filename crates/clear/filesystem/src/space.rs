@@ -524,7 +524,11 @@ fn read_sealed(
 
 /// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
 /// sealed again under its unchanged id.
-fn under_newest_epoch(sealing: &Sealing<'_>, block: &Block, bytes: &[u8]) -> Option<(Kind, SealedBlock)> {
+fn under_newest_epoch(
+    sealing: &Sealing<'_>,
+    block: &Block,
+    bytes: &[u8],
+) -> Option<(Kind, SealedBlock)> {
     let clear_len = block.clear_len as usize;
     let clear = sealing
         .open(block.epoch, block.kind, &block.id, clear_len, bytes)

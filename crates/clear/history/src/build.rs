@@ -163,17 +163,18 @@ impl<'a, E: Engine> Builder<'a, E> {
             .map(|node| ((node.kind, node.block), node.names))
             .unzip();
         let epoch = self.sealer.epoch();
-        self.engine.store(epoch, blocks, |writer, index, _, is_new| {
-            if !is_new {
-                // An equal node is there, and counts what it names.
-                return Ok(());
-            }
-            for name in &names[index] {
-                let number = writer.block_by_id(name)?.ok_or(Error::MissingBlock)?;
-                writer.change_references(number, 1)?;
-            }
-            Ok(())
-        })?;
+        self.engine
+            .store(epoch, blocks, |writer, index, _, is_new| {
+                if !is_new {
+                    // An equal node is there, and counts what it names.
+                    return Ok(());
+                }
+                for name in &names[index] {
+                    let number = writer.block_by_id(name)?.ok_or(Error::MissingBlock)?;
+                    writer.change_references(number, 1)?;
+                }
+                Ok(())
+            })?;
         self.engine.commit_if_large()
     }
 

@@ -20,6 +20,9 @@ pub struct Tree<'e, E: Engine> {
     engine: &'e E,
 }
 
+/// Names and values of extended attributes.
+pub type XattrList = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The entries of a directory of a kept tree; `None` for an empty one.
 pub type Directory = Option<Ref>;
 
@@ -101,7 +104,7 @@ impl<'e, E: Engine> Tree<'e, E> {
     ///
     /// # Errors
     /// `Error::Damaged`; those of the engine.
-    pub fn xattrs(&self, node: &Entry) -> Result<Vec<(Vec<u8>, Vec<u8>)>, E::Error> {
+    pub fn xattrs(&self, node: &Entry) -> Result<XattrList, E::Error> {
         if node.xattrs.0.is_empty() {
             return Ok(Vec::new());
         }

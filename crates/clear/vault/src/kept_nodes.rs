@@ -18,7 +18,8 @@ use std::sync::Arc;
 use lru::LruCache;
 use parking_lot::Mutex;
 use strongroom_filesystem::{
-    Attributes, Error, InodeId, KeptExtent, ListedEntry, Listing, NodeKind, Result, Timestamp,
+    Attributes, Error, HISTORY_INODE, InodeId, KeptExtent, ListedEntry, Listing, NodeKind, Result,
+    Timestamp,
 };
 use strongroom_format::BlockId;
 use strongroom_history::{Body, Entry, RevisionId, Tree};
@@ -73,7 +74,7 @@ impl Default for KeptNodes {
 }
 
 /// The number of `.history`.
-const TOP: InodeId = InodeId(1 << 63 | 1);
+const TOP: InodeId = HISTORY_INODE;
 
 /// (1)
 fn number(space: u64, entry: &Entry) -> InodeId {

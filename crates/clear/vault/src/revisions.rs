@@ -5,10 +5,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use strongroom_filesystem::Timestamp;
+use strongroom_filesystem::{HISTORY_INODE, Timestamp};
 use strongroom_history::{self as history, Candidate, NewRevision, RevisionId, Taken};
 
 use crate::limits::{LIST_ENTRIES_MAX, TRANSFER_BYTES_MAX};
+use crate::observer::Change;
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_history::{
@@ -169,6 +170,15 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
+/// Tells who watches that `.history` lists others now.
+fn told(session: &Session) {
+    session.tell(&[Change::Content {
+        inode: HISTORY_INODE,
+        offset: 0,
+        len: u64::MAX,
+    }]);
+}
+
 /// Carries out a request about revisions.
 pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
     let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
@@ -188,6 +198,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
                     only_if_changed: *only_if_changed,
                 },
             )?;
+            told(session);
             HistoryResponse::Taken(match taken {
                 Taken::New(revision) => Some(RevisionFields::from(&*revision)),
                 Taken::Unchanged => None,
@@ -240,6 +251,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         }
         HistoryRequest::Remove { id } => {
             kept.remove(filesystem, RevisionId(*id))?;
+            told(session);
             return Ok(Response::Done);
         }
     };

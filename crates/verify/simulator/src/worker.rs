@@ -75,7 +75,13 @@ pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<()
         .map_err(|error| error.to_string())?;
     let epochs = Epochs::default();
     if threads <= 1 {
-        return carry_out(&system, (&epochs, &kept), InodeId::ROOT, 0, &acts(seed, count));
+        return carry_out(
+            &system,
+            (&epochs, &kept),
+            InodeId::ROOT,
+            0,
+            &acts(seed, count),
+        );
     }
     let mut tops = Vec::new();
     for thread in 0..threads {

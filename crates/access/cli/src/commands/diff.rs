@@ -51,7 +51,7 @@ pub(crate) fn diff(arguments: &Diff) -> Result<()> {
             if arguments.patch {
                 showing.patch(&mut out, &one)?;
             }
-            crate::failure::Result::Ok(())
+            Result::Ok(())
         })?;
         if arguments.stat {
             let (paths, added, removed) = total;

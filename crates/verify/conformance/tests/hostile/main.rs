@@ -7,6 +7,7 @@
 
 mod crypto_targets;
 mod format_targets;
+mod history_targets;
 mod measured;
 mod run;
 mod target;
@@ -18,6 +19,7 @@ fn targets() -> Vec<Target> {
     let mut targets = format_targets::all();
     targets.extend(crypto_targets::all());
     targets.extend(vault_targets::all());
+    targets.extend(history_targets::all());
     targets
 }
 
