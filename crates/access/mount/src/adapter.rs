@@ -107,7 +107,7 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.count(Opcode::Lookup);
-        let ttl = limits::ttl_in(inode(parent));
+        let ttl = limits::ttl_in(crate::attributes::inode(parent));
         match self.shared.lookup(&caller(request), parent, name) {
             Ok(attributes) => reply.entry(ttl, &attributes, GENERATION),
             Err(error) => reply.error(error),

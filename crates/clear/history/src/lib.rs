@@ -29,7 +29,7 @@ pub use entry::{Body, Entry, Xattrs};
 pub use error::{Error, Result};
 pub use give_back::{GiveBack, references};
 pub use node::names_of_block;
-pub use read::{Directory, Listed, Tree};
+pub use read::{Directory, Listed, Tree, XattrList};
 pub use revision::{Revision, RevisionBody, RevisionId};
 pub use select::{Candidate, SelectError, select, select_one};
 pub use take::{NewRevision, Taken, remove, take};

@@ -218,7 +218,7 @@ fn everything_that_a_node_can_be_is_brought_back() {
     vault.link("/d/file", "/d/deep/other name").unwrap();
     let name = b"user.note";
     vault
-        .set_xattr("/d/file", Links::Stay, name, &[9; 5000], XattrMode::Set)
+        .set_xattr("/d/file", Links::Stay, name, [9; 5000], XattrMode::Set)
         .unwrap();
     vault.make_symlink("../elsewhere", "/d/symlink").unwrap();
     vault
