@@ -46,9 +46,14 @@ impl FileKind {
     }
 }
 
-/// Something that is about to happen to a file. All bytes are ciphertext or frame headers.
+/// Something that is about to be done with a file. All bytes are ciphertext or frame headers.
 #[derive(Clone, Copy, Debug)]
 pub enum DiskEvent<'a> {
+    /// Bytes are read.
+    Read {
+        /// Which file.
+        file: FileKind,
+    },
     /// Bytes go to an offset.
     Write {
         /// Which file.
@@ -81,9 +86,9 @@ pub enum DiskFault {
     Failure,
 }
 
-/// Who is asked before every change of a file: tests and the simulator.
+/// Who is asked before every use of a file: tests and the simulator.
 pub trait DiskObserver: Send + Sync {
-    /// Called on the thread that makes the change, before it; a fault is given to SQLite in its place.
+    /// Called on the thread that reads or makes the change, before it; a fault is given to SQLite in its place.
     ///
     /// # Errors
     /// The fault to inject.
@@ -188,6 +193,7 @@ impl Disk {
     /// Counts `event` and asks the observer.
     pub(crate) fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault> {
         match *event {
+            DiskEvent::Read { .. } => {}
             DiskEvent::Write {
                 file,
                 offset,
