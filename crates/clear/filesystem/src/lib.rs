@@ -41,7 +41,7 @@ mod xattr;
 use std::sync::Arc;
 
 pub use check::CheckReport;
-pub use core::{Background, Clock, Disk, Options, Parts};
+pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
 pub use error::Error;
 pub use open::Counters;
 pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
