@@ -86,6 +86,10 @@ impl History {
         for act in acts {
             let meaning = match act {
                 Act::Tick => Meaning::default(),
+                Act::Compact => Meaning {
+                    barrier: true,
+                    ..Meaning::default()
+                },
                 Act::Operation(operation) => history.run(&mut session, operation),
             };
             let state = session.system.snapshot();

@@ -9,19 +9,25 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use strongroom_conformance::engine;
+use strongroom_filesystem::Work;
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
-use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Trial, run};
-use strongroom_simulator::worker::work;
+use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::worker::{Scale, recover, work};
 
 const USAGE: &str = "usage:
-  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N]
+  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
+  both                  [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
+cover   also fails unless the power was cut within each sort of background work
+scale   small (default): segments, batches and thresholds so small that all background work happens in every run; real
+ledger  keep the nonce ledger of all processes in FILE (in a build with the feature nonce-ledger)
 journal names are durable after any sync, as on ext4; default: only after a sync of their directory
 
 Needs root and the FUSE device. Example: strongroom-sim run --seeds 0..100";
@@ -32,6 +38,7 @@ struct Arguments {
     trial: Trial,
     first: u64,
     last: Option<u64>,
+    cover: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -60,7 +67,10 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         stride: 13,
         names: NameSync::Directory,
         threads: 1,
+        scale: Scale::Small,
+        ledger: None,
         lies: false,
+        recut: true,
         fault: None,
         program,
     };
@@ -69,11 +79,16 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         trial,
         first: 1,
         last: None,
+        cover: false,
     };
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         if option == "--journal" {
             parsed.trial.names = NameSync::Journal;
+            continue;
+        }
+        if option == "--cover" {
+            parsed.cover = true;
             continue;
         }
         let value = rest
@@ -87,6 +102,14 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
             }
             "--threads" => parsed.trial.threads = threads(value)?,
             "--stride" => parsed.trial.stride = number(value)?,
+            "--scale" => {
+                parsed.trial.scale =
+                    Scale::by_name(value).ok_or_else(|| format!("no scale {value:?}\n{USAGE}"))?
+            }
+            "--ledger" => {
+                engine::keep_nonce_ledger(Path::new(value)).map_err(|error| error.to_string())?;
+                parsed.trial.ledger = Some(value.into());
+            }
             "--first" => parsed.first = number(value)?,
             "--last" => parsed.last = Some(number(value)?),
             "--policy" => {
@@ -101,15 +124,30 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
+/// The counts of cuts within each sort of background work, in words.
+fn in_words(within: &[u64]) -> String {
+    let each = Work::ALL.iter().zip(within);
+    let each = each.map(|(work, cuts)| format!("{cuts} in {}", format!("{work:?}").to_lowercase()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 fn run_seeds(arguments: &Arguments) -> bool {
     let mut sound = true;
+    let mut all = Seen::default();
     let trial = &arguments.trial;
     for seed in arguments.seeds.clone() {
         match run(seed, trial) {
-            Ok(seen) => println!(
-                "seed {seed}: sound; {} acts, {} requests, {} moments, {} trees",
-                seen.returned, seen.calls, seen.moments, seen.trees
-            ),
+            Ok(seen) => {
+                println!(
+                    "seed {seed}: sound; {} acts, {} requests, {} moments, {} trees; cuts: {}",
+                    seen.returned,
+                    seen.calls,
+                    seen.moments,
+                    seen.trees,
+                    in_words(&seen.within)
+                );
+                all.add(&seen);
+            }
             Err(complaint) => {
                 sound = false;
                 let journal = if trial.names == NameSync::Journal {
@@ -120,13 +158,61 @@ fn run_seeds(arguments: &Arguments) -> bool {
                 let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: target/debug/strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
-                    trial.acts, trial.stride
+                    "  repeat: target/debug/strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads} --scale {}{journal}",
+                    trial.acts,
+                    trial.stride,
+                    trial.scale.name()
                 );
             }
         }
     }
+    println!(
+        "all: {} moments, {} trees, {} vaults used further, {} recoveries cut; cuts: {}",
+        all.moments,
+        all.trees,
+        all.used,
+        all.recoveries,
+        in_words(&all.within)
+    );
+    if let Some(noted) = engine::nonce_ledger_len().filter(|_| trial.ledger.is_some()) {
+        println!("all: {noted} keys and nonces in the ledger, none met two plaintexts");
+    }
+    if arguments.cover && all.within.contains(&0) {
+        println!("NOT COVERED: a sort of background work was never cut; try more seeds");
+        return false;
+    }
     sound
+}
+
+/// What both workers are told last: where the nonce ledger is, if it is kept.
+fn begin_ledger(rest: &[String]) -> Result<(), String> {
+    match rest.first() {
+        Some(path) => engine::keep_nonce_ledger(Path::new(path)).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn work_as_told(arguments: &[String]) -> Result<(), String> {
+    let scale = |name: &str| Scale::by_name(name).ok_or_else(|| format!("no scale {name:?}"));
+    match arguments {
+        [verb, folder, size, rest @ ..] if verb == "recover" => {
+            begin_ledger(rest)?;
+            recover(Path::new(folder), scale(size)?)
+        }
+        [_, folder, size, seed, count, workers, rest @ ..] => {
+            begin_ledger(rest)?;
+            let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
+            let seed = number(seed)?;
+            work(
+                Path::new(folder),
+                seed,
+                count,
+                threads(workers)?,
+                scale(size)?,
+            )
+        }
+        _ => Err(USAGE.to_owned()),
+    }
 }
 
 fn run_faults(arguments: &Arguments) -> Result<bool, String> {
@@ -169,8 +255,9 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
                         sound = false;
                         println!("seed {seed} {failure:?} at request {nth}: VIOLATION {complaint}");
                         println!(
-                            "  repeat: target/debug/strongroom-sim faults --seeds {seed} --ops {} --first {nth} --last {nth}",
-                            arguments.trial.acts
+                            "  repeat: target/debug/strongroom-sim faults --seeds {seed} --ops {} --scale {} --first {nth} --last {nth}",
+                            arguments.trial.acts,
+                            arguments.trial.scale.name()
                         );
                     }
                 }
@@ -191,12 +278,8 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
-        Some((verb, [folder, seed, count, workers])) if verb == "worker" => {
-            let worked = number(seed).and_then(|seed| {
-                let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
-                work(Path::new(folder), seed, count, threads(workers)?)
-            });
-            return match worked {
+        Some((verb, _)) if verb == "worker" || verb == "recover" => {
+            return match work_as_told(&arguments) {
                 // Nothing of the engine is closed or dropped: a power cut would not either.
                 Ok(()) => std::process::exit(0),
                 Err(error) => {

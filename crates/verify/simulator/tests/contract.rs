@@ -4,6 +4,7 @@
 
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy};
 use strongroom_simulator::run::{NOT_MADE, Trial, run};
+use strongroom_simulator::worker::Scale;
 
 fn trial() -> Trial {
     Trial {
@@ -12,7 +13,10 @@ fn trial() -> Trial {
         stride: 23,
         names: NameSync::Directory,
         threads: 1,
+        scale: Scale::Small,
+        ledger: None,
         lies: false,
+        recut: true,
         fault: None,
         program: env!("CARGO_BIN_EXE_strongroom-sim").into(),
     }
