@@ -13,4 +13,5 @@ pub mod judge;
 pub mod plan;
 pub mod random;
 pub mod run;
+pub mod vault;
 pub mod worker;

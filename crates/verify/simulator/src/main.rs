@@ -11,18 +11,26 @@ use std::process::ExitCode;
 
 use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
+use strongroom_metadata::DiskFault;
+use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::vault;
 use strongroom_simulator::worker::{Scale, recover, work};
 
 const USAGE: &str = "usage:
   strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
-  both                  [--scale NAME] [--ledger FILE]
+  strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
+  strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
+  all                   [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
+        request fail, for every n from FIRST to LAST (default: every STRIDE-th)
+database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
 cover   also fails unless the power was cut within each sort of background work
@@ -184,7 +192,96 @@ fn run_seeds(arguments: &Arguments) -> bool {
     sound
 }
 
-/// What both workers are told last: where the nonce ledger is, if it is kept.
+/// The ways in which one request can fail: how, which sort counts, whether it stays so.
+const FAILURES: [(Failure, Option<Call>, bool); 3] = [
+    (Failure::Io, None, false),
+    (Failure::NoSpace, None, true),
+    (Failure::Short, Some(Call::Write), false),
+];
+
+fn run_vault(arguments: &Arguments) -> Result<bool, String> {
+    let cuts =
+        vault::run(&arguments.trial).map_err(|complaint| format!("VIOLATION {complaint}"))?;
+    println!(
+        "vault: sound; {} acts, {} requests, {} moments, {} trees",
+        cuts.returned, cuts.calls, cuts.moments, cuts.trees
+    );
+    let mut sound = true;
+    let (mut tried, mut struck) = (0, 0);
+    let last = arguments.last.unwrap_or(cuts.calls).min(cuts.calls);
+    let step = usize::try_from(arguments.trial.stride).unwrap_or(1).max(1);
+    for (failure, call, lasting) in FAILURES {
+        for nth in (arguments.first..=last).step_by(step) {
+            let fault = Fault {
+                call,
+                nth,
+                failure,
+                lasting,
+            };
+            let trial = Trial {
+                policies: vec![Policy::KEEP_ALL, Policy::LOSE_ALL],
+                stride: u64::MAX,
+                fault: Some(fault),
+                ..arguments.trial.clone()
+            };
+            match vault::run(&trial) {
+                Ok(seen) => struck += seen.faults,
+                Err(complaint) => {
+                    sound = false;
+                    println!("vault {failure:?} at request {nth}: VIOLATION {complaint}");
+                    println!(
+                        "  repeat: target/debug/strongroom-sim vault --first {nth} --last {nth}"
+                    );
+                }
+            }
+            tried += 1;
+        }
+    }
+    println!("vault: {tried} faults planned, {struck} requests failed");
+    Ok(sound)
+}
+
+fn run_database(arguments: &Arguments) -> Result<bool, String> {
+    let mut sound = true;
+    let step = usize::try_from(arguments.trial.stride).unwrap_or(1).max(1);
+    for seed in arguments.seeds.clone() {
+        let mut count = [0_u64; 3];
+        for (target, fault) in [
+            (Target::Read, DiskFault::Failure),
+            (Target::Write, DiskFault::Failure),
+            (Target::Write, DiskFault::NoSpace),
+            (Target::Sync, DiskFault::Failure),
+        ] {
+            for nth in (arguments.first..=arguments.last.unwrap_or(u64::MAX)).step_by(step) {
+                let plan = Plan { target, nth, fault };
+                match database_faults::run(seed, arguments.trial.acts, plan) {
+                    Ok(Outcome::NotReached) => break,
+                    Ok(Outcome::Unnoticed) => count[0] += 1,
+                    Ok(Outcome::Alone) => count[1] += 1,
+                    Ok(Outcome::Stopped) => count[2] += 1,
+                    Err(complaint) => {
+                        sound = false;
+                        println!(
+                            "seed {seed} {fault:?} of {target:?} {nth}: VIOLATION {complaint}"
+                        );
+                        println!(
+                            "  repeat: target/debug/strongroom-sim database --seeds {seed} --ops {} --stride 1 --first {nth} --last {nth}",
+                            arguments.trial.acts
+                        );
+                    }
+                }
+            }
+        }
+        let [unnoticed, alone, stopped] = count;
+        println!(
+            "seed {seed}: {} faults in the database; {stopped} stopped the vault, {alone} one operation, {unnoticed} nobody",
+            unnoticed + alone + stopped
+        );
+    }
+    Ok(sound)
+}
+
+/// What all workers are told last: where the nonce ledger is, if it is kept.
 fn begin_ledger(rest: &[String]) -> Result<(), String> {
     match rest.first() {
         Some(path) => engine::keep_nonce_ledger(Path::new(path)).map_err(|error| error.to_string()),
@@ -195,6 +292,10 @@ fn begin_ledger(rest: &[String]) -> Result<(), String> {
 fn work_as_told(arguments: &[String]) -> Result<(), String> {
     let scale = |name: &str| Scale::by_name(name).ok_or_else(|| format!("no scale {name:?}"));
     match arguments {
+        [verb, folder, first, second, rest @ ..] if verb == "vault-worker" => {
+            begin_ledger(rest)?;
+            vault::work(Path::new(folder), first, second)
+        }
         [verb, folder, size, rest @ ..] if verb == "recover" => {
             begin_ledger(rest)?;
             recover(Path::new(folder), scale(size)?)
@@ -228,11 +329,7 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
             .calls;
         let last = arguments.last.unwrap_or(calls).min(calls);
         let (mut tried, mut struck) = (0, 0);
-        for (failure, call, lasting) in [
-            (Failure::Io, None, false),
-            (Failure::NoSpace, None, true),
-            (Failure::Short, Some(Call::Write), false),
-        ] {
+        for (failure, call, lasting) in FAILURES {
             for nth in arguments.first..=last {
                 let fault = Some(Fault {
                     call,
@@ -278,7 +375,11 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
-        Some((verb, _)) if verb == "worker" || verb == "recover" => {
+        Some((verb, rest)) if verb == "vault" => parse(rest).and_then(|parsed| run_vault(&parsed)),
+        Some((verb, rest)) if verb == "database" => {
+            parse(rest).and_then(|parsed| run_database(&parsed))
+        }
+        Some((verb, _)) if ["worker", "recover", "vault-worker"].contains(&verb.as_str()) => {
             return match work_as_told(&arguments) {
                 // Nothing of the engine is closed or dropped: a power cut would not either.
                 Ok(()) => std::process::exit(0),

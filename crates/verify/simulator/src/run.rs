@@ -362,12 +362,12 @@ fn judge_tree(moment: &Frozen, histories: &[(String, History)], tree: &Tree) -> 
 }
 
 /// The process on the disk. Killed when dropped.
-struct Worker {
+pub(crate) struct Worker {
     child: Child,
 }
 
 impl Worker {
-    fn start(disk: &Disk, arguments: &[String], trial: &Trial) -> std::io::Result<Self> {
+    pub(crate) fn start(disk: &Disk, arguments: &[String], trial: &Trial) -> std::io::Result<Self> {
         let mut child = Command::new(&trial.program)
             .args(arguments)
             .args(trial.ledger.iter())
@@ -384,7 +384,7 @@ impl Worker {
     }
 
     /// Until it ends by itself.
-    fn wait(mut self) -> Result<(), String> {
+    pub(crate) fn wait(mut self) -> Result<(), String> {
         let pid = Pid::from_child(&self.child);
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| error.to_string())?;

@@ -76,7 +76,7 @@ impl Watcher for Announcer {
     }
 }
 
-fn say(byte: u8) -> std::io::Result<()> {
+pub(crate) fn say(byte: u8) -> std::io::Result<()> {
     let mut listener = std::io::stdout().lock();
     listener.write_all(&[byte])?;
     listener.flush()
