@@ -163,9 +163,7 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
         for (cuts, running) in seen.within.iter_mut().zip(moment.running) {
             *cuts += u64::from(running > 0);
         }
-        // In turn, so that all meet much the same: a moment more finds more than one more policy for the same moment.
-        let in_turn = trial.policies.iter().cycle().skip(at * POLICIES_AT_ONCE);
-        for policy in in_turn.take(trial.policies.len().min(POLICIES_AT_ONCE)) {
+        for policy in in_turn(&trial.policies, at) {
             let told = |complaint| {
                 format!(
                     "cut before request {} ({}): {complaint}",
@@ -204,6 +202,12 @@ fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
     for call in (1..bound).filter(|call| call % stride == seed % stride) {
         disk.freeze_before(call);
     }
+}
+
+/// The policies for the moment numbered `at`: some, in turn. One more moment finds more than one more policy for the same.
+pub(crate) fn in_turn(policies: &[Policy], at: usize) -> impl Iterator<Item = &Policy> {
+    let from = policies.iter().cycle().skip(at * POLICIES_AT_ONCE);
+    from.take(policies.len().min(POLICIES_AT_ONCE))
 }
 
 /// Whether the file system was made and work on it had begun.

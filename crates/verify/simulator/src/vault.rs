@@ -21,7 +21,7 @@ use strongroom::{
 use tempfile::TempDir;
 
 use crate::disk::{Disk, Frozen, Mark, MountedDisk, Policy};
-use crate::run::{Seen, Trial, Worker};
+use crate::run::{Seen, Trial, Worker, in_turn};
 use crate::worker::say;
 
 /// What the worker does, one after the other; the number of an act is its place here, from 1.
@@ -139,6 +139,9 @@ pub fn run(trial: &Trial) -> Result<Seen, String> {
     if let Some(fault) = trial.fault {
         disk.plan(fault);
     }
+    if trial.lies {
+        disk.lie();
+    }
     let key = || KeyFile::random(&SystemRandom).map_err(|error| error.to_string());
     let (first, second) = (key()?, key()?);
     let arguments = [
@@ -166,9 +169,9 @@ pub fn run(trial: &Trial) -> Result<Seen, String> {
     }
     let mut frozen = disk.take_frozen();
     frozen.push(last);
-    for moment in &frozen {
+    for (at, moment) in frozen.iter().enumerate() {
         seen.moments += 1;
-        for policy in &trial.policies {
+        for policy in in_turn(&trial.policies, at) {
             judge(moment, *policy, &first, &second).map_err(|complaint| {
                 let (call, name) = (moment.calls + 1, policy.name());
                 format!("cut before request {call} ({name}): {complaint}")
