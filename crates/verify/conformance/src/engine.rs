@@ -89,6 +89,7 @@ pub fn small() -> Setup {
                 waiting_bytes_max: 32 * 1024,
                 cell_fragments_max: 3,
                 purge_regions_per_step: 1,
+                purge_extents_per_step: 2,
                 dirty_pages_max: 6,
                 move_blocks: 2,
                 small_segment_bytes: 24 * 1024,

@@ -320,7 +320,7 @@ fn cut_recovery(
     let disk = moment.after_cut(policy, seed ^ moment.calls);
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     let mount = MountedDisk::mount(&disk, folder.path()).map_err(|error| error.to_string())?;
-    for call in (1..2_000).filter(|call| (call + seed) % RECUT_STRIDE == 0) {
+    for call in (1..2_000).filter(|call| (call + seed).is_multiple_of(RECUT_STRIDE)) {
         disk.freeze_before(call);
     }
     let arguments = [
