@@ -90,7 +90,7 @@ pub fn small() -> Setup {
                 cell_fragments_max: 3,
                 purge_regions_per_step: 1,
                 purge_extents_per_step: 2,
-                dirty_pages_max: 6,
+                dirty_pages_max: 2,
                 move_blocks: 2,
                 small_segment_bytes: 24 * 1024,
                 small_segments_max: 2,

@@ -64,9 +64,9 @@ fn name(choices: &mut Choices) -> u8 {
 
 fn offset(choices: &mut Choices) -> u32 {
     let bound = *choices.one_of(&[1, 5_000, 70_000, 300_000]);
-    // Now and then behind the first region of extents, so that a file has several; seldom, because the model remembers
+    // Now and then behind the first region of extents, so that a file has several; not often, because the model remembers
     // every state of the whole file.
-    let from = if choices.chance(1, 40) {
+    let from = if choices.chance(1, 10) {
         REGION_BYTES
     } else {
         0
