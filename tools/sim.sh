@@ -23,6 +23,9 @@ echo "== power cuts, small segments: new segments, compaction, purges and checkp
 trees=$(awk '/^all:/ { for (i = 1; i < NF; i++) if ($(i + 1) ~ /^trees/) sum += $i } END { print sum }' "$scratch/log")
 echo "== power cuts, sizes of the product"
 "$sim" run --seeds 50..52 --scale real "${ledger[@]}"
+echo "== power cuts between and within transactions: each is there whole or not at all"
+"$sim" transactions --seeds "${SIM_TRANSACTION_SEEDS:-0..2}" --ops 30 --stride 29 "${ledger[@]}"
+"$sim" transactions --seeds 50..52 --ops 30 --stride 29 --scale real "${ledger[@]}"
 echo "== power cuts: names durable after any sync, as on ext4"
 "$sim" run --seeds 100..102 --journal --ops 100 "${ledger[@]}"
 echo "== power cuts under four threads"

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::help;
 use crate::location::Location;
+use crate::size::{self, NewQuota};
 
 /// An end-to-end encrypted file system in a folder.
 #[derive(Debug, Parser)]
@@ -16,13 +18,11 @@ use crate::location::Location;
     disable_help_subcommand = true
 )]
 #[command(after_help = crate::exit_code::ExitCode::table())]
-#[command(after_long_help = format!(
-    "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
-     It is cut at the first colon behind a vault folder.\n\n{}\n\
-     Example:\n  strongroom init photos\n  strongroom put holiday.jpg photos:/2026/\n  strongroom mount photos ~/photos",
-    crate::exit_code::ExitCode::table()
-))]
+#[command(after_long_help = help::all())]
 pub(crate) struct Arguments {
+    /// Tell on standard error what happens; -vv tells more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -36,9 +36,7 @@ pub(crate) enum Command {
     )]
     Init(Init),
     /// Mounts a vault as a drive; in the background unless -f
-    #[command(
-        after_help = "Example:\n  strongroom mount photos ~/photos\n  strongroom mount -o ro,allow-other photos /mnt"
-    )]
+    #[command(after_help = help::mount())]
     Mount(Mount),
     /// Unmounts; returns when everything is stored and the process behind the mount has gone
     #[command(after_help = "Example:\n  strongroom umount ~/photos")]
@@ -56,14 +54,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  strongroom stat photos:/2026/holiday.jpg")]
     Stat(Stat),
     /// Copies files and directories into a vault
-    #[command(
-        after_help = "Example:\n  strongroom put holiday.jpg videos/ photos:/2026/\n  tar c src | strongroom put - photos:/src.tar"
-    )]
+    #[command(after_help = help::put())]
     Put(Put),
     /// Copies files and directories out of a vault
-    #[command(
-        after_help = "Example:\n  strongroom get photos:/2026 .\n  strongroom get photos:/notes.txt copy.txt"
-    )]
+    #[command(after_help = help::get())]
     Get(Get),
     /// Copies inside a vault; shares the content instead of copying it
     #[command(after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup")]
@@ -82,15 +76,18 @@ pub(crate) enum Command {
     /// Finds files by name, kind or size
     #[command(after_help = "Example:\n  strongroom find photos --name '*.jpg' --type f")]
     Find(Find),
-    /// Shows what a vault is: fingerprint, algorithms, who has it open
-    #[command(after_help = "Example:\n  strongroom info photos")]
-    Info(Whole),
+    /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
+    #[command(after_help = help::info())]
+    Info(Info),
     /// Shows how full the disk below a vault is
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
-    /// Shows what was counted since the vault was opened
-    #[command(after_help = "Example:\n  strongroom stats photos --json")]
-    Stats(Whole),
+    /// Shows or sets the most that a vault may take
+    #[command(after_help = help::quota())]
+    Quota(Quota),
+    /// Shows what was counted since a mount or another process opened the vault; needs no secret
+    #[command(after_help = help::stats())]
+    Stats(Stats),
     /// Adds, lists, changes and removes the ways to unlock a vault
     #[command(
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
@@ -174,6 +171,9 @@ pub(crate) struct Init {
     /// Also let an age or SSH recipient unlock the vault
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Vec<String>,
+    /// The most that the vault may take: bytes, or with K, M, G or T behind the number
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) quota: Option<u64>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -190,9 +190,15 @@ pub(crate) struct Mount {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
+    /// In the background, log to FILE instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// What the program starts itself with
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,
+    /// How much it shall log: the count of -v
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) log_verbosity: u8,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
     /// idle=SECONDS, writeback (the kernel gathers small writes; others see them later), save-power (let
     /// processors sleep between requests; slower)
@@ -271,6 +277,12 @@ pub(crate) struct Put {
     /// Where to: a directory, or the new name
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) target: Location,
+    /// Let the copies belong to you; without it the superuser's copies keep owner and group
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Print what was copied, and what was left out and why, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -287,6 +299,12 @@ pub(crate) struct Get {
     /// Where to: a directory, or the new name; "-" is standard output
     #[arg(value_name = "LOCAL")]
     pub(crate) target: PathBuf,
+    /// Let the copies belong to you; without it the superuser's copies keep owner and group
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Print what was copied, and what was left out and why, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -382,6 +400,43 @@ pub(crate) struct Whole {
     pub(crate) common: Common,
 }
 
+/// Arguments of `quota`.
+#[derive(Args, Debug)]
+pub(crate) struct Quota {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The new quota: bytes, or with K, M, G or T behind the number; "none" for no bound but the disk
+    #[arg(value_name = "SIZE", value_parser = size::parse_or_none)]
+    pub(crate) size: Option<NewQuota>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `info`.
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Ask for the passphrase, and verify what is shown
+    #[arg(long)]
+    pub(crate) unlock: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `stats`.
+#[derive(Args, Debug)]
+pub(crate) struct Stats {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Arguments of `key`.
 #[derive(Args, Debug)]
 pub(crate) struct Key {
@@ -401,7 +456,9 @@ pub(crate) enum KeyCommand {
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
     /// Removes a way to unlock; what is stored from now on it can never open
-    #[command(after_help = "Example:\n  strongroom key remove photos 2")]
+    #[command(
+        after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
+    )]
     Remove(KeyRemove),
     /// Changes the passphrase that is given
     #[command(after_help = "Example:\n  strongroom key change photos")]
@@ -450,7 +507,7 @@ pub(crate) struct KeyRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which, as `key list` numbers them
+    /// Which: its name in `key list`, or how that begins
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]

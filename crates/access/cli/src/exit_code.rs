@@ -94,11 +94,16 @@ impl ExitCode {
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,
             Error::ParentMissing => Self::NotFound,
-            Error::InUse | Error::BeingCreated | Error::OwnerUnreachable | Error::OtherVersion => {
-                Self::InUse
-            }
+            Error::DiskTooSmall { .. } => Self::NoSpace,
+            Error::InUse
+            | Error::BeingCreated
+            | Error::KeysContended
+            | Error::FolderMoved
+            | Error::OwnerUnreachable
+            | Error::OtherVersion => Self::InUse,
             Error::UnknownFormat(_) | Error::NoLocks => Self::Unsupported,
             Error::PathTooLong | Error::TooManySymlinks => Self::Other,
+            Error::Operation { error, .. } => Self::of(error),
             Error::Io { source, .. } => Self::of_io(source),
             _ => Self::Other,
         }

@@ -92,6 +92,7 @@ impl<T, E: Into<Failure>> About<T> for std::result::Result<T, E> {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     first: Option<ExitCode>,
+    count: u64,
 }
 
 impl Failures {
@@ -100,7 +101,13 @@ impl Failures {
         if let Err(failure) = result {
             print(&failure);
             self.first.get_or_insert(failure.code);
+            self.count += 1;
         }
+    }
+
+    /// How many there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// What the whole command comes to.

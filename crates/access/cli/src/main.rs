@@ -10,12 +10,17 @@ mod arguments;
 mod commands;
 mod exit_code;
 mod failure;
+mod help;
+mod interrupt;
 mod location;
+mod logging;
 mod opening;
 mod output;
 mod pattern;
 mod progress;
+mod prompt;
 mod secret;
+mod size;
 mod walk;
 
 use clap::Parser;
@@ -25,10 +30,14 @@ use crate::arguments::Arguments;
 fn main() -> std::process::ExitCode {
     protect_memory();
     let arguments = Arguments::parse();
-    match commands::run(arguments.command) {
+    if !commands::logs_to_file(&arguments.command) {
+        logging::to_stderr(arguments.verbose);
+    }
+    match commands::run(arguments.command, arguments.verbose) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(failure) => {
             failure::print(&failure);
+            interrupt::leave();
             std::process::ExitCode::from(failure.code as u8)
         }
     }

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,13 @@ use zeroize::Zeroizing;
 use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
+use crate::prompt;
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// How often a person may mistype a new passphrase.
+const ATTEMPTS: usize = 3;
 
 /// What to do when no option names a secret and nobody can be asked.
 const NO_SECRET: &str = "no passphrase given and no terminal to ask for it; use --passphrase-file, --passphrase-fd, \
@@ -49,11 +53,7 @@ pub(crate) fn source(arguments: &SecretArguments, vault: &Path) -> SecretSource 
 
 /// Whether there is a terminal to ask a person on.
 pub(crate) fn can_ask() -> bool {
-    File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/tty")
-        .is_ok()
+    prompt::terminal().is_ok()
 }
 
 /// The secret that the options name; asks on the terminal if they name none.
@@ -112,14 +112,22 @@ pub(crate) fn new_passphrase(file: Option<&Path>, vault: &str) -> Result<Passphr
             read_bounded(open(path)?).about(path.display())?,
         ));
     }
+    for _ in 1..ATTEMPTS {
+        if let Some(new) = ask_twice(vault)? {
+            return Ok(new);
+        }
+        let _ = writeln!(std::io::stderr(), "the two differ; once more");
+    }
+    ask_twice(vault)?.ok_or_else(|| Failure::usage("the two passphrases differ; try again"))
+}
+
+/// A passphrase that was typed twice; `None` if the two differ.
+fn ask_twice(vault: &str) -> Result<Option<Passphrase>> {
     let first = ask(&format!("new passphrase of {vault}: "))?;
     // Refused before the person types it again.
     let new = passphrase(&first)?;
     let second = ask("the same again: ")?;
-    if *first != *second {
-        return Err(Failure::usage("the two passphrases differ; try again"));
-    }
-    Ok(new)
+    Ok((*first == *second).then_some(new))
 }
 
 /// The passphrase of a new vault: what the options name, or asked for twice; `None` if another kind is named.
@@ -206,8 +214,10 @@ pub(crate) fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     if !can_ask() {
         return Err(Failure::usage(NO_SECRET));
     }
-    let text = rpassword::prompt_password(prompt).map_err(|_| Failure::usage(NO_SECRET))?;
-    Ok(Zeroizing::new(text.into_bytes()))
+    prompt::hidden_line(prompt).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => Failure::new(ExitCode::Other, "interrupted"),
+        _ => Failure::usage(NO_SECRET),
+    })
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -230,7 +240,7 @@ fn read_bounded(source: impl Read) -> std::io::Result<Zeroizing<Vec<u8>>> {
     source.take(SECRET_BYTES_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > SECRET_BYTES_MAX {
         return Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidData,
+            ErrorKind::InvalidData,
             "too long to be a secret",
         ));
     }

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
-use support::{MountPoint, Place, copy_folder};
+use support::{MountPoint, Place, copy_folder, give};
 
 /// Whether this process may mount; says so if not.
 fn may_mount() -> bool {
@@ -279,7 +279,7 @@ fn a_read_only_folder_is_read_and_every_change_is_refused() {
     }
     assert!(!place.path("k2").exists());
     place.keyed(&["mount", "ro", "m", "-o", "ro"]);
-    let mount_point = MountPoint { place: &place };
+    let mount_point = MountPoint::new(&place);
     assert_eq!(fs::read_to_string(place.path("m/b")).unwrap(), "small");
     let refused = fs::write(place.path("m/c"), "x").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
@@ -383,7 +383,7 @@ fn a_full_disk_under_a_mount_loses_nothing_fsynced_and_space_comes_back_with_del
     place.done(&["init", "disk/v", "--key-file", "key"]);
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "disk/v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     let file = |number: usize| place.path(&format!("m/{number}"));
     let content = |number: usize| noise(number as u64, FULL_FILE_BYTES);
     let mut stored = 0;
@@ -431,7 +431,7 @@ fn a_vault_copied_under_a_working_mount_opens_and_checks_clean() {
     let place = two_vaults();
     fs::create_dir(place.path("m")).unwrap();
     place.keyed(&["mount", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     store(&place.path("m/synced"), &noise(5, 3_000_000)).unwrap();
     fs::write(place.path("m/pending"), noise(6, 500_000)).unwrap();
     copy_folder(&place.path("v"), &place.path("copy"));
@@ -462,7 +462,7 @@ fn a_mount_point_that_cannot_be_one_is_refused_by_its_reason() {
     refused(13, "a", "is not a directory");
     place.fails(13, &["umount", "m"]);
     place.keyed(&["mount", "v", "m"]);
-    let mounted = MountPoint { place: &place };
+    let mounted = MountPoint::new(&place);
     refused(
         7,
         "second",
@@ -512,7 +512,6 @@ fn without_fuse_in_the_kernel_the_message_says_how_to_get_it() {
 
 #[test]
 fn without_fusermount3_another_user_than_root_is_told_what_to_install() {
-    const NOBODY: u32 = 65_534;
     if !may_mount() {
         return;
     }
@@ -543,16 +542,6 @@ fn without_fusermount3_another_user_than_root_is_told_what_to_install() {
         message.contains("fusermount3 is missing; install the package fuse3"),
         "{message}"
     );
-}
-
-/// Makes `user` the owner of a folder and all in it.
-fn give(path: &Path, user: u32) {
-    std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
-    if path.is_dir() {
-        for entry in fs::read_dir(path).unwrap() {
-            give(&entry.unwrap().path(), user);
-        }
-    }
 }
 
 /// Goal: whatever moment an `init` is killed at, the folder says by itself what to do, and doing that works.
@@ -605,4 +594,173 @@ fn an_init_killed_at_any_moment_leaves_either_a_vault_or_a_folder_that_says_what
         let _ = fs::remove_file(place.path("again"));
     }
     assert!(vaults > 0, "the last moment is one with a vault");
+}
+
+#[test]
+fn a_disk_too_small_for_a_vault_is_refused_before_anything_is_made() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::empty();
+    let disk = Mount::tmpfs(place.path("disk"), "size=80m");
+    for vault in ["disk/v", "disk"] {
+        let message = place.fails(6, &["init", vault, "--key-file", "key"]);
+        assert!(
+            message.contains("the disk has 80 MiB free; a vault takes 88 MiB"),
+            "{message}"
+        );
+    }
+    assert!(!place.path("key").exists());
+    assert_eq!(fs::read_dir(place.path("disk")).unwrap().count(), 0);
+    drop(disk);
+    fs::remove_dir(place.path("disk")).unwrap();
+    // On one that is just large enough, something can be stored.
+    let _disk = Mount::tmpfs(place.path("disk"), "size=88m");
+    place.done(&["init", "disk/v", "--key-file", "key"]);
+    fs::write(place.path("file"), noise(1, 2_000_000)).unwrap();
+    place.keyed(&["put", "file", "disk/v"]);
+}
+
+#[test]
+fn clients_of_an_owner_that_is_killed_get_a_clear_error_and_the_next_command_works() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let mounted = MountPoint::new(&place);
+    let info: serde_json::Value =
+        serde_json::from_str(&place.done(&["info", "v", "--json"])).unwrap();
+    let owner = i32::try_from(info["owner_pid"].as_i64().unwrap()).unwrap();
+    // One without a secret and one that could take over: what they had open is gone for both.
+    let mut clients = [
+        &["put", "-", "v:/x"][..],
+        &["put", "-", "v:/y", "--key-file", "key"],
+    ]
+    .map(|arguments| {
+        place
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    for client in &mut clients {
+        // More than a pipe holds: the client is at work.
+        let pipe = client.stdin.as_mut().unwrap();
+        pipe.write_all(&noise(7, 3 << 20)).unwrap();
+    }
+    let pid = rustix::process::Pid::from_raw(owner).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    for client in clients {
+        let output = client.wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(
+            message.contains("the process that had the vault open has gone; look at what was done"),
+            "{message}"
+        );
+    }
+    assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
+    place.keyed(&["check", "v"]);
+    // Over the dead mount point.
+    place.keyed(&["mount", "v", "m"]);
+    assert_eq!(fs::read_to_string(place.path("m/b")).unwrap(), "small");
+    place.done(&["umount", "m"]);
+    drop(mounted);
+}
+
+const NOBODY: u32 = 65_534;
+
+/// A greeting as a client sends it: 4 bytes, then the protocol's version, no session, read and write, no secret.
+const GREETING: [u8; 8] = [4, 0, 0, 0, 3, 0, 0, 1];
+
+/// What the owner answers to a greeting.
+fn knock(socket: &Path) -> Vec<u8> {
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let mut answer = [0; 64];
+    // An owner that hangs up may do so before or after this arrives.
+    let _ = stream.write_all(&GREETING);
+    match stream.read(&mut answer) {
+        Ok(count) => answer[..count].to_vec(),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Vec::new(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+#[ignore = "another test starts this as another user"]
+fn knocks_on_the_socket_of_another_user() {
+    let answer = knock(Path::new(&std::env::var_os("SOCKET").unwrap()));
+    println!("answered with {} bytes", answer.len());
+}
+
+/// Goal: even where the folder of the socket does not keep others out, its owner does not talk to them.
+#[test]
+fn another_user_gets_no_word_from_the_owner_of_a_vault() {
+    if !may_mount() {
+        return;
+    }
+    let place = two_vaults();
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let mounted = MountPoint::new(&place);
+    let run = place.path("run/strongroom");
+    let socket = fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "sock")
+        })
+        .unwrap();
+    assert!(!knock(&socket).is_empty(), "the same user is answered");
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    for path in [
+        place.path(""),
+        place.path("run"),
+        run.clone(),
+        place.path("v"),
+    ] {
+        open(&path, 0o755).unwrap();
+    }
+    open(&socket, 0o777).unwrap();
+    let test = place.path("test");
+    fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    let output = Command::new(&test)
+        .args([
+            "--ignored",
+            "--exact",
+            "--nocapture",
+            "knocks_on_the_socket_of_another_user",
+        ])
+        .current_dir("/")
+        .env("SOCKET", &socket)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("answered with 0 bytes"), "{said}");
+    // The command does not even try: it trusts no folder of another user.
+    let binary = place.path("strongroom");
+    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
+    let output = Command::new(&binary)
+        .args(["ls", "v"])
+        .current_dir(place.path(""))
+        .env("XDG_RUNTIME_DIR", place.path("run"))
+        .stdin(Stdio::null())
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(8), "{message}");
+    open(&run, 0o700).unwrap();
+    place.done(&["umount", "m"]);
+    drop(mounted);
 }

@@ -21,6 +21,7 @@ use fuser::{
 use strongroom::filesystem::{SetAttributes, Space};
 
 use crate::attributes::{GENERATION, set_time};
+use crate::capabilities;
 use crate::content::reply_empty;
 use crate::counters::Opcode;
 use crate::limits;
@@ -28,20 +29,6 @@ use crate::namespace::{Rename, caller, caller_setting, rename_mode};
 use crate::panics::MountId;
 use crate::shared::{Shared, Writes, Xattrs};
 use crate::xattrs::reply_with;
-
-/// What the mount asks of the kernel, as far as the kernel has it. Left out on purpose:
-/// `AUTO_INVAL_DATA` (drops the page cache after each own write), `ATOMIC_O_TRUNC` (loses truncations
-/// without OPEN), `ABORT_ERROR` and `SETXATTR_EXT` (broken in this version of the protocol library),
-/// `POSIX_LOCKS` and `FLOCK_LOCKS` (the kernel keeps locks itself, without requests).
-const CAPABILITIES: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
-    .union(InitFlags::FUSE_DO_READDIRPLUS)
-    .union(InitFlags::FUSE_READDIRPLUS_AUTO)
-    .union(InitFlags::FUSE_CACHE_SYMLINKS)
-    .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
-    .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
-    .union(InitFlags::FUSE_NO_OPEN_SUPPORT)
-    .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
-    .union(InitFlags::FUSE_ASYNC_DIO);
 
 /// The protocol library's view of a mount.
 pub(crate) struct Adapter {
@@ -115,26 +102,7 @@ impl Filesystem for Adapter {
         let offered = config.capabilities();
         self.opens_alone = offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
         self.lists_alone = offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
-        let mut wanted = CAPABILITIES;
-        if self.shared.writes == Writes::KeptByKernel {
-            wanted |= InitFlags::FUSE_WRITEBACK_CACHE;
-        }
-        // The setters refuse only zero, what exceeds 16 MiB, and what the kernel does not offer.
-        let refused = |_| io::Error::other("the protocol library refused a constant of this crate");
-        config
-            .add_capabilities(wanted & offered)
-            .map_err(|_| io::Error::other("the kernel withdrew a capability that it offered"))?;
-        config
-            .set_max_write(limits::REQUEST_BYTES_MAX)
-            .map_err(refused)?;
-        let refused = |_| io::Error::other("the protocol library refused a constant of this crate");
-        config
-            .set_max_background(limits::BACKGROUND_REQUESTS_MAX)
-            .map_err(refused)?;
-        config
-            .set_congestion_threshold(limits::CONGESTION_REQUESTS)
-            .map_err(refused)?;
-        Ok(())
+        capabilities::agree(config, self.shared.writes)
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

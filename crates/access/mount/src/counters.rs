@@ -5,6 +5,7 @@
 //! Never   counts what the protocol library answers itself: opcodes it does not know (STATX, TMPFILE,
 //!         COPY_FILE_RANGE_64, SYNCFS) get one ENOSYS each for the life of a connection
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! opcodes {
@@ -58,6 +59,24 @@ impl Counters {
         RequestCounts(std::array::from_fn(|index| {
             self.0[index].load(Ordering::Relaxed)
         }))
+    }
+}
+
+/// Reads the counters of a mount, from any thread.
+#[derive(Clone)]
+pub struct RequestCounter(pub(crate) Arc<Counters>);
+
+impl std::fmt::Debug for RequestCounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RequestCounter").field(&self.now()).finish()
+    }
+}
+
+impl RequestCounter {
+    /// The counts up to now.
+    #[must_use]
+    pub fn now(&self) -> RequestCounts {
+        self.0.snapshot()
     }
 }
 

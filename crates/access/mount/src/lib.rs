@@ -18,6 +18,7 @@ mod adapter;
 mod attach;
 mod attributes;
 pub mod background;
+mod capabilities;
 mod content;
 mod counters;
 mod detach;
@@ -42,7 +43,7 @@ mod umount;
 mod wakeful;
 mod xattrs;
 
-pub use counters::{Opcode, RequestCounts};
+pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
 pub use invalidate::Invalidator;
 pub use mounted::Mounted;

@@ -21,7 +21,7 @@ use signal_hook::iterator::{Handle, Signals};
 use strongroom::filesystem::Filesystem;
 
 use crate::adapter::Adapter;
-use crate::counters::{Counters, RequestCounts};
+use crate::counters::{Counters, RequestCounter, RequestCounts};
 use crate::detach::{Detach, abort, detach};
 use crate::error::MountError;
 use crate::gate::Gate;
@@ -146,6 +146,12 @@ impl Mounted {
     #[must_use]
     pub fn requests(&self) -> RequestCounts {
         self.core.shared.counters.snapshot()
+    }
+
+    /// Reads the same later, also when the mount has ended.
+    #[must_use]
+    pub fn request_counter(&self) -> RequestCounter {
+        RequestCounter(Arc::clone(&self.core.shared.counters))
     }
 
     /// Tells the kernel of changes that did not come through this mount.
@@ -316,7 +322,7 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
     Ok(Shared {
         gate,
         view: options.view(),
-        counters: Counters::new(),
+        counters: Arc::new(Counters::new()),
         wakeful: if options.save_power {
             Wakeful::off()
         } else {

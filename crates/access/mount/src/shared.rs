@@ -4,6 +4,8 @@
 //! Gives   them to every thread
 //! Never   names the protocol's reply to a request where its result will do
 
+use std::sync::Arc;
+
 use crate::attributes::View;
 use crate::counters::Counters;
 use crate::gate::Gate;
@@ -15,7 +17,7 @@ use crate::wakeful::Wakeful;
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) view: View,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) wakeful: Wakeful,
     pub(crate) references: References,
     /// Long reads.

@@ -68,7 +68,10 @@ impl Filesystem {
             writer = Some(core.store.lock());
             state = node.lock();
         }
-        check(&state, caller, set)?;
+        if state.purged {
+            return Err(Error::Stale);
+        }
+        check(&state.inode, caller, set)?;
         if let Some(writer) = &mut writer {
             take_capability(writer, &mut state)?;
         }
@@ -200,11 +203,7 @@ fn stat_blocks(inode: &Inode, pending_bytes: u64) -> u64 {
 }
 
 /// Everything that can refuse `set`, before anything changes.
-fn check(state: &NodeState, caller: &Caller, set: &SetAttributes) -> Result<()> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    let inode = &state.inode;
+pub(crate) fn check(inode: &Inode, caller: &Caller, set: &SetAttributes) -> Result<()> {
     if let Some(size) = set.size {
         match inode.kind {
             NodeKind::File => {}
@@ -230,7 +229,7 @@ fn check(state: &NodeState, caller: &Caller, set: &SetAttributes) -> Result<()> 
 }
 
 /// Makes the changes that `check` allowed; the length has been set already.
-fn apply(inode: &mut Inode, caller: &Caller, set: &SetAttributes, now: Timestamp) {
+pub(crate) fn apply(inode: &mut Inode, caller: &Caller, set: &SetAttributes, now: Timestamp) {
     if set.uid.is_some() || set.gid.is_some() {
         inode.mode = permission::mode_after_chown(inode, caller);
     }

@@ -56,6 +56,7 @@ struct Seen {
     nlink: u32,
     size: u64,
     allocated: u64,
+    reserved: u64,
     parent: InodeId,
     names: u32,
     subdirectories: u32,
@@ -90,6 +91,7 @@ impl Filesystem {
         let holes = check_holes(reader, &inodes, report)?;
         let references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
+        check_reservations(reader, &inodes, report)?;
         let live = check_blocks(reader, &references, report)?;
         self.check_segments(reader, &live, report)
     }
@@ -137,6 +139,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
                 nlink: inode.nlink,
                 size: inode.size,
                 allocated: inode.allocated,
+                reserved: inode.reserved,
                 parent: inode.parent,
                 names: 0,
                 subdirectories: 0,
@@ -220,6 +223,29 @@ fn check_holes(
         }
     }
     Ok(holes)
+}
+
+fn check_reservations(
+    reader: &Reader<'_>,
+    inodes: &HashMap<InodeId, Seen>,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let mut says: u64 = 0;
+    for (inode, bytes) in reader.reservations()? {
+        match inodes.get(&inode) {
+            Some(node) if node.reserved == bytes => says += 1,
+            _ => report.problem(format!(
+                "inode {} has {bytes} bytes reserved, and says otherwise",
+                inode.0
+            )),
+        }
+        reader.reservation(inode)?;
+    }
+    let found = inodes.values().filter(|node| node.reserved > 0).count() as u64;
+    if found > says {
+        report.problem(format!("{} reservations are missing", found - says));
+    }
+    Ok(())
 }
 
 fn check_extents(

@@ -170,6 +170,10 @@ fn store_attributes(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
         if state.attributes_dirty && !state.purged {
             let row = state.row();
             writer.put_inode(&row)?;
+            if state.reserved_dirty {
+                writer.put_reservation(id, state.stored_reserved.ranges())?;
+                state.reserved_dirty = state.has_pending_content();
+            }
         }
         state.attributes_dirty = false;
         if !state.has_pending_content() {

@@ -244,6 +244,7 @@ fn splice(
     }
     // Sharing makes no new block, so a fragmented copy is as good as its source.
     edit.finish(writer)?;
+    core.end_reservation(state, &(until..until + len));
     state.inode.size = state.inode.size.max(until + len);
     state.stored_size = state.inode.size;
     content_changed(state, core.now());

@@ -1,8 +1,9 @@
 //! What all parts of an open file system share, and the way from an inode number to its node.
 //!
 //! Lock order, outermost first:
-//!   barrier gate (shared by every mutation) → `Node::flush` → the writer (`store.lock()`) → `Node::lock`
-//! Two nodes are locked in the order of their numbers.
+//!   barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
+//!   → `SpaceState::placing` → the writer (`store.lock()`) → `Node::lock`
+//! Several nodes are locked in the order of their numbers.
 //!
 //! Invariants
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
@@ -14,14 +15,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use strongroom_crypto::{BlockSealer, Pool, Random};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
 
 use crate::commit::CommitState;
+use crate::epoch::Sealers;
 use crate::lock::LockTable;
 use crate::node::{Node, NodeState, NodeTable};
+use crate::reservation::Reserved;
 use crate::{Error, Result, limits};
 
 /// Tells the time. A value, so that tests and the simulator bring their own.
@@ -164,7 +167,7 @@ pub struct Parts {
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) segments: SegmentStore,
-    pub(crate) sealer: BlockSealer,
+    pub(crate) sealers: Sealers,
     pub(crate) pool: Pool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
@@ -175,6 +178,8 @@ pub(crate) struct Core {
     pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
     /// Bytes of pending content over all nodes.
     pub(crate) dirty_bytes: AtomicU64,
+    /// Bytes that are reserved over all nodes, see `reservation.rs`.
+    pub(crate) reserved: AtomicU64,
     /// Writers wait here at the bound; told after each drain.
     pub(crate) room: (Mutex<()>, Condvar),
     /// A barrier takes it exclusively for a moment.
@@ -196,13 +201,24 @@ impl Core {
     /// Lets a mutation begin: refused on a read-only or failed vault, held while a barrier passes.
     /// Keep the guard until the mutation is done and counted.
     pub(crate) fn mutate(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        self.writable()?;
+        Ok(self.gate.read())
+    }
+
+    fn writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
         if self.failed.load(Ordering::Acquire) {
             return Err(Error::Failed);
         }
-        Ok(self.gate.read())
+        Ok(())
+    }
+
+    /// Lets a list of mutations begin that must look like one: waits for those that run, holds up all others.
+    pub(crate) fn mutate_alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        self.writable()?;
+        Ok(self.gate.write())
     }
 
     /// Tells the watcher of `work`, and of its end when the result is dropped.
@@ -251,7 +267,11 @@ impl Core {
             return Ok(node);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
-        Ok(self.nodes.insert(row))
+        let reserved = match row.reserved {
+            0 => Reserved::default(),
+            _ => Reserved::new(writer.reservation(id)?),
+        };
+        Ok(self.nodes.insert(row, reserved))
     }
 
     /// Notes that `node` has changes the store lacks. Call with its state locked.

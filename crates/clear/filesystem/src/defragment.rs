@@ -32,7 +32,9 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
     for run in runs(&seen) {
         let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
         crate::read::read_extents(core, inode, run, &mut clear)?;
-        let placement = Placement::appended(core, vec![core.sealer.seal(Kind::Data, &clear)])?;
+        let sealing = core.sealers.sealing();
+        let sealed = vec![sealing.seal(Kind::Data, &clear)];
+        let placement = Placement::appended(core, &sealing, sealed)?;
         replace(core, &node, cell, run, placement)?;
     }
     Ok(())

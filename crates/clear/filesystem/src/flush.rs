@@ -24,6 +24,7 @@ use crate::extents;
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
+use crate::reservation::Reserved;
 use crate::{Error, Result};
 
 /// Who asks for a drain.
@@ -42,6 +43,7 @@ struct Draining<'a> {
     node: &'a Arc<Node>,
     content: Arc<Overlay>,
     size: u64,
+    reserved: Reserved,
 }
 
 /// Drains one node, if it has anything pending.
@@ -113,6 +115,7 @@ fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
         node,
         content,
         size: state.inode.size,
+        reserved: state.reserved.clone(),
     })
 }
 
@@ -131,16 +134,17 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
-    let sealed = core.sealer.seal_all(&core.pool, Kind::Data, clear);
+    let sealing = core.sealers.sealing();
+    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let carried = reason != Reason::Background
         && total <= core.options.thresholds.carried_bytes_max
         && core.may_carry(reason);
     let placement = if carried {
-        Placement::carried(sealed)
+        Placement::carried(&sealing, sealed)
     } else {
-        Placement::appended(core, sealed)?
+        Placement::appended(core, &sealing, sealed)?
     };
     crate::purge::bound_holes(core)?;
     let mut writer = core.store.lock();
@@ -163,7 +167,7 @@ impl Core {
 
     /// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
     /// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
-    fn may_carry(&self, reason: Reason) -> bool {
+    pub(crate) fn may_carry(&self, reason: Reason) -> bool {
         if self.space.has_suspects() {
             // A carried block cannot take the place of a damaged one; an appended one can.
             return false;
@@ -268,6 +272,7 @@ fn install(
     }
     let fragmented = edit.finish(writer)?;
     state.stored_size = drain.size;
+    state.stored_reserved.clone_from(&drain.reserved);
     state.attributes_dirty = true;
     core.list_dirty(drain.node, state);
     for cell in fragmented {
@@ -288,7 +293,7 @@ pub(crate) fn number_of(
             && let (place @ Place::Segment(..), _) = placed.row()
         {
             // The stored bytes are damaged or lost, and these are the same content: they take their place.
-            writer.move_block(number, core.sealer.epoch(), place)?;
+            writer.move_block(number, placed.epoch, place)?;
             core.space.trust(number);
         }
         return Ok(number);
@@ -298,7 +303,7 @@ pub(crate) fn number_of(
     let number = writer.insert_block(
         &placed.id,
         placed.clear_len,
-        core.sealer.epoch(),
+        placed.epoch,
         1,
         place,
         waiting,

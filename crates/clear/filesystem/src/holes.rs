@@ -38,6 +38,15 @@ impl Holes {
         Ok(holes)
     }
 
+    /// (1): reads the rows again, after a roll-back.
+    pub(crate) fn reload(&self, reads: &Reads) -> Result<()> {
+        let loaded = Self::load(reads)?;
+        let count = loaded.count();
+        *self.by_inode.lock() = loaded.by_inode.into_inner();
+        self.count.store(count, Ordering::Release);
+        Ok(())
+    }
+
     /// How many there are, over all inodes. Needs no writer.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)

@@ -13,6 +13,8 @@ mod commit;
 mod copy;
 mod core;
 mod defragment;
+mod draft;
+mod epoch;
 mod error;
 mod extents;
 mod flush;
@@ -32,8 +34,11 @@ mod quota;
 mod read;
 mod region_cache;
 mod rename;
+mod reservation;
+mod scene;
 mod seek;
 mod space;
+mod transaction;
 mod types;
 mod write;
 mod xattr;
@@ -42,9 +47,11 @@ use std::sync::Arc;
 
 pub use check::CheckReport;
 pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use draft::Draft;
 pub use error::Error;
 pub use open::Counters;
 pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+pub use transaction::Content;
 pub use types::*;
 
 /// What every operation gives.

@@ -104,6 +104,10 @@ pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
 /// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
 pub const HOLES_MAX: usize = 65_536;
 
+/// Rows of extents that `fallocate` looks at to find what is written already: 4 GiB of content. What is written behind
+/// them is reserved once more.
+pub const RESERVE_REGIONS_MAX: usize = 1024;
+
 /// Default bound of dirty content, in bytes. The README states it, and the other bounds of memory.
 pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -143,3 +147,7 @@ pub(crate) const DIRECTORY_DEPTH_MAX: usize = 1 << 20;
 
 /// How often a rename looks again because the file it found was replaced while its content was drained.
 pub(crate) const RENAME_ROUNDS_MAX: usize = 64;
+
+/// How often a transaction is carried out before it is kept: once to find what must be stored first, once for real.
+/// The third is for the reader's peace of mind: nothing can become pending in between.
+pub(crate) const TRANSACTION_ROUNDS_MAX: usize = 3;

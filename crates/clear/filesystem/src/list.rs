@@ -13,6 +13,7 @@ use crate::attributes::{attributes_now, attributes_of_row};
 use crate::core::Core;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::permission::{self, EXECUTE, READ};
+use crate::scene::{Live, Scene};
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result};
 
 impl Filesystem {
@@ -35,7 +36,7 @@ impl Filesystem {
         let core = &self.core;
         let limit = limit.min(LIST_ENTRIES_MAX);
         let mut writer = core.store.lock();
-        let directory = crate::namespace::held(core, &mut writer, inode)?;
+        let directory = Live(core).held(&mut writer, inode)?;
         if !directory.is_directory() {
             return Err(Error::NotADirectory);
         }

@@ -25,40 +25,21 @@ use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
 use crate::name::Name;
 use crate::node::Node;
 use crate::permission::{self, EXECUTE, WRITE};
+use crate::scene::{Held, Live, Scene};
 use crate::{Attributes, Caller, Error, Filesystem, NewNode, Result};
 
 /// What one entry adds to the size that a directory shows, in bytes: about what an entry with a short name
 /// takes elsewhere, and a fixed number, so that the size follows from the count.
 pub(crate) const ENTRY_BYTES: u64 = 32;
 
-/// A node and what it was when the writer was taken. Its names, links and parent are still that while the
-/// writer is held; the rest may have changed.
-pub(crate) struct Held {
-    pub(crate) node: Arc<Node>,
-    pub(crate) inode: Inode,
-}
-
-impl Held {
-    pub(crate) fn is_directory(&self) -> bool {
-        self.inode.kind == NodeKind::Directory
-    }
-}
-
-/// The node of `id` as it is now.
-pub(crate) fn held(core: &Core, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
-    let node = core.node_in(writer, id)?;
-    let inode = living(&node)?.inode.clone();
-    Ok(Held { node, inode })
-}
-
 /// The directory `id`, in which the caller may look names up.
 pub(crate) fn searchable(
-    core: &Core,
+    scene: &mut impl Scene,
     writer: &mut Transaction<'_>,
     caller: &Caller,
     id: InodeId,
 ) -> Result<Held> {
-    let directory = held(core, writer, id)?;
+    let directory = scene.held(writer, id)?;
     if !directory.is_directory() {
         return Err(Error::NotADirectory);
     }
@@ -79,13 +60,13 @@ pub(crate) fn require_growing(directory: &Inode, caller: &Caller) -> Result<()> 
 
 /// Notes in a directory that `entries` names came (or went, if negative), `subdirectories` of them directories.
 pub(crate) fn names_changed(
-    core: &Core,
+    scene: &mut impl Scene,
     directory: &Arc<Node>,
     now: Timestamp,
     entries: i64,
     subdirectories: i32,
 ) {
-    core.touch(directory, |inode| {
+    scene.touch(directory, |inode| {
         let change = entries.unsigned_abs() * ENTRY_BYTES;
         inode.size = if entries < 0 {
             inode.size.saturating_sub(change)
@@ -99,9 +80,9 @@ pub(crate) fn names_changed(
 }
 
 /// Takes one name from a node; gives whether it was the last and nobody refers to the node.
-pub(crate) fn name_lost(core: &Core, victim: &Held, now: Timestamp) -> bool {
+pub(crate) fn name_lost(scene: &mut impl Scene, victim: &Held, now: Timestamp) -> bool {
     let mut left = 0;
-    core.touch(&victim.node, |inode| {
+    scene.touch(&victim.node, |inode| {
         // A directory's only name keeps its own `.` alive too.
         inode.nlink = if inode.kind == NodeKind::Directory {
             0
@@ -111,7 +92,7 @@ pub(crate) fn name_lost(core: &Core, victim: &Held, now: Timestamp) -> bool {
         inode.ctime = now;
         left = inode.nlink;
     });
-    left == 0 && core.nodes.references(victim.node.id) == 0
+    left == 0 && scene.core().nodes.references(victim.node.id) == 0
 }
 
 /// What is wrong with a node to be made, before anyone looks where.
@@ -137,19 +118,19 @@ fn check_new(new: &NewNode) -> Result<()> {
 
 /// The inode of a new node in `directory`, with `nlink` names to begin with.
 fn new_inode(
-    core: &Core,
+    scene: &impl Scene,
     id: InodeId,
     directory: &Inode,
     caller: &Caller,
     new: &NewNode,
     nlink: u32,
 ) -> Result<Inode> {
-    let now = core.now();
+    let now = scene.now();
     let (mode, gid) = permission::mode_and_group_of_new(directory, caller, new.kind, new.mode);
     let is_device = matches!(new.kind, NodeKind::CharDevice | NodeKind::BlockDevice);
     Ok(Inode {
         id,
-        birth_id: core.birth_id()?,
+        birth_id: scene.core().birth_id()?,
         kind: new.kind,
         mode,
         uid: caller.uid,
@@ -181,17 +162,7 @@ impl Filesystem {
     pub fn lookup(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<Attributes> {
         let core = &self.core;
         let mut writer = core.store.lock();
-        let directory = searchable(core, &mut writer, caller, parent)?;
-        let id = match name {
-            b"." => parent,
-            b".." => directory.inode.parent,
-            _ => {
-                writer
-                    .entry(parent, Name::new(name)?.bytes())?
-                    .ok_or(Error::NotFound)?
-                    .inode
-            }
-        };
+        let id = look_up(&mut Live(core), &mut writer, caller, parent, name)?;
         let node = core.node_in(&mut writer, id)?;
         self.hand_out(&node)
     }
@@ -209,40 +180,10 @@ impl Filesystem {
         name: &[u8],
         node: &NewNode,
     ) -> Result<Attributes> {
-        check_new(node)?;
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        let directory = searchable(core, &mut writer, caller, parent)?;
-        let name = Name::new(name)?;
-        if writer.entry(parent, name.bytes())?.is_some() {
-            return Err(Error::Exists);
-        }
-        require_growing(&directory.inode, caller)?;
-        if matches!(node.kind, NodeKind::CharDevice | NodeKind::BlockDevice) {
-            permission::require_superuser(caller)?;
-        }
-        let is_directory = node.kind == NodeKind::Directory;
-        core.admit(node.target.len() as u64)?;
-        let nlink = if is_directory { 2 } else { 1 };
-        let inode = new_inode(
-            core,
-            writer.next_inode(),
-            &directory.inode,
-            caller,
-            node,
-            nlink,
-        )?;
-        let now = inode.btime;
-        let entry = Entry {
-            name: name.bytes().to_vec(),
-            inode: inode.id,
-            kind: node.kind,
-            cookie: writer.next_cookie(),
-        };
-        writer.insert_entry(parent, &entry)?;
-        let made = self.adopt(inode);
-        names_changed(core, &directory.node, now, 1, i32::from(is_directory));
+        let made = create_in(&mut Live(core), &mut writer, caller, parent, name, node)?;
         let attributes = self.hand_out(&made);
         core.changed();
         attributes
@@ -261,7 +202,8 @@ impl Filesystem {
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        let directory = searchable(core, &mut writer, caller, parent)?;
+        let mut scene = Live(core);
+        let directory = searchable(&mut scene, &mut writer, caller, parent)?;
         require_growing(&directory.inode, caller)?;
         core.admit(0)?;
         let new = NewNode {
@@ -270,8 +212,9 @@ impl Filesystem {
             rdev: 0,
             target: Vec::new(),
         };
-        let inode = new_inode(core, writer.next_inode(), &directory.inode, caller, &new, 0)?;
-        let made = self.adopt(inode);
+        let id = writer.next_inode();
+        let inode = new_inode(&scene, id, &directory.inode, caller, &new, 0)?;
+        let made = scene.adopt(inode);
         made.lock().may_get_first_name = true;
         let attributes = self.hand_out(&made);
         core.changed();
@@ -299,31 +242,17 @@ impl Filesystem {
         let mut drained = false;
         loop {
             let mut writer = core.store.lock();
-            let node = held(core, &mut writer, inode)?;
-            let directory = searchable(core, &mut writer, caller, new_parent)?;
-            let name = Name::new(new_name)?;
-            require_linkable(&writer, core, caller, &node, &directory, name)?;
-            if node.inode.nlink == 0 && !drained && node.node.lock().has_pending_content() {
+            let mut scene = Live(core);
+            let link = Link::plan(&mut scene, &mut writer, caller, inode, new_parent, new_name)?;
+            if link.needs_drain() && !drained {
                 drop(writer);
-                flush::drain_node(core, &node.node, Reason::Namespace)?;
+                flush::drain_node(core, &link.node.node, Reason::Namespace)?;
                 drained = true;
                 continue;
             }
-            let entry = Entry {
-                name: name.bytes().to_vec(),
-                inode,
-                kind: node.inode.kind,
-                cookie: writer.next_cookie(),
-            };
-            writer.insert_entry(new_parent, &entry)?;
-            let now = core.now();
-            core.touch(&node.node, |inode| {
-                inode.nlink = inode.nlink.saturating_add(1);
-                inode.ctime = now;
-            });
-            node.node.lock().may_get_first_name = false;
-            names_changed(core, &directory.node, now, 1, 0);
-            let attributes = self.hand_out(&node.node);
+            link.carry_out(&mut scene, &mut writer)?;
+            link.node.node.lock().may_get_first_name = false;
+            let attributes = self.hand_out(&link.node.node);
             core.changed();
             return attributes;
         }
@@ -334,13 +263,7 @@ impl Filesystem {
     /// # Errors
     /// Those of a look-up; `PermissionDenied`; `NotPermitted` by the sticky bit; `IsADirectory`.
     pub fn unlink(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<()> {
-        self.remove(caller, parent, name, |_, victim| {
-            if victim.is_directory() {
-                Err(Error::IsADirectory)
-            } else {
-                Ok(())
-            }
-        })
+        self.remove(caller, parent, name, Removal::Name)
     }
 
     /// Removes an empty directory.
@@ -348,49 +271,24 @@ impl Filesystem {
     /// # Errors
     /// Those of a look-up; `PermissionDenied`; `NotPermitted` by the sticky bit; `NotADirectory`; `NotEmpty`.
     pub fn remove_directory(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<()> {
-        self.remove(caller, parent, name, |writer, victim| {
-            if !victim.is_directory() {
-                return Err(Error::NotADirectory);
-            }
-            if writer.is_empty(victim.node.id)? {
-                Ok(())
-            } else {
-                Err(Error::NotEmpty)
-            }
-        })
+        self.remove(caller, parent, name, Removal::Directory)
     }
 
-    /// Removes the entry `name`, if `check` lets its node go.
     fn remove(
         &self,
         caller: &Caller,
         parent: InodeId,
         name: &[u8],
-        check: impl FnOnce(&Transaction<'_>, &Held) -> Result<()>,
+        removal: Removal,
     ) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        let directory = searchable(core, &mut writer, caller, parent)?;
-        let name = Name::new(name)?;
-        let entry = writer.entry(parent, name.bytes())?.ok_or(Error::NotFound)?;
-        let victim = held(core, &mut writer, entry.inode)?;
-        permission::require_removable(&directory.inode, &victim.inode, caller)?;
-        check(&writer, &victim)?;
-        writer.remove_entry(parent, name.bytes())?;
-        let now = core.now();
-        let unused = name_lost(core, &victim, now);
-        names_changed(
-            core,
-            &directory.node,
-            now,
-            -1,
-            -i32::from(victim.is_directory()),
-        );
+        let unused = remove_in(&mut Live(core), &mut writer, caller, parent, name, removal)?;
         core.changed();
         drop(writer);
-        if unused {
-            crate::purge::schedule(core, victim.node.id);
+        if let Some(unused) = unused {
+            crate::purge::schedule(core, unused);
         }
         Ok(())
     }
@@ -449,16 +347,159 @@ impl Filesystem {
         self.core.nodes.retain(node.id, 1);
         Ok(attributes)
     }
+}
 
-    /// Brings a new inode into memory; the next commit writes its row.
-    fn adopt(&self, inode: Inode) -> Arc<Node> {
-        let node = self.core.nodes.insert(inode);
-        let mut state = node.lock();
-        state.attributes_dirty = true;
-        state.has_capability = Some(false);
-        self.core.list_dirty(&node, &mut state);
-        drop(state);
-        node
+/// The node that `name` names in `parent`; `.` and `..` are allowed here.
+pub(crate) fn look_up(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    parent: InodeId,
+    name: &[u8],
+) -> Result<InodeId> {
+    let directory = searchable(scene, writer, caller, parent)?;
+    Ok(match name {
+        b"." => parent,
+        b".." => directory.inode.parent,
+        _ => {
+            let entry = writer.entry(parent, Name::new(name)?.bytes())?;
+            entry.ok_or(Error::NotFound)?.inode
+        }
+    })
+}
+
+/// Makes a node and names it.
+pub(crate) fn create_in(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    parent: InodeId,
+    name: &[u8],
+    node: &NewNode,
+) -> Result<Arc<Node>> {
+    check_new(node)?;
+    let directory = searchable(scene, writer, caller, parent)?;
+    let name = Name::new(name)?;
+    if writer.entry(parent, name.bytes())?.is_some() {
+        return Err(Error::Exists);
+    }
+    require_growing(&directory.inode, caller)?;
+    if matches!(node.kind, NodeKind::CharDevice | NodeKind::BlockDevice) {
+        permission::require_superuser(caller)?;
+    }
+    let is_directory = node.kind == NodeKind::Directory;
+    scene.core().admit(node.target.len() as u64)?;
+    let nlink = if is_directory { 2 } else { 1 };
+    let id = writer.next_inode();
+    let inode = new_inode(scene, id, &directory.inode, caller, node, nlink)?;
+    let now = inode.btime;
+    let entry = Entry {
+        name: name.bytes().to_vec(),
+        inode: inode.id,
+        kind: node.kind,
+        cookie: writer.next_cookie(),
+    };
+    writer.insert_entry(parent, &entry)?;
+    let made = scene.adopt(inode);
+    names_changed(scene, &directory.node, now, 1, i32::from(is_directory));
+    Ok(made)
+}
+
+/// Which kind of name is to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Of anything but a directory.
+    Name,
+    /// Of an empty directory.
+    Directory,
+}
+
+impl Removal {
+    fn check(self, writer: &Transaction<'_>, victim: &Held) -> Result<()> {
+        match (self, victim.is_directory()) {
+            (Self::Name, true) => Err(Error::IsADirectory),
+            (Self::Directory, false) => Err(Error::NotADirectory),
+            (Self::Name, false) => Ok(()),
+            (Self::Directory, true) if writer.is_empty(victim.node.id)? => Ok(()),
+            (Self::Directory, true) => Err(Error::NotEmpty),
+        }
+    }
+}
+
+/// Removes the entry `name`; gives its node if nothing holds it any more.
+pub(crate) fn remove_in(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    parent: InodeId,
+    name: &[u8],
+    removal: Removal,
+) -> Result<Option<InodeId>> {
+    let directory = searchable(scene, writer, caller, parent)?;
+    let name = Name::new(name)?;
+    let entry = writer.entry(parent, name.bytes())?.ok_or(Error::NotFound)?;
+    let victim = scene.held(writer, entry.inode)?;
+    permission::require_removable(&directory.inode, &victim.inode, caller)?;
+    removal.check(writer, &victim)?;
+    writer.remove_entry(parent, name.bytes())?;
+    let now = scene.now();
+    let unused = name_lost(scene, &victim, now);
+    let subdirectories = -i32::from(victim.is_directory());
+    names_changed(scene, &directory.node, now, -1, subdirectories);
+    Ok(unused.then_some(victim.node.id))
+}
+
+/// A further name that nothing refuses any more, while the writer is held.
+pub(crate) struct Link<'a> {
+    pub(crate) node: Held,
+    directory: Held,
+    name: Name<'a>,
+}
+
+impl<'a> Link<'a> {
+    pub(crate) fn plan(
+        scene: &mut impl Scene,
+        writer: &mut Transaction<'_>,
+        caller: &Caller,
+        inode: InodeId,
+        new_parent: InodeId,
+        new_name: &'a [u8],
+    ) -> Result<Self> {
+        let node = scene.held(writer, inode)?;
+        let directory = searchable(scene, writer, caller, new_parent)?;
+        let name = Name::new(new_name)?;
+        require_linkable(writer, scene.core(), caller, &node, &directory, name)?;
+        Ok(Self {
+            node,
+            directory,
+            name,
+        })
+    }
+
+    /// Whether a first name would point to content that is in memory only.
+    pub(crate) fn needs_drain(&self) -> bool {
+        self.node.inode.nlink == 0 && self.node.node.lock().has_pending_content()
+    }
+
+    pub(crate) fn carry_out(
+        &self,
+        scene: &mut impl Scene,
+        writer: &mut Transaction<'_>,
+    ) -> Result<()> {
+        let entry = Entry {
+            name: self.name.bytes().to_vec(),
+            inode: self.node.node.id,
+            kind: self.node.inode.kind,
+            cookie: writer.next_cookie(),
+        };
+        writer.insert_entry(self.directory.node.id, &entry)?;
+        let now = scene.now();
+        scene.touch(&self.node.node, |inode| {
+            inode.nlink = inode.nlink.saturating_add(1);
+            inode.ctime = now;
+        });
+        names_changed(scene, &self.directory.node, now, 1, 0);
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use strongroom_metadata::{Inode, InodeId};
 use crate::limits::NODE_SHARDS;
 use crate::overlay::Overlay;
 use crate::region_cache::{Gauge, RegionCache};
+use crate::reservation::Reserved;
 
 /// One inode in use.
 pub(crate) struct Node {
@@ -38,6 +39,12 @@ pub(crate) struct NodeState {
     pub(crate) stored_size: u64,
     /// Content written and not yet being drained.
     pub(crate) active: Overlay,
+    /// What `fallocate` reserved and nothing was written to since.
+    pub(crate) reserved: Reserved,
+    /// What goes with the extents in the transaction, as `stored_size` does.
+    pub(crate) stored_reserved: Reserved,
+    /// `reserved` differs from the row in the transaction.
+    pub(crate) reserved_dirty: bool,
     /// Attributes from before the first change of length in `active`: what a commit writes until that is stored.
     pub(crate) held_back: Option<Box<Inode>>,
     /// The same for `draining`.
@@ -66,10 +73,12 @@ impl NodeState {
     pub(crate) fn row(&mut self) -> Inode {
         if !self.has_pending_content() {
             self.stored_size = self.inode.size;
+            self.stored_reserved.clone_from(&self.reserved);
         }
         let mut row = self.inode.clone();
         if row.kind == strongroom_metadata::NodeKind::File {
             row.size = self.stored_size;
+            row.reserved = self.stored_reserved.bytes();
         }
         let oldest = self.held_back_draining.as_ref().or(self.held_back.as_ref());
         if let Some(before) = oldest.filter(|_| self.has_pending_content()) {
@@ -77,6 +86,11 @@ impl NodeState {
             (row.atime, row.mtime, row.ctime) = (before.atime, before.mtime, before.ctime);
         }
         row
+    }
+
+    /// Whether a commit writes older attributes than these.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.held_back.is_some() || self.held_back_draining.is_some()
     }
 
     /// Call before a change of length that leaves pending content: it is stored with its attributes or not at all.
@@ -88,7 +102,7 @@ impl NodeState {
 }
 
 impl Node {
-    pub(crate) fn new(inode: Inode, extents: &Arc<Gauge>) -> Self {
+    pub(crate) fn new(inode: Inode, reserved: Reserved, extents: &Arc<Gauge>) -> Self {
         Self {
             id: inode.id,
             flush: Mutex::new(()),
@@ -97,6 +111,9 @@ impl Node {
                 inode,
                 attributes_dirty: false,
                 active: Overlay::default(),
+                stored_reserved: reserved.clone(),
+                reserved,
+                reserved_dirty: false,
                 held_back: None,
                 held_back_draining: None,
                 draining: None,
@@ -156,7 +173,7 @@ impl NodeTable {
     }
 
     /// The node for this row; an existing one wins, because its state is newer.
-    pub(crate) fn insert(&self, inode: Inode) -> Arc<Node> {
+    pub(crate) fn insert(&self, inode: Inode, reserved: Reserved) -> Arc<Node> {
         let mut shard = self.shard(inode.id);
         if let Some(node) = shard.nodes.get(&inode.id) {
             return Arc::clone(node);
@@ -164,9 +181,14 @@ impl NodeTable {
         if shard.nodes.len() >= self.per_shard_max {
             evict(&mut shard, self.per_shard_max / 4 + 1);
         }
-        let node = Arc::new(Node::new(inode, &self.extents));
+        let node = Arc::new(Node::new(inode, reserved, &self.extents));
         shard.nodes.insert(node.id, Arc::clone(&node));
         node
+    }
+
+    /// A node of its own, that nobody finds: for a draft.
+    pub(crate) fn detached(&self, inode: Inode) -> Arc<Node> {
+        Arc::new(Node::new(inode, Reserved::default(), &self.extents))
     }
 
     /// Forgets a purged node.

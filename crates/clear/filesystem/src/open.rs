@@ -92,12 +92,16 @@ impl Filesystem {
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
         let quota = crate::quota::Quota::load(&store.lock())?;
+        let reserved = store.lock().reservations()?;
+        let reserved = reserved
+            .iter()
+            .fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let holes = crate::holes::Holes::load(&store.lock())?;
         let core = Core {
             nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
             segments,
-            sealer,
+            sealers: crate::epoch::Sealers::new(sealer),
             pool,
             clock,
             disk,
@@ -105,6 +109,7 @@ impl Filesystem {
             options,
             dirty: Mutex::default(),
             dirty_bytes: AtomicU64::new(0),
+            reserved: AtomicU64::new(reserved),
             room: (Mutex::new(()), Condvar::new()),
             gate: RwLock::new(()),
             changes: AtomicU64::new(0),

@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::RwLockReadGuard;
 use strongroom_format::index::{IndexEntry, encode_index};
-use strongroom_format::{BlockId, Kind, SealedBlock, SegmentId};
+use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
 use strongroom_segments::Appended;
 
 use crate::Result;
 use crate::core::Core;
+use crate::epoch::Sealing;
 
 /// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
 const BATCH_BLOCKS: usize = 16 * 1024;
@@ -23,6 +24,8 @@ const BATCH_BLOCKS: usize = 16 * 1024;
 pub(crate) struct Placed {
     pub(crate) id: BlockId,
     pub(crate) clear_len: u32,
+    /// What it was sealed under.
+    pub(crate) epoch: Epoch,
     /// Its place, once `note_segments` has numbered the segment; `None` if it was not appended.
     at: Option<(SegmentId, u32)>,
     number: Option<SegmentNumber>,
@@ -44,29 +47,37 @@ impl Placed {
 pub(crate) struct Placement<'a> {
     blocks: Vec<Placed>,
     appended: Vec<Appended>,
+    epoch: Epoch,
     /// Until the rows are written: no segment is unlinked between an append and its rows.
     _placing: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl<'a> Placement<'a> {
     /// All of `sealed` travel in the commit.
-    pub(crate) fn carried(sealed: Vec<SealedBlock>) -> Self {
+    pub(crate) fn carried(sealing: &Sealing<'_>, sealed: Vec<SealedBlock>) -> Self {
+        let epoch = sealing.epoch();
         let blocks = sealed
             .into_iter()
-            .map(|block| placed(block, None, true))
+            .map(|block| placed(block, epoch, None, true))
             .collect();
         Self {
             blocks,
             appended: Vec::new(),
+            epoch,
             _placing: None,
         }
     }
 
-    /// Appends what no equal block exists for.
+    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
     ///
     /// # Errors
     /// Nothing is placed: bytes that were appended before the error are waste in their segment.
-    pub(crate) fn appended(core: &'a Core, sealed: Vec<SealedBlock>) -> Result<Self> {
+    pub(crate) fn appended(
+        core: &'a Core,
+        sealing: &Sealing<'_>,
+        sealed: Vec<SealedBlock>,
+    ) -> Result<Self> {
+        let epoch = sealing.epoch();
         let placing = core.space.placing.read();
         let known = crate::flush::known(core, &sealed)?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
@@ -74,13 +85,13 @@ impl<'a> Placement<'a> {
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
             let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
-            let result = match append_batch(core, &blocks) {
+            let result = match append_batch(core, sealing, &blocks) {
                 Ok(result) => result,
                 Err(error) => {
                     // What was appended before it is waste that only its segment's row can tell of.
                     let mut writer = core.store.lock();
                     for batch in &appended {
-                        note_batch(core, &mut writer, batch)?;
+                        note_batch(core, &mut writer, epoch, batch)?;
                     }
                     return Err(error);
                 }
@@ -93,11 +104,12 @@ impl<'a> Placement<'a> {
         let blocks = sealed
             .into_iter()
             .zip(places)
-            .map(|(block, place)| placed(block, place, place.is_none()))
+            .map(|(block, place)| placed(block, epoch, place, place.is_none()))
             .collect();
         Ok(Self {
             blocks,
             appended,
+            epoch,
             _placing: Some(placing),
         })
     }
@@ -110,7 +122,8 @@ impl<'a> Placement<'a> {
     ) -> Result<()> {
         let mut numbers: HashMap<SegmentId, SegmentNumber> = HashMap::new();
         for batch in &self.appended {
-            numbers.insert(batch.segment, note_batch(core, writer, batch)?);
+            let number = note_batch(core, writer, self.epoch, batch)?;
+            numbers.insert(batch.segment, number);
         }
         for block in &mut self.blocks {
             block.number = block
@@ -126,24 +139,26 @@ impl<'a> Placement<'a> {
     }
 }
 
-fn placed(block: SealedBlock, at: Option<(SegmentId, u32)>, keep: bool) -> Placed {
+fn placed(block: SealedBlock, epoch: Epoch, at: Option<(SegmentId, u32)>, keep: bool) -> Placed {
     let bytes = keep.then_some(block.bytes);
     Placed {
         id: block.id,
         clear_len: block.clear_len,
+        epoch,
         at,
         number: None,
         bytes,
     }
 }
 
-/// Writes what a batch did to its segment's row; gives the segment's number.
+/// Writes what a batch of `epoch` did to its segment's row; gives the segment's number.
 pub(crate) fn note_batch(
     core: &Core,
     writer: &mut Transaction<'_>,
+    epoch: Epoch,
     batch: &Appended,
 ) -> Result<SegmentNumber> {
-    let (number, committed_len) = segment_row(core, writer, batch.segment)?;
+    let (number, committed_len) = segment_row(writer, epoch, batch.segment)?;
     let bytes: u64 = batch
         .locations
         .iter()
@@ -163,8 +178,8 @@ pub(crate) fn note_batch(
 
 /// The row of a segment, made when its first batch is installed.
 fn segment_row(
-    core: &Core,
     writer: &mut Transaction<'_>,
+    epoch: Epoch,
     id: SegmentId,
 ) -> Result<(SegmentNumber, u64)> {
     if let Some(segment) = writer.segment_by_id(&id)? {
@@ -174,7 +189,7 @@ fn segment_row(
         }
         return Ok((segment.number, segment.committed_len));
     }
-    Ok((writer.insert_segment(&id, core.sealer.epoch())?, 0))
+    Ok((writer.insert_segment(&id, epoch)?, 0))
 }
 
 /// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.
@@ -199,7 +214,11 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec
 }
 
 /// Appends one batch with its sealed index.
-pub(crate) fn append_batch(core: &Core, blocks: &[&SealedBlock]) -> Result<Appended> {
+pub(crate) fn append_batch(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    blocks: &[&SealedBlock],
+) -> Result<Appended> {
     let entries: Vec<IndexEntry> = blocks
         .iter()
         .map(|block| IndexEntry {
@@ -208,19 +227,19 @@ pub(crate) fn append_batch(core: &Core, blocks: &[&SealedBlock]) -> Result<Appen
             clear_len: block.clear_len,
         })
         .collect();
-    let index = core.sealer.seal_record(
+    let index = sealing.seal_record(
         core.random.as_ref(),
         Kind::BatchIndex,
         &encode_index(&entries),
     )?;
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.space.contents.lock();
-    let appended = core.segments.append(core.sealer.epoch(), blocks, &index)?;
+    let appended = core.segments.append(sealing.epoch(), blocks, &index)?;
     if appended.started {
-        contents.insert(appended.segment, Vec::new());
+        contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }
     // A segment continued from an earlier session is not here: `finish_segment` scans it instead.
-    if let (Some(first), Some(batches)) = (
+    if let (Some(first), Some((_, batches))) = (
         appended.locations.first(),
         contents.get_mut(&appended.segment),
     ) {

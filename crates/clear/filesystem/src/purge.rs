@@ -122,12 +122,18 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
         state.attributes_dirty = true;
         core.list_dirty(&node, &mut state);
     } else {
+        let reserves = state.reserved_dirty || !state.stored_reserved.ranges().is_empty();
         let gone = writer
             .remove_all_xattrs(inode)
+            .and_then(|()| match reserves {
+                true => writer.put_reservation(inode, &[]),
+                false => Ok(()),
+            })
             .and_then(|()| writer.remove_inode(inode))
             .map_err(Error::from)
             .and_then(|()| core.holes.forget_all(&mut writer, inode));
         core.fail_on_error(gone)?;
+        core.end_reservation(&mut state, &(0..u64::MAX));
         core.recount(state.active.cost(), 0);
         state.active = crate::overlay::Overlay::default();
         state.attributes_dirty = false;

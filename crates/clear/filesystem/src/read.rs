@@ -259,10 +259,11 @@ fn fetch_all(
         inode,
         offset: offset + out.start as u64,
     };
+    let sealer = core.sealers.newest();
     if total < POOL_BYTES || jobs.len() < 2 {
         return jobs.iter().try_for_each(|(fetch, bytes)| {
             let out = &mut buffer[fetch.out.clone()];
-            open_into(&core.sealer, fetch, bytes.as_ref(), out).map_err(|()| {
+            open_into(&sealer, fetch, bytes.as_ref(), out).map_err(|()| {
                 core.space.suspect_block(fetch.block.number);
                 damaged(&fetch.out)
             })
@@ -270,7 +271,7 @@ fn fetch_all(
     }
     // A job of the pool owns what it works on, so each opens into a buffer of its own.
     let open = |(fetch, bytes): (Fetch, Option<SealedBytes>)| {
-        let sealer = core.sealer.clone();
+        let sealer = sealer.clone();
         move || {
             let mut clear = vec![0; fetch.out.len()];
             let opened = open_into(&sealer, &fetch, bytes.as_ref(), &mut clear);

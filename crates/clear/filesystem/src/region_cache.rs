@@ -109,7 +109,6 @@ impl Drop for RegionCache {
     }
 }
 
-#[expect(clippy::ptr_arg, reason = "the room that a list takes is its capacity")]
 fn cost(extents: &Vec<Extent>) -> usize {
     REGION_COST + extents.capacity() * size_of::<Extent>()
 }

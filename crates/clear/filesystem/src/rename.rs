@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Entry, InodeId, NodeKind, Timestamp, Transaction};
 
-use crate::attributes::living;
-use crate::core::Core;
 use crate::flush::{self, Reason};
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::name::Name;
-use crate::namespace::{Held, held, name_lost, names_changed, require_growing, searchable};
+use crate::namespace::{name_lost, names_changed, require_growing, searchable};
 use crate::node::Node;
 use crate::permission::{self, WRITE};
+use crate::scene::{Held, Live, Scene};
 use crate::{Caller, Error, Filesystem, RenameMode, Result};
 
 /// Where a name is or is to be.
@@ -30,7 +29,9 @@ struct Place<'a> {
 }
 
 /// A rename that nothing refuses any more, while the writer is held.
-struct Plan {
+pub(crate) struct Plan<'a> {
+    old_place: Place<'a>,
+    new_place: Place<'a>,
     from: Held,
     to: Held,
     source: Held,
@@ -60,36 +61,20 @@ impl Filesystem {
         let mut drained: Vec<InodeId> = Vec::new();
         for _ in 0..RENAME_ROUNDS_MAX {
             let mut writer = core.store.lock();
-            let from = searchable(core, &mut writer, caller, parent)?;
-            let to = searchable(core, &mut writer, caller, new_parent)?;
-            let old_place = Place {
-                directory: parent,
-                name: Name::new(name)?,
-            };
-            let new_place = Place {
-                directory: new_parent,
-                name: Name::new(new_name)?,
-            };
-            let Some(plan) = plan(
-                core,
-                &mut writer,
-                caller,
-                (from, old_place),
-                (to, new_place),
-                mode,
-            )?
-            else {
+            let mut scene = Live(core);
+            let (old, new) = ((parent, name), (new_parent, new_name));
+            let Some(plan) = plan(&mut scene, &mut writer, caller, old, new, mode)? else {
                 return Ok(());
             };
             // (1): drained without the writer; then everything is looked up again, for it may have changed.
-            if let Some(node) = plan.to_drain(&drained) {
+            let node = plan.to_drain().find(|node| !drained.contains(&node.id));
+            if let Some(node) = node {
                 drop(writer);
                 flush::drain_node(core, &node, Reason::Namespace)?;
                 drained.push(node.id);
                 continue;
             }
-            plan.write_rows(&mut writer, old_place, new_place)?;
-            let unused = plan.change_nodes(core);
+            let unused = plan.carry_out(&mut scene, &mut writer)?;
             core.changed();
             drop(writer);
             if let Some(unused) = unused {
@@ -102,29 +87,41 @@ impl Filesystem {
 }
 
 /// Asks everything that can refuse, in the order in which Linux asks. `None`: there is nothing to do.
-fn plan(
-    core: &Core,
+pub(crate) fn plan<'a>(
+    scene: &mut impl Scene,
     writer: &mut Transaction<'_>,
     caller: &Caller,
-    (from, old_place): (Held, Place<'_>),
-    (to, new_place): (Held, Place<'_>),
+    (parent, name): (InodeId, &'a [u8]),
+    (new_parent, new_name): (InodeId, &'a [u8]),
     mode: RenameMode,
-) -> Result<Option<Plan>> {
-    let source = entry_node(core, writer, old_place)?.ok_or(Error::NotFound)?;
-    let target = entry_node(core, writer, new_place)?;
+) -> Result<Option<Plan<'a>>> {
+    let from = searchable(scene, writer, caller, parent)?;
+    let to = searchable(scene, writer, caller, new_parent)?;
+    let old_place = Place {
+        directory: parent,
+        name: Name::new(name)?,
+    };
+    let new_place = Place {
+        directory: new_parent,
+        name: Name::new(new_name)?,
+    };
+    let source = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;
+    let target = entry_node(scene, writer, new_place)?;
     match (mode, &target) {
         (RenameMode::NoReplace, Some(_)) => return Err(Error::Exists),
         (RenameMode::Exchange, None) => return Err(Error::NotFound),
         _ => {}
     }
     let plan = Plan {
+        old_place,
+        new_place,
         from,
         to,
         source,
         target,
         mode,
     };
-    plan.require_no_cycle(core, writer)?;
+    plan.require_no_cycle(scene, writer)?;
     if plan
         .target
         .as_ref()
@@ -137,16 +134,20 @@ fn plan(
     Ok(Some(plan))
 }
 
-fn entry_node(core: &Core, writer: &mut Transaction<'_>, place: Place<'_>) -> Result<Option<Held>> {
+fn entry_node(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    place: Place<'_>,
+) -> Result<Option<Held>> {
     match writer.entry(place.directory, place.name.bytes())? {
-        Some(entry) => held(core, writer, entry.inode).map(Some),
+        Some(entry) => scene.held(writer, entry.inode).map(Some),
         None => Ok(None),
     }
 }
 
 /// Whether `directory` is `ancestor` or lies below it.
 fn lies_within(
-    core: &Core,
+    scene: &mut impl Scene,
     writer: &mut Transaction<'_>,
     directory: InodeId,
     ancestor: InodeId,
@@ -159,13 +160,12 @@ fn lies_within(
         if at == InodeId::ROOT {
             return Ok(false);
         }
-        let node = core.node_in(writer, at)?;
-        at = living(&node)?.inode.parent;
+        at = scene.held(writer, at)?.inode.parent;
     }
     Err(Error::InvalidArgument("directories nested too deep"))
 }
 
-impl Plan {
+impl Plan<'_> {
     fn within_one_directory(&self) -> bool {
         self.from.node.id == self.to.node.id
     }
@@ -179,19 +179,19 @@ impl Plan {
     }
 
     /// (2), and its mirror: a target above the source is not empty.
-    fn require_no_cycle(&self, core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
+    fn require_no_cycle(&self, scene: &mut impl Scene, writer: &mut Transaction<'_>) -> Result<()> {
         // Nothing moves into a removed directory, and what was above it may be gone.
         if self.within_one_directory() || self.to.inode.nlink == 0 {
             return Ok(());
         }
         let (from, to) = (self.from.node.id, self.to.node.id);
-        if self.source.is_directory() && lies_within(core, writer, to, self.source.node.id)? {
+        if self.source.is_directory() && lies_within(scene, writer, to, self.source.node.id)? {
             return Err(Error::InvalidArgument(
                 "a directory cannot move below itself",
             ));
         }
         if let Some(target) = self.target.as_ref().filter(|target| target.is_directory())
-            && lies_within(core, writer, from, target.node.id)?
+            && lies_within(scene, writer, from, target.node.id)?
         {
             return Err(match self.mode {
                 RenameMode::Exchange => {
@@ -245,27 +245,29 @@ impl Plan {
         }
     }
 
-    /// (1): a file that takes a file's place while some of its content is in memory only.
-    fn to_drain(&self, drained: &[InodeId]) -> Option<Arc<Node>> {
-        let target = self.target.as_ref()?;
-        let moving = if self.is_exchange() {
-            vec![&self.source, target]
-        } else {
-            vec![&self.source]
-        };
-        let pending = moving.into_iter().find(|held| {
-            let is_file = held.inode.kind == NodeKind::File;
-            is_file && !drained.contains(&held.node.id) && held.node.lock().has_pending_content()
-        })?;
-        Some(Arc::clone(&pending.node))
+    /// (1): files that take a file's place while some of their content is in memory only.
+    pub(crate) fn to_drain(&self) -> impl Iterator<Item = Arc<Node>> {
+        let source = self.target.is_some().then_some(&self.source);
+        let target = self.target.as_ref().filter(|_| self.is_exchange());
+        let moving = source.into_iter().chain(target);
+        moving
+            .filter(|held| held.inode.kind == NodeKind::File)
+            .filter(|held| held.node.lock().has_pending_content())
+            .map(|held| Arc::clone(&held.node))
     }
 
-    fn write_rows(
+    /// Moves the name; gives the replaced node if nothing holds it any more.
+    pub(crate) fn carry_out(
         &self,
+        scene: &mut impl Scene,
         writer: &mut Transaction<'_>,
-        old_place: Place<'_>,
-        new_place: Place<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<InodeId>> {
+        self.write_rows(writer)?;
+        Ok(self.change_nodes(scene))
+    }
+
+    fn write_rows(&self, writer: &mut Transaction<'_>) -> Result<()> {
+        let (old_place, new_place) = (self.old_place, self.new_place);
         let (source, kind) = (self.source.node.id, self.source.inode.kind);
         let Some(target) = &self.target else {
             writer.remove_entry(old_place.directory, old_place.name.bytes())?;
@@ -293,23 +295,23 @@ impl Plan {
     }
 
     /// The same in memory; gives the replaced node if nothing holds it any more.
-    fn change_nodes(&self, core: &Core) -> Option<InodeId> {
-        let now = core.now();
+    fn change_nodes(&self, scene: &mut impl Scene) -> Option<InodeId> {
+        let now = scene.now();
         let source_directories = i32::from(self.source.is_directory());
         let target_directories = i32::from(self.target_is_directory());
-        moved(core, &self.source, &self.to, now);
+        moved(scene, &self.source, &self.to, now);
         let mut unused = None;
         // What the old place gains and the new place loses, seen from each directory.
         let (entries_out, entries_in, directories_out, directories_in) =
             match (&self.target, self.mode) {
                 (None, _) => (-1, 1, -source_directories, source_directories),
                 (Some(target), RenameMode::Exchange) => {
-                    moved(core, target, &self.from, now);
+                    moved(scene, target, &self.from, now);
                     let change = target_directories - source_directories;
                     (0, 0, change, -change)
                 }
                 (Some(target), _) => {
-                    unused = name_lost(core, target, now).then_some(target.node.id);
+                    unused = name_lost(scene, target, now).then_some(target.node.id);
                     (
                         -1,
                         0,
@@ -321,18 +323,18 @@ impl Plan {
         if self.within_one_directory() {
             let (entries, directories) =
                 (entries_out + entries_in, directories_out + directories_in);
-            names_changed(core, &self.from.node, now, entries, directories);
+            names_changed(scene, &self.from.node, now, entries, directories);
         } else {
-            names_changed(core, &self.from.node, now, entries_out, directories_out);
-            names_changed(core, &self.to.node, now, entries_in, directories_in);
+            names_changed(scene, &self.from.node, now, entries_out, directories_out);
+            names_changed(scene, &self.to.node, now, entries_in, directories_in);
         }
         unused
     }
 }
 
 /// A node that has another name now.
-fn moved(core: &Core, held: &Held, directory: &Held, now: Timestamp) {
-    core.touch(&held.node, |inode| {
+fn moved(scene: &mut impl Scene, held: &Held, directory: &Held, now: Timestamp) {
+    scene.touch(&held.node, |inode| {
         inode.ctime = now;
         if inode.kind == NodeKind::Directory {
             inode.parent = directory.node.id;

@@ -12,15 +12,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use strongroom_crypto::BlockSealer;
 use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
-use strongroom_format::{Kind, Location, SealedBlock, SegmentId};
+use strongroom_format::{Epoch, Kind, Location, SealedBlock, SegmentId};
 use strongroom_metadata::{
     Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction,
 };
 use strongroom_segments::{Appended, Part};
 
 use crate::core::{Core, Work};
+use crate::epoch::Sealing;
 use crate::limits::Thresholds;
 use crate::place::{append_batch, note_batch};
 use crate::{Error, Filesystem, Result, Space};
@@ -45,8 +47,9 @@ pub(crate) struct SpaceState {
     probe: Mutex<Probe>,
     drain_without_space: AtomicBool,
     drain_failed: AtomicBool,
-    /// Batch indexes of segments begun in this session, for their tables of contents. Held over each append.
-    pub(crate) contents: Mutex<HashMap<SegmentId, Contents>>,
+    /// Epoch and batch indexes of segments begun in this session, for their tables of contents. Held over each
+    /// append.
+    pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
     pub(crate) placing: RwLock<()>,
     /// `reclaim` and `compact` exclude each other; holds what they remember.
@@ -122,6 +125,11 @@ impl SpaceState {
         self.suspects.lock().blocks.insert(number);
     }
 
+    /// The blocks that did not open: for a transaction, which may trust some and be rolled back.
+    pub(crate) fn suspected_blocks(&self) -> Vec<BlockNumber> {
+        self.suspects.lock().blocks.iter().copied().collect()
+    }
+
     /// This segment is lost or damaged.
     pub(crate) fn suspect_segment(&self, number: SegmentNumber) {
         self.suspects.lock().segments.insert(number);
@@ -160,14 +168,15 @@ impl Filesystem {
     pub fn space(&self) -> Result<Space> {
         let core = &self.core;
         let (total, free) = core.disk.space().unwrap_or((0, 0));
-        let pending = core.dirty_bytes.load(Ordering::Acquire);
+        let pending = core.promised_bytes();
         let mut space = Space {
             total_bytes: total,
-            free_bytes: free.saturating_sub(crate::limits::DISK_RESERVE_BYTES + pending),
+            free_bytes: free
+                .saturating_sub(crate::limits::DISK_RESERVE_BYTES.saturating_add(pending)),
             inodes: core.store.lock().inode_count()?,
         };
         if let Some(quota) = core.quota.bytes() {
-            let left = quota.saturating_sub(core.store.stored_bytes() + pending);
+            let left = quota.saturating_sub(core.store.stored_bytes().saturating_add(pending));
             space.total_bytes = space.total_bytes.min(quota);
             space.free_bytes = space.free_bytes.min(left);
         }
@@ -204,16 +213,28 @@ impl Filesystem {
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
     let _doing = core.doing(Work::Rollover);
-    let sealed = seal_contents(core, id)?;
-    let sequence = match core.segments.finish(id, &sealed) {
+    let ended = end_segment(core, &core.sealers.sealing(), id)?;
+    ended.map_or(Ok(()), |sequence| note_finished(core, id, sequence))
+}
+
+/// Writes the end of a segment; gives the sequence to sync before `note_finished`, or `None` if it has ended already.
+pub(crate) fn end_segment(
+    core: &Core,
+    sealing: &BlockSealer,
+    id: SegmentId,
+) -> Result<Option<u64>> {
+    let sealed = seal_contents(core, sealing, id)?;
+    match core.segments.finish(id, &sealed) {
         // Finished before a crash, or gone already: nothing to do.
         Err(
             strongroom_segments::Error::NotUnfinished(_) | strongroom_segments::Error::Missing(_),
-        ) => {
-            return Ok(());
-        }
-        sequence => sequence?,
-    };
+        ) => Ok(None),
+        sequence => Ok(Some(sequence?)),
+    }
+}
+
+/// Makes the end of a segment durable, and says in its row that it has one.
+pub(crate) fn note_finished(core: &Core, id: SegmentId, sequence: u64) -> Result<()> {
     core.segments.sync(sequence)?;
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
@@ -226,30 +247,27 @@ pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
 
 /// The sealed table of contents. Empty where it would be longer than a record may be, or where the segment
 /// is of an older epoch, whose keys seal nothing any more: a reader then goes by the indexes of the batches.
-fn seal_contents(core: &Core, id: SegmentId) -> Result<Vec<u8>> {
+fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec<u8>> {
     let known = core.space.contents.lock().remove(&id);
     let row = core.store.lock().segment_by_id(&id)?;
-    let epoch = core.sealer.epoch();
     let mut clear = match (known, row) {
-        (Some(batches), _) => encode_contents(&batches),
-        (None, Some(row)) if row.epoch == epoch => encode_contents(&scan_batches(core, id)?),
+        (Some((epoch, batches)), _) if epoch == sealer.epoch() => encode_contents(&batches),
+        (None, Some(row)) if row.epoch == sealer.epoch() => {
+            encode_contents(&scan_batches(core, sealer, id)?)
+        }
         _ => Vec::new(),
     };
     if clear.len() > SEALED_RECORD_CLEAR_BYTES_MAX {
         clear = Vec::new();
     }
-    Ok(core
-        .sealer
-        .seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?)
+    Ok(sealer.seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?)
 }
 
-fn scan_batches(core: &Core, id: SegmentId) -> Result<Contents> {
+fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Contents> {
     let scanned = core.segments.scan(id)?;
     let mut batches = Vec::with_capacity(scanned.batches.len());
     for batch in &scanned.batches {
-        let opened =
-            core.sealer
-                .open_record(core.sealer.epoch(), Kind::BatchIndex, &batch.sealed_index);
+        let opened = sealer.open_record(sealer.epoch(), Kind::BatchIndex, &batch.sealed_index);
         // A batch whose index does not open has no block that could be found by it.
         let Ok(clear) = opened else { continue };
         if let Ok(entries) = decode_index(&clear) {
@@ -264,6 +282,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
     let _doing = core.doing(Work::Settling);
     loop {
         let _gate = core.mutate()?;
+        let sealing = core.sealers.sealing();
         let mut sealed = Vec::new();
         let mut numbers = Vec::new();
         {
@@ -271,7 +290,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
             for (number, bytes) in writer.waiting_blocks(core.options.thresholds.move_blocks)? {
                 let block = writer.block(number)?;
                 if let Some(current) =
-                    block.and_then(|block| under_newest_epoch(core, &block, &bytes))
+                    block.and_then(|block| under_newest_epoch(&sealing, &block, &bytes))
                 {
                     sealed.push(current);
                     numbers.push(number);
@@ -281,7 +300,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
         if sealed.is_empty() {
             return Ok(());
         }
-        move_blocks(core, &numbers, &sealed, |block| {
+        move_blocks(core, &sealing, &numbers, &sealed, |block| {
             block.place == Place::Waiting
         })?;
     }
@@ -290,15 +309,23 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
 /// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
 fn move_blocks(
     core: &Core,
+    sealing: &Sealing<'_>,
     numbers: &[BlockNumber],
     sealed: &[SealedBlock],
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
     let refs: Vec<&SealedBlock> = sealed.iter().collect();
     let _placing = core.space.placing.read();
-    let appended = append_batch(core, &refs)?;
+    let appended = append_batch(core, sealing, &refs)?;
     let mut writer = core.store.lock();
-    let moved = point_at(core, &mut writer, numbers, &appended, still);
+    let moved = point_at(
+        core,
+        &mut writer,
+        sealing.epoch(),
+        numbers,
+        &appended,
+        still,
+    );
     core.fail_on_error(moved)?;
     core.changed();
     Ok(())
@@ -307,19 +334,16 @@ fn move_blocks(
 fn point_at(
     core: &Core,
     writer: &mut Transaction<'_>,
+    epoch: Epoch,
     numbers: &[BlockNumber],
     appended: &Appended,
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
-    let segment = note_batch(core, writer, appended)?;
+    let segment = note_batch(core, writer, epoch, appended)?;
     for (number, location) in numbers.iter().zip(&appended.locations) {
         // Freed meanwhile: its copy is waste in the new segment.
         if writer.block(*number)?.is_some_and(|block| still(&block)) {
-            writer.move_block(
-                *number,
-                core.sealer.epoch(),
-                Place::Segment(segment, location.offset),
-            )?;
+            writer.move_block(*number, epoch, Place::Segment(segment, location.offset))?;
         }
     }
     Ok(())
@@ -418,7 +442,8 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
             return Ok(true);
         };
         after = last.number;
-        let (numbers, sealed) = read_sealed(core, id, &blocks);
+        let sealing = core.sealers.sealing();
+        let (numbers, sealed) = read_sealed(core, &sealing, id, &blocks);
         if numbers.is_empty() {
             // Damaged blocks stay where they are, and nothing is lost by it.
             reclaiming.passed_over.insert(number);
@@ -426,6 +451,7 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
         }
         move_blocks(
             core,
+            &sealing,
             &numbers,
             &sealed,
             |block| matches!(block.place, Place::Segment(at, _) if at == number),
@@ -462,6 +488,7 @@ fn choose<'a>(
 /// The sealed bytes of those `blocks` that still open: a copy never spreads damage.
 fn read_sealed(
     core: &Core,
+    sealing: &Sealing<'_>,
     segment: SegmentId,
     blocks: &[Block],
 ) -> (Vec<BlockNumber>, Vec<SealedBlock>) {
@@ -486,7 +513,7 @@ fn read_sealed(
         let Some(Ok(bytes)) = core.segments.read_many(&[part]).pop() else {
             continue;
         };
-        if let Some(current) = under_newest_epoch(core, block, bytes.as_ref()) {
+        if let Some(current) = under_newest_epoch(sealing, block, bytes.as_ref()) {
             numbers.push(block.number);
             sealed.push(current);
         }
@@ -496,14 +523,13 @@ fn read_sealed(
 
 /// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
 /// sealed again under its unchanged id.
-fn under_newest_epoch(core: &Core, block: &Block, bytes: &[u8]) -> Option<SealedBlock> {
+fn under_newest_epoch(sealing: &Sealing<'_>, block: &Block, bytes: &[u8]) -> Option<SealedBlock> {
     let clear_len = block.clear_len as usize;
-    let clear = core
-        .sealer
+    let clear = sealing
         .open(block.epoch, Kind::Data, &block.id, clear_len, bytes)
         .ok()?;
-    if block.epoch != core.sealer.epoch() {
-        return Some(core.sealer.seal(Kind::Data, &clear));
+    if block.epoch != sealing.epoch() {
+        return Some(sealing.seal(Kind::Data, &clear));
     }
     Some(SealedBlock {
         id: block.id,

@@ -119,6 +119,16 @@ pub enum RenameMode {
     Exchange,
 }
 
+/// When a transaction returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it has happened; the next commit makes it durable, as any other change.
+    #[default]
+    WriteBehind,
+    /// When it is durable.
+    OnReturn,
+}
+
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {

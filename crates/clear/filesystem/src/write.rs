@@ -4,13 +4,15 @@
 //! Gives   an acknowledgement; the bytes are in memory and readable
 //! Never   seals or stores: that is `flush.rs`
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
 use crate::core::Core;
 use crate::limits::{DISK_RESERVE_BYTES, FILE_BYTES_MAX};
-use crate::node::NodeState;
+use crate::node::{Node, NodeState};
+use crate::reservation::{Held, Reserved};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 /// What a write costs beyond its bytes once sealed, at most: tags, index, padding, rows. 1/8 is generous.
@@ -39,7 +41,7 @@ impl Filesystem {
         let node = core.node(inode)?;
         core.wait_for_room(data.len() as u64)?;
         let _gate = core.mutate()?;
-        core.admit(data.len() as u64)?;
+        admit_write(core, &node, offset, data.len() as u64)?;
         let now = core.now();
         let mut state = node.lock();
         check_is_file(&state)?;
@@ -55,6 +57,7 @@ impl Filesystem {
         state.active.write(offset, data);
         let after = state.active.cost();
         core.recount(before, after);
+        core.end_reservation(&mut state, &(offset..end));
         state.inode.size = state.inode.size.max(end);
         content_changed(&mut state, now);
         core.list_dirty(&node, &mut state);
@@ -76,8 +79,11 @@ impl Filesystem {
 
     /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
     ///
+    /// What is reserved is counted as used until it is written once, punched, cut off or deleted: writing there meets
+    /// `NoSpace` and `QuotaExceeded` only if other programs fill the disk. It outlives reopening.
+    ///
     /// # Errors
-    /// `InvalidArgument` for an empty range, `FileTooLarge`, `NoSpace` if a reservation does not fit.
+    /// `InvalidArgument` for an empty range, `FileTooLarge`, `NoSpace` or `QuotaExceeded` if a reservation does not fit.
     pub fn allocate(
         &self,
         inode: InodeId,
@@ -94,16 +100,20 @@ impl Filesystem {
         let node = core.node(inode)?;
         let _gate = core.mutate()?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
-        if reserve {
-            core.admit(len)?;
-        }
+        let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));
+        let admitted = admitted.transpose()?;
         let now = core.now();
         let mut state = node.lock();
         check_is_file(&state)?;
         let extends = matches!(mode, AllocateMode::Reserve | AllocateMode::ZeroRange);
-        if reserve {
-            reserve_range(&mut state, end, extends);
+        if let Some((unwritten, _held)) = &admitted {
+            core.edit_reserved(&mut state, |reserved| {
+                for range in unwritten.ranges() {
+                    reserved.add(range.clone());
+                }
+            });
         } else {
+            core.end_reservation(&mut state, &(offset..end));
             // Beyond the end nothing is stored, so nothing needs a hole there.
             let until = end.min(state.inode.size);
             core.punch(&mut state, offset..until);
@@ -119,15 +129,40 @@ impl Filesystem {
     }
 }
 
-/// Notes a reservation: `reserved` is the span up to its end that extents need not hold yet.
-fn reserve_range(state: &mut NodeState, end: u64, extends: bool) {
-    let covered = if extends {
-        end.max(state.inode.size)
-    } else {
-        end
+/// Refuses a write that neither the disk and the quota nor a reservation of the file have room for.
+fn admit_write(core: &Core, node: &Node, offset: Option<u64>, len: u64) -> Result<()> {
+    let mut reserved = 0;
+    if core.reserved.load(Ordering::Acquire) > 0 {
+        let state = node.lock();
+        let start = offset.unwrap_or(state.inode.size);
+        reserved = state.reserved.overlap(&(start..start.saturating_add(len)));
+    }
+    match len - reserved {
+        0 if reserved > 0 => Ok(()),
+        more => core.admit(more),
+    }
+}
+
+/// What of `range` is to be reserved, if it fits; held until it is.
+fn admit_reservation<'a>(
+    core: &'a Core,
+    node: &Node,
+    range: Range<u64>,
+) -> Result<(Reserved, Held<'a>)> {
+    let (unwritten, more) = {
+        let mut writer = core.store.lock();
+        let state = node.lock();
+        check_is_file(&state)?;
+        let unwritten = core.unwritten(&mut writer, node.id, &state, range)?;
+        let mut all = state.reserved.clone();
+        for range in unwritten.ranges() {
+            all.add(range.clone());
+        }
+        (unwritten, all.bytes().saturating_sub(state.inode.reserved))
     };
-    let held = state.inode.allocated;
-    state.inode.reserved = state.inode.reserved.max(covered.saturating_sub(held));
+    let held = core.hold(more);
+    core.admit(0)?;
+    Ok((unwritten, held))
 }
 
 /// Sets the length of a file, within its bounds: cuts what lies beyond, or extends by a hole. Permissions are checked;
@@ -140,7 +175,9 @@ pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timesta
     }
     if size < old {
         core.punch(state, size..old);
-        state.inode.reserved = 0;
+    }
+    if size <= old {
+        core.end_reservation(state, &(size..u64::MAX));
     }
     state.inode.size = size;
     content_changed(state, now);
@@ -150,7 +187,12 @@ fn check_is_file(state: &NodeState) -> Result<()> {
     if state.purged {
         return Err(Error::Stale);
     }
-    match state.inode.kind {
+    check_kind(&state.inode)
+}
+
+/// Refuses what has no content.
+pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
+    match inode.kind {
         NodeKind::File => Ok(()),
         NodeKind::Directory => Err(Error::IsADirectory),
         _ => Err(Error::InvalidArgument("not a regular file")),
@@ -159,15 +201,20 @@ fn check_is_file(state: &NodeState) -> Result<()> {
 
 /// A user changed the content: times and version follow.
 pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
-    state.inode.mtime = now;
-    state.inode.ctime = now;
-    state.inode.content_version += 1;
+    content_changed_in(&mut state.inode, now);
     state.attributes_dirty = true;
+}
+
+/// The same for the attributes alone.
+pub(crate) fn content_changed_in(inode: &mut Inode, now: Timestamp) {
+    inode.mtime = now;
+    inode.ctime = now;
+    inode.content_version += 1;
 }
 
 impl Core {
     /// Lays a hole over `range` in memory. What was dirty there is forgotten at once.
-    pub(crate) fn punch(&self, state: &mut NodeState, range: std::ops::Range<u64>) {
+    pub(crate) fn punch(&self, state: &mut NodeState, range: Range<u64>) {
         let before = state.active.cost();
         state.active.punch(range);
         self.recount(before, state.active.cost());
@@ -213,17 +260,23 @@ impl Core {
         Ok(())
     }
 
+    /// Bytes that have been accepted and are not stored: pending content and what is reserved.
+    pub(crate) fn promised_bytes(&self) -> u64 {
+        let pending = self.dirty_bytes.load(Ordering::Acquire);
+        pending.saturating_add(self.reserved.load(Ordering::Acquire))
+    }
+
     /// Refuses `len` more bytes if the disk or the quota could not hold them with all that is pending.
     pub(crate) fn admit(&self, len: u64) -> Result<()> {
-        let pending = self.dirty_bytes.load(Ordering::Acquire) + len;
-        let needed = pending + (pending >> OVERHEAD_SHIFT);
+        let pending = self.promised_bytes().saturating_add(len);
+        let needed = pending.saturating_add(pending >> OVERHEAD_SHIFT);
         if let Some((_, free)) = self.space.disk_space(self, len)
-            && free < needed + DISK_RESERVE_BYTES
+            && free < needed.saturating_add(DISK_RESERVE_BYTES)
         {
             return Err(Error::NoSpace);
         }
         if let Some(quota) = self.quota.bytes()
-            && self.store.stored_bytes() + needed > quota
+            && self.store.stored_bytes().saturating_add(needed) > quota
         {
             return Err(Error::QuotaExceeded);
         }

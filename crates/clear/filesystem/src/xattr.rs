@@ -15,6 +15,7 @@ use strongroom_metadata::{Inode, InodeId, NodeKind, Transaction};
 use crate::attributes::{CAPABILITY, living};
 use crate::limits::{XATTR_NAME_BYTES_MAX, XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use crate::permission::{self, READ, WRITE};
+use crate::scene::{Held, Live, Scene};
 use crate::{Caller, Checks, Error, Filesystem, Result, XattrMode};
 
 /// Which rules hold for a name.
@@ -140,30 +141,18 @@ impl Filesystem {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        let space = space_of(name)?;
-        if value.len() > XATTR_VALUE_BYTES_MAX {
-            return Err(Error::ValueTooLarge);
-        }
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        let node = core.node_in(&mut writer, inode)?;
-        require_writable(&living(&node)?.inode, caller, space)?;
-        let old = writer.xattr(inode, name)?;
-        match (mode, &old) {
-            (XattrMode::CreateOnly, Some(_)) => return Err(Error::Exists),
-            (XattrMode::ReplaceOnly, None) => return Err(Error::NoAttribute),
-            _ => {}
-        }
-        let replaced = old.map_or(0, |old| name.len() + old.len());
-        require_room(&writer, inode, name.len() + value.len(), replaced)?;
-        core.admit(value.len() as u64)?;
-        writer.put_xattr(inode, name, value)?;
-        let now = core.now();
-        core.touch(&node, |inode| inode.ctime = now);
-        if name == CAPABILITY {
-            node.lock().has_capability = Some(true);
-        }
+        set_in(
+            &mut Live(core),
+            &mut writer,
+            caller,
+            inode,
+            name,
+            value,
+            mode,
+        )?;
         core.changed();
         Ok(())
     }
@@ -173,21 +162,10 @@ impl Filesystem {
     /// # Errors
     /// `NoAttribute`; `NotSupported` for an unknown space; `NotPermitted`, `PermissionDenied`.
     pub fn remove_xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<()> {
-        let space = space_of(name)?;
         let core = &self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        let node = core.node_in(&mut writer, inode)?;
-        require_writable(&living(&node)?.inode, caller, space)?;
-        if writer.xattr(inode, name)?.is_none() {
-            return Err(Error::NoAttribute);
-        }
-        writer.remove_xattr(inode, name)?;
-        let now = core.now();
-        core.touch(&node, |inode| inode.ctime = now);
-        if name == CAPABILITY {
-            node.lock().has_capability = Some(false);
-        }
+        remove_in(&mut Live(core), &mut writer, caller, inode, name)?;
         core.changed();
         Ok(())
     }
@@ -205,6 +183,62 @@ impl Filesystem {
             names.retain(|name| !name.starts_with(b"trusted."));
         }
         Ok(names)
+    }
+}
+
+/// Sets the extended attribute `name`.
+pub(crate) fn set_in(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    inode: InodeId,
+    name: &[u8],
+    value: &[u8],
+    mode: XattrMode,
+) -> Result<()> {
+    let space = space_of(name)?;
+    if value.len() > XATTR_VALUE_BYTES_MAX {
+        return Err(Error::ValueTooLarge);
+    }
+    let held = scene.held(writer, inode)?;
+    require_writable(&held.inode, caller, space)?;
+    let old = writer.xattr(inode, name)?;
+    match (mode, &old) {
+        (XattrMode::CreateOnly, Some(_)) => return Err(Error::Exists),
+        (XattrMode::ReplaceOnly, None) => return Err(Error::NoAttribute),
+        _ => {}
+    }
+    let replaced = old.map_or(0, |old| name.len() + old.len());
+    require_room(writer, inode, name.len() + value.len(), replaced)?;
+    scene.core().admit(value.len() as u64)?;
+    writer.put_xattr(inode, name, value)?;
+    changed(scene, &held, name, true);
+    Ok(())
+}
+
+/// Removes the extended attribute `name`.
+pub(crate) fn remove_in(
+    scene: &mut impl Scene,
+    writer: &mut Transaction<'_>,
+    caller: &Caller,
+    inode: InodeId,
+    name: &[u8],
+) -> Result<()> {
+    let space = space_of(name)?;
+    let held = scene.held(writer, inode)?;
+    require_writable(&held.inode, caller, space)?;
+    if !writer.remove_xattr(inode, name)? {
+        return Err(Error::NoAttribute);
+    }
+    changed(scene, &held, name, false);
+    Ok(())
+}
+
+fn changed(scene: &mut impl Scene, held: &Held, name: &[u8], present: bool) {
+    let now = scene.now();
+    scene.touch(&held.node, |inode| inode.ctime = now);
+    if name == CAPABILITY {
+        scene.note_capability(&held.node, present);
     }
 }
 

@@ -53,6 +53,8 @@ pub enum DiskEvent<'a> {
     Read {
         /// Which file.
         file: FileKind,
+        /// How many.
+        len: u64,
     },
     /// Bytes go to an offset.
     Write {
@@ -98,6 +100,10 @@ pub trait DiskObserver: Send + Sync {
 /// What happened to one file since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCounts {
+    /// Calls that read.
+    pub reads: u64,
+    /// Bytes they asked for.
+    pub bytes_read: u64,
     /// Calls that wrote.
     pub writes: u64,
     /// Bytes they wrote.
@@ -117,6 +123,8 @@ pub struct DiskCounts {
 
 #[derive(Default)]
 struct Tally {
+    reads: AtomicU64,
+    bytes_read: AtomicU64,
     writes: AtomicU64,
     bytes: AtomicU64,
     syncs: AtomicU64,
@@ -125,6 +133,8 @@ struct Tally {
 impl Tally {
     fn read(&self) -> FileCounts {
         FileCounts {
+            reads: self.reads.load(Ordering::Relaxed),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
             writes: self.writes.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             syncs: self.syncs.load(Ordering::Relaxed),
@@ -193,7 +203,11 @@ impl Disk {
     /// Counts `event` and asks the observer.
     pub(crate) fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault> {
         match *event {
-            DiskEvent::Read { .. } => {}
+            DiskEvent::Read { file, len } => {
+                let tally = &self.tallies[file as usize];
+                tally.reads.fetch_add(1, Ordering::Relaxed);
+                tally.bytes_read.fetch_add(len, Ordering::Relaxed);
+            }
             DiskEvent::Write {
                 file,
                 offset,

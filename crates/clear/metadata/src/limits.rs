@@ -83,3 +83,6 @@ const _: () = assert!(
     DIRTY_PAGES_MAX as usize * PAGE_BYTES < CACHE_BYTES_DEFAULT,
     "the largest commit fits the cache, so that nothing spills"
 );
+
+/// Ranges of one file that may be reserved apart from one another: 16 KiB of a row.
+pub const RESERVED_RANGES_MAX: usize = 1024;

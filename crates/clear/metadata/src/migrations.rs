@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// The newest schema version this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -104,6 +104,14 @@ CREATE TABLE hole (
     past INTEGER NOT NULL,
     PRIMARY KEY (inode, first)
 ) WITHOUT ROWID, STRICT;
+";
+
+const VERSION_3: &str = "
+CREATE TABLE reservation (
+    inode INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL,
+    ranges BLOB NOT NULL
+) STRICT;
 ";
 
 /// The schema version of the database behind `connection`; 0 has no tables yet.

@@ -72,7 +72,7 @@ pub struct Inode {
     pub parent: InodeId,
     /// Symlink target, else empty.
     pub target: Vec<u8>,
-    /// A reservation made by `fallocate` beyond the extents, in bytes.
+    /// Bytes that `fallocate` reserved and no extent holds yet: the sum of its row in `reservation`.
     pub reserved: u64,
 }
 

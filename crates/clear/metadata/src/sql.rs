@@ -32,6 +32,9 @@ macro_rules! statements {
 statements! {
     Begin = "BEGIN IMMEDIATE";
     Commit = "COMMIT";
+    Savepoint = "SAVEPOINT mark";
+    SavepointKeep = "RELEASE mark";
+    SavepointRollBack = "ROLLBACK TO mark";
     SnapshotBegin = "BEGIN DEFERRED";
     SnapshotEnd = "ROLLBACK";
     CheckpointPassive = "PRAGMA wal_checkpoint(PASSIVE)";
@@ -99,6 +102,11 @@ statements! {
     HolePut = "INSERT INTO hole (inode, first, past) VALUES (?1, ?2, ?3) ON CONFLICT (inode, first) DO UPDATE SET past = excluded.past";
     HoleRemove = "DELETE FROM hole WHERE inode = ?1 AND first = ?2";
     HoleList = "SELECT inode, first, past FROM hole ORDER BY inode, first";
+
+    ReservationPut = "INSERT INTO reservation (inode, bytes, ranges) VALUES (?1, ?2, ?3) ON CONFLICT (inode) DO UPDATE SET bytes = excluded.bytes, ranges = excluded.ranges";
+    ReservationRemove = "DELETE FROM reservation WHERE inode = ?1";
+    ReservationGet = "SELECT bytes, ranges FROM reservation WHERE inode = ?1";
+    ReservationList = "SELECT inode, bytes FROM reservation ORDER BY inode";
 
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";

@@ -190,7 +190,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// Lets those who do not hold the writer see how much there is to commit.
-    fn publish(&self) {
+    pub(crate) fn publish(&self) {
         self.writer.publish(&self.store.shared.gauges);
     }
 

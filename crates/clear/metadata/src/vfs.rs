@@ -41,10 +41,7 @@ struct ShimFile {
 }
 
 // SQLite aligns the memory of a file to 8 bytes.
-const _: () = assert!(
-    align_of::<ShimFile>() <= 8,
-    "(1) holds: a shim file is aligned"
-);
+const _: () = assert!(align_of::<ShimFile>() <= 8, "(1) holds: it is aligned");
 const _: () = assert!(
     size_of::<ShimFile>().is_multiple_of(8),
     "(1) holds: the system's file behind it is aligned"
@@ -453,7 +450,10 @@ unsafe extern "C" fn read(
 ) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
     let (_, _, disk, kind) = unsafe { parts(file) };
-    match disk.before(&DiskEvent::Read { file: kind }) {
+    match disk.before(&DiskEvent::Read {
+        file: kind,
+        len: len.max(0) as u64,
+    }) {
         Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_READ),
         Ok(()) => system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ),
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use strongroom_crypto::{
-    AgeRecipient, Argon2Cost, Changed, KeyFile, Keyring, NewKey, NewSlot, Passphrase, RecoveryCode,
+    AgeRecipient, Argon2Cost, Changed, KeyFile, NewKey, NewSlot, Passphrase, RecoveryCode,
     SystemRandom,
 };
 use strongroom_filesystem::Filesystem;
@@ -22,8 +22,10 @@ use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
 use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
+use crate::held_keys::HeldKeys;
 use crate::join::Joining;
-use crate::open::{self, OpenOptions};
+use crate::limits::CREATE_FREE_BYTES_MIN;
+use crate::open::{self, OpenOptions, Unlocked};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
@@ -146,13 +148,18 @@ impl Vault {
     pub fn check_new(folder: impl AsRef<Path>) -> Result<()> {
         let folder = Folder::new(folder.as_ref());
         if !folder.path().exists() {
-            return folder.check_parent();
+            folder.check_parent()?;
+            return check_disk(&folder);
         }
         check_contents(&folder)?;
-        if folder.has(UNFINISHED) {
-            Err(Error::InterruptedCreate)
-        } else {
-            Ok(())
+        if !folder.has(UNFINISHED) {
+            return check_disk(&folder);
+        }
+        match OwnerLock::attempt(&folder)? {
+            Attempt::HeldByAnother => Err(Error::BeingCreated),
+            _ if folder.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            // Who was making it has just finished.
+            _ => check_contents(&folder),
         }
     }
 
@@ -162,27 +169,23 @@ impl Vault {
     /// is no vault, and the next attempt says how to clear it.
     ///
     /// # Errors
-    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `InterruptedCreate`; `BeingCreated` if another process
+    /// `AlreadyAVault`, `FolderNotEmpty`, `ParentMissing`, `DiskTooSmall`, `InterruptedCreate`; `BeingCreated` if another process
     /// does the same at this moment.
     pub fn create(folder: impl AsRef<Path>, options: CreateOptions) -> Result<Created> {
         let folder = Folder::new(folder.as_ref());
+        check_disk(&folder)?;
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
         let built = begin(&folder).and_then(|()| build(&folder, &options));
-        let (filesystem, keyring, recovery_code) = match built {
+        let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {
                 clear(&folder, made_folder);
                 return Err(error);
             }
         };
-        let owner = open::start(
-            filesystem,
-            &keyring,
-            Access::ReadWrite,
-            Some((lock, listener)),
-        )?;
+        let owner = open::start(filesystem, keys, Access::ReadWrite, Some((lock, listener)))?;
         let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
         let joining = Joining {
             folder,
@@ -196,6 +199,20 @@ impl Vault {
             recovery_code,
             fingerprint,
         })
+    }
+}
+
+/// Refuses a disk on which nothing could be stored once the vault is made.
+fn check_disk(folder: &Folder) -> Result<()> {
+    // A vault that is there, or a parent that is not, is told of by who looks at that.
+    match folder.free_bytes() {
+        Some(free_bytes) if free_bytes < CREATE_FREE_BYTES_MIN && !folder.has(HEADER) => {
+            Err(Error::DiskTooSmall {
+                free_bytes,
+                needed_bytes: CREATE_FREE_BYTES_MIN,
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -245,7 +262,7 @@ fn begin(folder: &Folder) -> Result<()> {
     )
 }
 
-fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, Keyring, RecoveryCode)> {
+fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKeys, RecoveryCode)> {
     let recovery_code = RecoveryCode::random(&SystemRandom)?;
     let slots = options.slots(&recovery_code)?;
     let Changed { header, keyring } =
@@ -264,7 +281,8 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, Keyrin
     folder.replace(HEADER, &header)?; // (1)
     fs::remove_file(folder.part(UNFINISHED)).map_err(Error::io("finishing the vault folder"))?;
     folder.sync()?;
-    Ok((filesystem, keyring, recovery_code))
+    let keys = HeldKeys::new(folder, Unlocked { keyring, replica })?;
+    Ok((filesystem, keys, recovery_code))
 }
 
 /// Removes what a failed creation left, and only that. What cannot be removed stays marked as unfinished.
@@ -284,5 +302,27 @@ fn clear(folder: &Folder, made_folder: bool) {
     if made_folder {
         let _ = fs::remove_file(folder.part(LOCK));
         let _ = fs::remove_dir(folder.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_vault_is_being_made_while_its_lock_is_held_and_interrupted_when_it_is_free() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let lock = claim(&folder).unwrap();
+        begin(&folder).unwrap();
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::BeingCreated)
+        ));
+        drop(lock);
+        assert!(matches!(
+            Vault::check_new(place.path()),
+            Err(Error::InterruptedCreate)
+        ));
     }
 }

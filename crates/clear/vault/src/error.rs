@@ -30,6 +30,17 @@ pub enum Error {
     /// Caller: a transaction beyond its bounds.
     #[error("the transaction is too large: at most 1024 operations and 1 MiB of paths and content")]
     TransactionTooLarge,
+    /// Whoever `error` says: an operation of a transaction failed, and nothing of the transaction was done.
+    #[error("operation {index} (counted from 0): {error}; nothing of the transaction was done")]
+    Operation {
+        /// Which, from 0.
+        index: usize,
+        /// Why.
+        error: Box<Error>,
+    },
+    /// Caller: what a transaction requires to be unchanged was changed or replaced.
+    #[error("it was changed or replaced; look at it, then try again")]
+    Changed,
     /// Caller: no `vault.json` in that folder.
     #[error("no vault there; make one with `strongroom init`")]
     NotAVault,
@@ -42,6 +53,17 @@ pub enum Error {
     /// Caller: `create` in a folder that does not exist.
     #[error("the folder that should hold the vault does not exist; make it first")]
     ParentMissing,
+    /// Environment: a vault there would be full from its first day.
+    #[error(
+        "the disk has {} MiB free; a vault takes {} MiB for itself, and needs room for your files beside that",
+        free_bytes >> 20, needed_bytes >> 20
+    )]
+    DiskTooSmall {
+        /// What the disk has.
+        free_bytes: u64,
+        /// What it should have, at least.
+        needed_bytes: u64,
+    },
     /// Environment: an earlier `create` was interrupted; nothing of value is in the folder.
     #[error(
         "an earlier `init` here did not finish and stored nothing; remove the folder and run `strongroom init` again"
@@ -53,6 +75,14 @@ pub enum Error {
     /// Environment: another process has the vault open.
     #[error("the vault is open in another process; close it there, or use `open_or_connect`")]
     InUse,
+    /// Environment: others change the keys all the time.
+    #[error("others are changing the keys of this vault at the same time; try again")]
+    KeysContended,
+    /// Environment: the folder of an open vault is not where it was opened.
+    #[error(
+        "the vault folder was moved or replaced while a process has the vault open; move it back, or close it there"
+    )]
+    FolderMoved,
     /// Environment: another process has the vault open but does not answer.
     #[error(
         "the vault is open in another process that does not answer; it may run as another user, with another XDG_RUNTIME_DIR or on another machine: close it there"
@@ -170,12 +200,13 @@ fn of_metadata(error: &metadata::Error) -> Error {
     }
 }
 
-impl From<Error> for std::io::Error {
-    fn from(error: Error) -> Self {
+impl Error {
+    /// What `std::io` calls it.
+    fn io_kind(&self) -> std::io::ErrorKind {
         use std::io::ErrorKind as Kind;
-        let kind = match &error {
-            Error::Io { source, .. } => source.kind(),
-            Error::File(file) => match file {
+        match self {
+            Self::Io { source, .. } => source.kind(),
+            Self::File(file) => match file {
                 filesystem::Error::NotFound => Kind::NotFound,
                 filesystem::Error::Exists => Kind::AlreadyExists,
                 filesystem::Error::NotADirectory => Kind::NotADirectory,
@@ -196,10 +227,16 @@ impl From<Error> for std::io::Error {
                 filesystem::Error::Damaged { .. } => Kind::InvalidData,
                 _ => Kind::Other,
             },
-            Error::NotOpenFor(_) => Kind::PermissionDenied,
-            Error::OwnerGone => Kind::ConnectionAborted,
+            Self::Operation { error, .. } => error.io_kind(),
+            Self::NotOpenFor(_) => Kind::PermissionDenied,
+            Self::OwnerGone => Kind::ConnectionAborted,
             _ => Kind::Other,
-        };
-        Self::new(kind, error)
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error.io_kind(), error)
     }
 }

@@ -4,16 +4,17 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
-use strongroom_filesystem::{self as filesystem, NodeKind, SetAttributes};
+use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
 
 use crate::frame::{ByteBuffer, Bytes};
+use crate::held_keys::Installed;
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
 use crate::session::Session;
-use crate::{Error, Result, content};
+use crate::{Error, Result, carry_out, content};
 
 /// How many problems a check reports; more are counted in one last line.
 const PROBLEMS_MAX: usize = 1000;
@@ -49,7 +50,15 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Information
         | Request::Counters
         | Request::Check
-        | Request::Compact => on_whole(session, request),
+        | Request::Compact
+        | Request::InstallKeys { .. } => on_whole(session, request),
+        Request::Transaction { steps, durable } => {
+            let durability = match durable {
+                true => Durability::OnReturn,
+                false => Durability::WriteBehind,
+            };
+            carry_out::transaction(session, steps, durability)
+        }
         _ => on_path(session, request),
     }
 }
@@ -272,13 +281,17 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
             filesystem.sync()?;
             Ok(Response::Done)
         }
-        Request::Information => Ok(Response::Information(
-            session.engine.information.lock().clone(),
-        )),
+        Request::Information => Ok(Response::Information(session.engine.information())),
         Request::Counters => Ok(Response::Counters(session.engine.counters())),
         Request::Compact => {
             filesystem.compact()?;
             Ok(Response::Done)
+        }
+        Request::InstallKeys { base, header } => {
+            match session.engine.install_keys(*base, header.0)? {
+                Installed::Yes => Ok(Response::Done),
+                Installed::Stale => Ok(Response::KeysStale),
+            }
         }
         Request::Check => {
             let report = filesystem.check()?;

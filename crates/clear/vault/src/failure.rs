@@ -8,19 +8,32 @@ use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{self as filesystem, InodeId};
 
 use crate::Error;
+use crate::folder::HEADER;
 
 /// An error on its way: as much of `Error` as a request can meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Failure {
     File(FileFailure),
-    Damaged { inode: u64, offset: u64 },
+    Damaged {
+        inode: u64,
+        offset: u64,
+    },
     TooManySymlinks,
     PathTooLong,
     NotOpenForReading,
     NotOpenForWriting,
     TooManyOpenFiles,
     TransactionTooLarge,
+    Changed,
     Closed,
+    /// The header in the vault folder is damaged, or another one was put there.
+    Header(String),
+    GenerationBehind {
+        seen: u64,
+        found: u64,
+    },
+    FolderMoved,
+    Keys(String),
     Storage(String),
 }
 
@@ -92,10 +105,24 @@ impl From<&Error> for Failure {
             Error::NotOpenFor(_) => Self::NotOpenForWriting,
             Error::TooManyOpenFiles => Self::TooManyOpenFiles,
             Error::TransactionTooLarge => Self::TransactionTooLarge,
+            Error::Changed => Self::Changed,
             Error::Closed => Self::Closed,
+            Error::Damaged { what: HEADER, why } => Self::Header(why.clone()),
+            Error::GenerationBehind { seen, found } => Self::GenerationBehind {
+                seen: *seen,
+                found: *found,
+            },
+            Error::FolderMoved => Self::FolderMoved,
+            Error::Keys(text) => Self::Keys(text.clone()),
+            Error::Io { source, .. } if is_full(source) => Self::File(FileFailure::NoSpace),
             other => Self::Storage(other.to_string()),
         }
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), QuotaExceeded | StorageFull)
 }
 
 impl From<Failure> for Error {
@@ -112,8 +139,13 @@ impl From<Failure> for Error {
             Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
             Failure::TooManyOpenFiles => Self::TooManyOpenFiles,
             Failure::TransactionTooLarge => Self::TransactionTooLarge,
+            Failure::Changed => Self::Changed,
             // The owner closed under the client: for the client that is an owner gone.
             Failure::Closed => Self::OwnerGone,
+            Failure::Header(why) => Self::Damaged { what: HEADER, why },
+            Failure::GenerationBehind { seen, found } => Self::GenerationBehind { seen, found },
+            Failure::FolderMoved => Self::FolderMoved,
+            Failure::Keys(text) => Self::Keys(text),
             Failure::Storage(text) => Self::Storage(text),
         }
     }

@@ -42,6 +42,13 @@ impl Folder {
         }
     }
 
+    /// The same folder, also after this process has changed its working directory.
+    pub(crate) fn absolute(&self) -> Result<Self> {
+        let path = std::path::absolute(&self.path);
+        let path = path.map_err(Error::io("looking at the vault folder"))?;
+        Ok(Self { path })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -115,19 +122,24 @@ impl Folder {
 
     /// Replaces a file by `bytes`, durably.                                                                  (1)
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.prepare(name, bytes)?.put()
+    }
+
+    /// Writes what shall replace a file, so that what may fail for want of room has been done before `put`.     (1)
+    pub(crate) fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Prepared<'_>> {
         let new = self.part(&format!("{name}{NEW_SUFFIX}"));
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options
-            .open(&new)
-            .map_err(Error::io("writing into the vault folder"))?;
-        file.write_all(bytes)
-            .map_err(Error::io("writing into the vault folder"))?;
-        file.sync_all()
-            .map_err(Error::io("writing into the vault folder"))?;
-        fs::rename(&new, self.part(name))
-            .map_err(Error::io("replacing a file of the vault folder"))?;
-        self.sync()
+        let failed = || Error::io("writing into the vault folder");
+        let mut file = options.open(&new).map_err(failed())?;
+        let prepared = Prepared {
+            folder: self,
+            new,
+            old: self.part(name),
+        };
+        file.write_all(bytes).map_err(failed())?;
+        file.sync_all().map_err(failed())?;
+        Ok(prepared)
     }
 
     /// Makes the names in the folder durable.
@@ -157,6 +169,14 @@ impl Folder {
         }
     }
 
+    /// What the disk of the folder, or of the one that shall hold it, has free; `None` if it does not say.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let space = rustix::fs::statvfs(&self.path)
+            .or_else(|_| rustix::fs::statvfs(self.parent()))
+            .ok()?;
+        (space.f_blocks > 0).then(|| space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     fn parent(&self) -> &Path {
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -173,6 +193,30 @@ impl Folder {
         names
             .collect::<std::io::Result<_>>()
             .map_err(Error::io("listing the vault folder"))
+    }
+}
+
+/// A file that is written and waits to take another one's place; removed if it never does.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    folder: &'a Folder,
+    new: PathBuf,
+    old: PathBuf,
+}
+
+impl Prepared<'_> {
+    /// Puts the file in its place, durably.                                                                   (1)
+    pub(crate) fn put(self) -> Result<()> {
+        fs::rename(&self.new, &self.old)
+            .map_err(Error::io("replacing a file of the vault folder"))?;
+        self.folder.sync()
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        // Gone already once it was put; left behind it only costs its room until the next replacement.
+        let _ = fs::remove_file(&self.new);
     }
 }
 
@@ -196,6 +240,16 @@ mod tests {
         folder.replace(REPLICA, b"old").unwrap();
         folder.replace(REPLICA, b"new").unwrap();
         assert_eq!(folder.replica().unwrap(), b"new");
+        assert_eq!(folder.first_names().unwrap(), [REPLICA]);
+    }
+
+    #[test]
+    fn a_prepared_file_that_is_never_put_leaves_the_old_one_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        folder.replace(REPLICA, b"old").unwrap();
+        drop(folder.prepare(REPLICA, b"new").unwrap());
+        assert_eq!(folder.replica().unwrap(), b"old");
         assert_eq!(folder.first_names().unwrap(), [REPLICA]);
     }
 

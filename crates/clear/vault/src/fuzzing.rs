@@ -13,6 +13,7 @@ use crate::path::Links;
 use crate::request::{
     Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
 };
+use crate::transaction::{Step, Steps};
 
 /// Frames of greetings.
 #[must_use]
@@ -65,7 +66,22 @@ pub fn requests() -> Vec<Vec<u8>> {
             new_path: Bytes(b"/b"),
             mode: RenameMode::Exchange.into(),
         },
+        Request::Transaction {
+            steps: Steps(vec![
+                Step::RequireMissing { path },
+                Step::WriteFile {
+                    path,
+                    mode: 0o600,
+                    content: Bytes(&[7; 300]),
+                },
+            ]),
+            durable: true,
+        },
         Request::Check,
+        Request::InstallKeys {
+            base: 7,
+            header: Bytes(&[b'{'; 3000]),
+        },
     ];
     requests.iter().map(framed).collect()
 }
@@ -85,6 +101,8 @@ pub fn responses() -> Vec<Vec<u8>> {
             problems: vec!["a problem".to_owned(); 5],
         }),
         Response::Failed(Failure::Storage("no".to_owned())),
+        Response::OperationFailed(3, Failure::Changed),
+        Response::KeysStale,
     ];
     responses.iter().map(framed).collect()
 }

@@ -1,34 +1,39 @@
-//! Changes who can unlock a vault.
+//! Changes who can unlock a vault, whether or not a process has it open.
 //!
-//! Takes   a vault folder that no process has open, and a secret
-//! Gives   the header with a key slot more, fewer or changed
-//! Never   changes keys beside a running file system: what is sealed after the change is sealed under its keys
+//! Takes   a vault folder and a secret
+//! Gives   the header with a key slot more, fewer or changed; in force for everything stored after the return
+//! Never   sends a secret or a key to the process that has the vault open: it gets the new header, which is public
 //!
 //! Invariants
-//!  (1) Order: header, then replica file, then the generation in the metadata. A cut anywhere leaves a vault that the
-//!      next opening finishes.
+//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made anew from that.
+//!  (2) Whoever's own slot was removed or changed by others meanwhile changes nothing more.
 
 use std::path::Path;
 
 use strongroom_crypto::{
-    Changed, KeyError, NewKey, NewSlot, Passphrase, Secret, SlotInfo, SystemRandom, UnlockError,
+    Changed, KeyError, Keyring, NewKey, NewSlot, Passphrase, Secret, SlotInfo, SystemRandom,
+    UnlockError,
 };
 use strongroom_format::SlotId;
 
+use crate::client::{Client, Unanswered};
 use crate::create::passphrase_cost;
+use crate::failure::Failure;
 use crate::folder::{Folder, HEADER, REPLICA};
+use crate::frame::Bytes;
+use crate::held_keys::{HeldKeys, Installed};
 use crate::join::{OWNER_WAIT, Retry};
-use crate::open::{Unlocked, now_s, write_generation};
+use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
+use crate::open::{Unlocked, now_s, of_replica};
 use crate::owner_lock::{Attempt, OwnerLock};
-use crate::request::Access;
+use crate::port::unexpected;
+use crate::request::{Access, Request, Response, Successor};
 use crate::{Error, Result};
 
-/// The keys of a vault, held alone: nobody can open the vault until this is dropped.
+/// The keys of a vault. Others may use the vault meanwhile.
 pub struct Keys {
     folder: Folder,
     unlocked: Unlocked,
-    store: strongroom_metadata::Store,
-    _lock: OwnerLock,
 }
 
 impl std::fmt::Debug for Keys {
@@ -47,37 +52,29 @@ pub fn list_slots(folder: impl AsRef<Path>) -> Result<Vec<SlotInfo>> {
     )?)
 }
 
+/// Who can put a new header in its place.
+enum Reached {
+    /// This process: nobody has the vault open.
+    Free(OwnerLock),
+    /// The process that has it open.
+    Owned(Client),
+}
+
 impl Keys {
-    /// Unlocks the keys of the vault in `folder` with `secret`. Waits a few seconds for a process that has it open.
+    /// Unlocks the keys of the vault in `folder` with `secret`.
     ///
     /// # Errors
-    /// `InUse` if a process keeps it open; `WrongSecret`, and what opening a vault can give.
+    /// `WrongSecret`, and what opening a vault can give; `OwnerUnreachable` if a process has the vault open and does
+    /// not answer.
     pub fn open(folder: impl AsRef<Path>, secret: &Secret) -> Result<Self> {
-        let folder = Folder::new(folder.as_ref());
+        let folder = Folder::new(folder.as_ref()).absolute()?;
         folder.header()?;
-        let mut retry = Retry::new(OWNER_WAIT);
-        let lock = loop {
-            match OwnerLock::attempt(&folder)? {
-                Attempt::Taken(lock) => break lock,
-                Attempt::HeldByAnother if retry.wait() => {}
-                Attempt::HeldByAnother => return Err(Error::InUse),
-                Attempt::NotWritable(source) => {
-                    return Err(Error::Io {
-                        what: "changing the vault folder",
-                        source,
-                    });
-                }
-            }
-        };
         let unlocked = Unlocked::new(&folder, secret)?;
-        let store = unlocked.store(&folder, Access::ReadWrite)?;
-        let mut keys = Self {
-            folder,
-            unlocked,
-            store,
-            _lock: lock,
-        };
-        keys.finish_earlier_change()?;
+        let keys = Self { folder, unlocked };
+        // Says now what would stand in the way, not when a new passphrase has been thought of and typed twice.
+        if let Reached::Free(lock) = keys.reach()? {
+            keys.hold(&lock)?;
+        }
         Ok(keys)
     }
 
@@ -96,7 +93,7 @@ impl Keys {
     /// Adds a key slot; `label` is public.
     ///
     /// # Errors
-    /// `Keys` says why: too many slots, a label that deceives.
+    /// `Keys` says why: too many slots, a label that deceives. Else as `remove`.
     pub fn add(&mut self, label: &str, key: AddKey) -> Result<()> {
         let key = match key {
             AddKey::Passphrase(passphrase) => NewKey::Passphrase(passphrase, passphrase_cost()?),
@@ -106,57 +103,115 @@ impl Keys {
             label: label.to_owned(),
             key,
         };
-        let changed = self
-            .unlocked
-            .keyring
-            .add_slot(&slot, &SystemRandom, now_s())?;
-        self.install(changed)
+        self.change(|keyring| keyring.add_slot(&slot, &SystemRandom, now_s()))
     }
 
     /// Removes a key slot: what is stored from now on it can never open.
     ///
     /// # Errors
-    /// `Keys` says why: no such slot, or the last one.
+    /// `Keys` says why: no such slot, or the last one. `WrongSecret` if the slot that unlocked these keys was removed
+    /// or changed by somebody else meanwhile; `ReadOnly` if the process that has the vault open only reads it.
     pub fn remove(&mut self, slot: SlotId) -> Result<()> {
-        let changed = self.unlocked.keyring.remove_slot(slot, &SystemRandom)?;
-        self.install(changed)
+        self.change(|keyring| keyring.remove_slot(slot, &SystemRandom))
     }
 
     /// Replaces the passphrase of `slot`: what is stored from now on the old one can never open.
     ///
     /// # Errors
-    /// `Keys` says why: no such slot, or none with a passphrase.
+    /// `Keys` says why: no such slot, or none with a passphrase. Else as `remove`.
     pub fn change_passphrase(&mut self, slot: SlotId, passphrase: Passphrase) -> Result<()> {
         let cost = passphrase_cost()?;
-        let changed = self.unlocked.keyring.change_passphrase(
-            slot,
-            passphrase,
-            cost,
-            &SystemRandom,
-            now_s(),
-        )?;
-        self.install(changed)
+        self.change(|keyring| {
+            keyring.change_passphrase(slot, passphrase.clone(), cost, &SystemRandom, now_s())
+        })
     }
 
-    /// Writes a change.                                                                                       (1)
-    fn install(&mut self, changed: Changed) -> Result<()> {
-        let Changed { header, keyring } = changed;
-        self.folder.replace(HEADER, &header)?;
-        self.unlocked.keyring = keyring;
-        self.finish_earlier_change()?;
-        write_generation(&self.store, self.unlocked.keyring.generation())
-    }
-
-    /// Seals the replica file under the newest epoch, if it is not.
-    fn finish_earlier_change(&mut self) -> Result<()> {
-        let Unlocked { keyring, replica } = &mut self.unlocked;
-        if replica.epoch() == keyring.epoch() {
-            return Ok(());
+    /// Makes a change and has it installed, again and again until it was made from the newest header.          (1)
+    fn change(
+        &mut self,
+        make: impl Fn(&Keyring) -> std::result::Result<Changed, KeyError>,
+    ) -> Result<()> {
+        for _ in 0..KEY_CHANGE_ATTEMPTS_MAX {
+            let changed = make(&self.unlocked.keyring)?;
+            if self.install(&changed.header)? == Installed::Yes {
+                self.unlocked.keyring = changed.keyring;
+                return Ok(());
+            }
+            let next = self.unlocked.keyring.follow(&self.folder.header()?)?;
+            if next.includes(&changed.keyring) {
+                // An owner did it and died before it could say so.
+                self.unlocked.keyring = changed.keyring;
+                return Ok(());
+            }
+            if self.unlocked_by().is_some() && next.unlocked_by().is_none() {
+                let why =
+                    "the key that was given has been removed or changed meanwhile; use another one";
+                return Err(Error::WrongSecret(why.to_owned())); // (2)
+            }
+            self.unlocked.keyring = next;
         }
-        let sealed = keyring.seal_replica(replica, &SystemRandom)?;
-        self.folder.replace(REPLICA, &sealed)?;
-        *replica = keyring.open_replica(&sealed)?;
-        Ok(())
+        Err(Error::KeysContended)
+    }
+
+    /// Has `header` put in the place of the one that these keys are of; `Stale` also if the owner left over it.
+    fn install(&self, header: &[u8]) -> Result<Installed> {
+        let base = self.unlocked.keyring.generation();
+        let client = match self.reach()? {
+            Reached::Free(lock) => {
+                let (mut held, store) = self.hold(&lock)?;
+                return held.install(base, header, &store);
+            }
+            Reached::Owned(client) => client,
+        };
+        let header = Bytes(header);
+        match client.ask(&Request::InstallKeys { base, header }) {
+            Ok(Response::Done) => Ok(Installed::Yes),
+            Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
+            Ok(Response::Failed(failure)) => Err(failure.into()),
+            Ok(_) => Err(unexpected()),
+            // The header in the folder tells what happened.
+            Err(Unanswered::NotDone | Unanswered::Unknown) => Ok(Installed::Stale),
+            Err(Unanswered::Failed(error)) => Err(error),
+        }
+    }
+
+    /// What the folder holds now, and its metadata; finishes what an interrupted change left.
+    ///
+    /// `lock`: proof that nobody else has the vault open; keep it as long as the result.
+    fn hold(&self, _lock: &OwnerLock) -> Result<(HeldKeys, strongroom_metadata::Store)> {
+        let keyring = self.unlocked.keyring.follow(&self.folder.header()?)?;
+        let replica = keyring.open_replica(&self.folder.replica()?);
+        let mut unlocked = Unlocked {
+            replica: replica.map_err(of_replica)?,
+            keyring,
+        };
+        let store = unlocked.store(&self.folder, Access::ReadWrite)?;
+        unlocked.refresh_replica(&self.folder)?;
+        Ok((HeldKeys::new(&self.folder, unlocked)?, store))
+    }
+
+    /// Takes the lock, or finds the process that has it.
+    fn reach(&self) -> Result<Reached> {
+        let mut retry = Retry::new(OWNER_WAIT);
+        loop {
+            match OwnerLock::attempt(&self.folder)? {
+                Attempt::Taken(lock) => return Ok(Reached::Free(lock)),
+                Attempt::NotWritable(source) => {
+                    return Err(Error::Io {
+                        what: "changing the vault folder",
+                        source,
+                    });
+                }
+                Attempt::HeldByAnother => {}
+            }
+            let access = Access::ReadWrite;
+            if let Some(client) = Client::connect(&self.folder, access, Successor::HasSecret)? {
+                return Ok(Reached::Owned(client));
+            }
+            if !retry.wait() {
+                return Err(Error::OwnerUnreachable);
+            }
+        }
     }
 }
 
@@ -207,5 +262,89 @@ impl From<strongroom_crypto::RandomError> for Error {
 impl From<strongroom_metadata::Error> for Error {
     fn from(error: strongroom_metadata::Error) -> Self {
         strongroom_filesystem::Error::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use strongroom_crypto::{KeyFile, RecoveryCode};
+
+    use super::*;
+    use crate::frame::{self, Arrival};
+    use crate::request::{Greeting, Welcome};
+    use crate::runtime::Listener;
+    use crate::{CreateOptions, Vault};
+
+    /// What an owner does with a change before it dies.
+    #[derive(Clone, Copy, Debug)]
+    enum Death {
+        AfterTheHeader,
+        BeforeTheHeader,
+        /// It is leaving and says so.
+        Leaving,
+    }
+
+    /// Takes one request on `listener`, and dies over it.
+    fn die(folder: &Folder, lock: OwnerLock, listener: Listener, death: Death) {
+        let (mut stream, _) = listener.socket.accept().unwrap();
+        let mut buffer = Vec::new();
+        let receive = |stream: &mut UnixStream, buffer: &mut Vec<u8>| {
+            assert_eq!(frame::receive(stream, buffer).unwrap(), Arrival::Frame);
+        };
+        receive(&mut stream, &mut buffer);
+        frame::decode::<Greeting>(&buffer).unwrap();
+        frame::send(&mut stream, &mut buffer, &Welcome::Session(1)).unwrap();
+        receive(&mut stream, &mut buffer);
+        let Request::InstallKeys { base: 1, header } = frame::decode(&buffer).unwrap() else {
+            panic!("another request")
+        };
+        match death {
+            Death::AfterTheHeader => folder.replace(HEADER, header.0).unwrap(),
+            Death::BeforeTheHeader => {}
+            Death::Leaving => {
+                let mut answer = Vec::new();
+                frame::send(&mut stream, &mut answer, &Response::Leaving).unwrap();
+            }
+        }
+        drop((listener, stream, lock));
+    }
+
+    /// Goal: who changes keys learns what became of the change, and makes it once, however the owner ends.
+    #[test]
+    fn a_change_that_the_owner_dies_over_is_made_exactly_once() {
+        for death in [
+            Death::AfterTheHeader,
+            Death::BeforeTheHeader,
+            Death::Leaving,
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().join("vault");
+            let key_file = KeyFile::random(&SystemRandom).unwrap();
+            let options = CreateOptions::new().key_file(key_file.clone());
+            Vault::create(&path, options)
+                .unwrap()
+                .vault
+                .close()
+                .unwrap();
+            let mut keys = Keys::open(&path, &Secret::KeyFile(key_file)).unwrap();
+            let folder = Folder::new(&path);
+            let Attempt::Taken(lock) = OwnerLock::attempt(&folder).unwrap() else {
+                panic!("nobody else has the vault")
+            };
+            let listener = Listener::bind(&folder).unwrap();
+            let code = RecoveryCode::random(&SystemRandom).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| die(&folder, lock, listener, death));
+                let key = NewKey::RecoveryCode(code.clone());
+                keys.add("new", AddKey::Other(key)).unwrap();
+            });
+            assert_eq!(list_slots(&path).unwrap().len(), 3, "{death:?}");
+            let secret = Secret::RecoveryCode(code);
+            let vault = Vault::open(&path, secret, crate::OpenOptions::default()).unwrap();
+            assert_eq!(vault.information().unwrap().generation, 2, "{death:?}");
+            vault.close().unwrap();
+        }
     }
 }

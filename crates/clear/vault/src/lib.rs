@@ -17,8 +17,10 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+mod carry_out;
 mod client;
 mod content;
+mod counters;
 mod create;
 mod directory;
 mod error;
@@ -29,6 +31,7 @@ mod folder;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod held_keys;
 mod join;
 mod keys;
 pub mod limits;
@@ -39,22 +42,26 @@ mod owner;
 mod owner_lock;
 mod path;
 mod port;
+mod public_information;
 mod request;
 mod runtime;
 mod server;
 mod session;
+mod transaction;
 mod vault;
 mod xattrs;
 
+pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
-pub use observer::{Change, Observer, Subscription};
+pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
+pub use public_information::{PublicInformation, describe};
 pub use request::{Access, Information};
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,
@@ -63,4 +70,5 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
+pub use transaction::Operation;
 pub use vault::{CheckReport, Vault};

@@ -38,6 +38,15 @@ pub const TRANSACTION_BYTES_MAX: usize = 1024 * 1024;
 /// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
 pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
+/// How often a change of keys begins anew because somebody else changed them meanwhile. Each time somebody succeeds.
+pub const KEY_CHANGE_ATTEMPTS_MAX: usize = 32;
+
+/// The least that must be free where a vault is made, in bytes: what it keeps back for its database, what it leaves to
+/// others, and room for the first files.
+pub const CREATE_FREE_BYTES_MIN: u64 = strongroom_metadata::limits::RESERVE_BYTES_DEFAULT
+    + strongroom_filesystem::limits::DISK_RESERVE_BYTES
+    + 8 * 1024 * 1024;
+
 /// How long an opener waits for the socket of an owner that holds the lock but does not answer, in ms.
 pub const OWNER_WAIT_MS: u64 = 10_000;
 

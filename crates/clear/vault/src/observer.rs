@@ -4,10 +4,12 @@
 //! Gives   each of them to every subscriber, in the order one request made them
 //! Never   tells of changes that were made directly on the `Filesystem`: who makes those knows them
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use strongroom_filesystem::InodeId;
 
 /// What a request changed: which knowledge of it others must drop.
@@ -42,6 +44,25 @@ pub trait Observer: Send + Sync {
     ///
     /// No lock of the vault is held, so the vault may be used inside; what takes long here delays that client.
     fn changed(&self, change: &Change);
+
+    /// Where this observer shows the vault, for `Information`; `None` if it does not.
+    fn attachment(&self) -> Option<Attachment> {
+        None
+    }
+
+    /// What this observer counted, for `Vault::counters`: names and numbers.
+    fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+}
+
+/// Where a vault is shown to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The path of the mount point.
+    pub mount_point: Vec<u8>,
+    /// The path of the file with the log of that mount; `None` if it has none.
+    pub log_file: Option<Vec<u8>>,
 }
 
 type List = Vec<(u64, Arc<dyn Observer>)>;
@@ -60,18 +81,37 @@ impl Observers {
         if changes.is_empty() || self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let observers: Vec<_> = self
-            .list
-            .read()
-            .1
-            .iter()
-            .map(|(_, observer)| Arc::clone(observer))
-            .collect();
+        let observers = self.all();
         for change in changes {
             for observer in &observers {
                 observer.changed(change);
             }
         }
+    }
+
+    /// Taken out, so that no lock is held while they are called.
+    fn all(&self) -> Vec<Arc<dyn Observer>> {
+        let list = self.list.read();
+        let observers = list.1.iter().map(|(_, observer)| Arc::clone(observer));
+        observers.collect()
+    }
+
+    /// Where all of them show the vault.
+    pub(crate) fn attachments(&self) -> Vec<Attachment> {
+        let observers = self.all();
+        observers
+            .iter()
+            .filter_map(|observer| observer.attachment())
+            .collect()
+    }
+
+    /// What all of them counted, by name; the same name of two is one sum.
+    pub(crate) fn counters(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.all().iter().flat_map(|observer| observer.counters()) {
+            *sums.entry(name).or_insert(0) += count;
+        }
+        sums
     }
 
     /// Adds one until the subscription is dropped.

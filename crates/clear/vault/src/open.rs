@@ -20,6 +20,7 @@ use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
 use crate::folder::{Folder, REPLICA, SEGMENTS};
+use crate::held_keys::HeldKeys;
 use crate::limits::PATIENCE_MS;
 use crate::owner::Owner;
 use crate::owner_lock::OwnerLock;
@@ -29,7 +30,7 @@ use crate::session::Engine;
 use crate::{Error, Result};
 
 /// The setting that keeps the newest generation seen.                                                         (1)
-const GENERATION: &str = "header_generation";
+pub(crate) const GENERATION: &str = "header_generation";
 
 /// How to open a vault.
 #[derive(Clone, Debug)]
@@ -73,11 +74,11 @@ pub(crate) struct Unlocked {
 impl Unlocked {
     /// Unlocks `folder` with `secret`; reads only.
     pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
-        let header = folder.header()?;
-        let mut keyring = unlock(&header, secret, None)?;
-        let replica = keyring
-            .open_replica(&folder.replica()?)
-            .map_err(of_replica)?;
+        // Before the header: whoever changes keys meanwhile writes them in the other order, and the keys of a
+        // header open every replica file that is older.
+        let replica = folder.replica();
+        let mut keyring = unlock(&folder.header()?, secret, None)?;
+        let replica = keyring.open_replica(&replica?).map_err(of_replica)?;
         // Another device may have retired this one: then the vault opens, and only changing keys is refused.
         let _ = keyring.act_as(&replica);
         Ok(Self { keyring, replica })
@@ -100,19 +101,25 @@ impl Unlocked {
     }
 
     /// Seals the replica file anew if keys changed since.                                                     (2)
-    fn refresh_replica(&self, folder: &Folder) -> Result<()> {
-        if self.replica.epoch() == self.keyring.epoch() {
-            return Ok(());
+    pub(crate) fn refresh_replica(&mut self, folder: &Folder) -> Result<()> {
+        if let Some(sealed) = self.resealed_replica(&self.keyring)? {
+            folder.replace(REPLICA, &sealed)?;
+            self.replica = self.keyring.open_replica(&sealed)?;
         }
-        folder.replace(
-            REPLICA,
-            &self.keyring.seal_replica(&self.replica, &SystemRandom)?,
-        )
+        Ok(())
+    }
+
+    /// The replica file for `keyring`, if the one there is sealed under another epoch.                          (2)
+    pub(crate) fn resealed_replica(&self, keyring: &Keyring) -> Result<Option<Vec<u8>>> {
+        if self.replica.epoch() == keyring.epoch() {
+            return Ok(None);
+        }
+        Ok(Some(keyring.seal_replica(&self.replica, &SystemRandom)?))
     }
 }
 
 /// Names the file that it was about: the same error of the header names that.
-fn of_replica(error: UnlockError) -> Error {
+pub(crate) fn of_replica(error: UnlockError) -> Error {
     match error.into() {
         Error::Damaged { why, .. } => Error::Damaged { what: REPLICA, why },
         other => other,
@@ -155,14 +162,14 @@ pub(crate) fn open(
         Some(lock) => Some((lock, Listener::bind(folder)?)),
         None => None,
     };
-    let unlocked = Unlocked::new(folder, secret)?;
+    let mut unlocked = Unlocked::new(folder, secret)?;
     let store = unlocked.store(folder, access)?;
     if access == Access::ReadWrite {
         unlocked.refresh_replica(folder)?;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
-    start(filesystem, &unlocked.keyring, access, guard)
+    start(filesystem, HeldKeys::new(folder, unlocked)?, access, guard)
 }
 
 /// Everything a file system is made of.
@@ -217,10 +224,11 @@ fn storage(error: segments::Error) -> Error {
 /// Begins to serve an open file system.
 pub(crate) fn start(
     filesystem: Filesystem,
-    keyring: &Keyring,
+    keys: HeldKeys,
     access: Access,
     guard: Option<(OwnerLock, Listener)>,
 ) -> Result<Owner> {
+    let keyring = keys.keyring();
     let information = Information {
         fingerprint: keyring.fingerprint().to_string(),
         suite: suite_name(keyring.suite()).to_owned(),
@@ -229,12 +237,14 @@ pub(crate) fn start(
         owner_pid: std::process::id(),
         read_only: access == Access::ReadOnly,
         compare_fingerprint: keyring.needs_fingerprint_check(),
+        attachments: Vec::new(),
     };
     let (lock, listener) = guard.unzip();
-    Owner::start(Engine::new(filesystem, information, lock), access, listener)
+    let engine = Engine::new(filesystem, information, keys, lock);
+    Owner::start(engine, access, listener)
 }
 
-fn suite_name(suite: SuiteId) -> &'static str {
+pub(crate) fn suite_name(suite: SuiteId) -> &'static str {
     match suite {
         SuiteId::Aes256GcmBlake3 => "AES-256-GCM and BLAKE3",
         SuiteId::ChaCha20Poly1305Blake3 => "ChaCha20-Poly1305 and BLAKE3",

@@ -73,11 +73,55 @@ impl Drop for Held {
     }
 }
 
+impl AsRef<Attributes> for Held {
+    fn as_ref(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
 /// Where a path ends: the directory, the last name, and what is there now.
-pub(crate) struct Place {
-    pub(crate) parent: Held,
+pub(crate) struct Place<N = Held> {
+    pub(crate) parent: N,
     pub(crate) name: Vec<u8>,
-    pub(crate) node: Option<Held>,
+    pub(crate) node: Option<N>,
+}
+
+/// Directories that a path can lead through.
+pub(crate) trait Tree {
+    /// A node, for as long as somebody needs it.
+    type Node: AsRef<Attributes>;
+
+    /// The root.
+    fn root(&mut self) -> Result<Self::Node>;
+
+    /// What `name` in `parent` names.
+    fn lookup(&mut self, parent: InodeId, name: &[u8]) -> filesystem::Result<Self::Node>;
+
+    /// The target of a symlink.
+    fn read_link(&mut self, symlink: InodeId) -> filesystem::Result<Vec<u8>>;
+}
+
+/// The file system as everyone sees it.
+struct Whole<'a> {
+    filesystem: &'a Filesystem,
+    caller: &'a Caller,
+}
+
+impl Tree for Whole<'_> {
+    type Node = Held;
+
+    fn root(&mut self) -> Result<Held> {
+        Held::root(self.filesystem)
+    }
+
+    fn lookup(&mut self, parent: InodeId, name: &[u8]) -> filesystem::Result<Held> {
+        let found = self.filesystem.lookup(self.caller, parent, name)?;
+        Ok(Held::take(self.filesystem, found))
+    }
+
+    fn read_link(&mut self, symlink: InodeId) -> filesystem::Result<Vec<u8>> {
+        self.filesystem.read_link(symlink)
+    }
 }
 
 /// The node that `path` names.
@@ -87,8 +131,12 @@ pub(crate) fn resolve(
     path: &[u8],
     links: Links,
 ) -> Result<Held> {
-    let mut walk = Walk::begin(filesystem, caller, path)?;
-    match walk.run(links)? {
+    resolve_in(&mut Whole { filesystem, caller }, path, links)
+}
+
+/// The node that `path` names in `tree`.
+pub(crate) fn resolve_in<T: Tree>(tree: &mut T, path: &[u8], links: Links) -> Result<T::Node> {
+    match Walk::begin(tree, path)?.run(links)? {
         End::Node(node) => Ok(node),
         End::Place(place) => place.node.ok_or(Error::File(filesystem::Error::NotFound)),
     }
@@ -106,8 +154,16 @@ pub(crate) fn resolve_place(
     path: &[u8],
     links: Links,
 ) -> Result<Place> {
-    let mut walk = Walk::begin(filesystem, caller, path)?;
-    match walk.run(links)? {
+    resolve_place_in(&mut Whole { filesystem, caller }, path, links)
+}
+
+/// As `resolve_place`, in `tree`.
+pub(crate) fn resolve_place_in<T: Tree>(
+    tree: &mut T,
+    path: &[u8],
+    links: Links,
+) -> Result<Place<T::Node>> {
+    match Walk::begin(tree, path)?.run(links)? {
         End::Place(place) => Ok(place),
         End::Node(_) => Err(Error::File(filesystem::Error::InvalidArgument(
             "the path ends in no name",
@@ -120,16 +176,15 @@ pub(crate) fn wants_directory(path: &[u8]) -> bool {
     path.last() == Some(&b'/')
 }
 
-enum End {
+enum End<N> {
     /// The root, or a path that ended in `.` or `..`.
-    Node(Held),
-    Place(Place),
+    Node(N),
+    Place(Place<N>),
 }
 
-struct Walk<'a> {
-    filesystem: &'a Filesystem,
-    caller: &'a Caller,
-    at: Held,
+struct Walk<'a, T: Tree> {
+    tree: &'a mut T,
+    at: T::Node,
     /// Names still to go, the next one last.
     ahead: Vec<Vec<u8>>,
     /// The path, or the last symlink followed, ended in a slash.
@@ -137,8 +192,8 @@ struct Walk<'a> {
     symlinks: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn begin(filesystem: &'a Filesystem, caller: &'a Caller, path: &[u8]) -> Result<Self> {
+impl<'a, T: Tree> Walk<'a, T> {
+    fn begin(tree: &'a mut T, path: &[u8]) -> Result<Self> {
         if path.len() > PATH_BYTES_MAX {
             return Err(Error::PathTooLong);
         }
@@ -147,10 +202,9 @@ impl<'a> Walk<'a> {
                 "a path begins with /",
             )));
         }
-        let at = Held::root(filesystem)?;
+        let at = tree.root()?;
         let mut walk = Self {
-            filesystem,
-            caller,
+            tree,
             at,
             ahead: Vec::new(),
             directory: wants_directory(path),
@@ -169,54 +223,55 @@ impl<'a> Walk<'a> {
         self.ahead.extend(names.map(<[u8]>::to_vec));
     }
 
-    fn run(&mut self, links: Links) -> Result<End> {
+    fn run(mut self, links: Links) -> Result<End<T::Node>> {
         while let Some(name) = self.ahead.pop() {
             let last = self.ahead.is_empty();
-            if self.at.attributes.kind != NodeKind::Directory {
+            if self.at.as_ref().kind != NodeKind::Directory {
                 return Err(Error::File(filesystem::Error::NotADirectory));
             }
-            let found = match self.filesystem.lookup(self.caller, self.at.inode(), &name) {
-                Ok(attributes) => Some(Held::take(self.filesystem, attributes)),
+            let found = match self.tree.lookup(self.at.as_ref().inode, &name) {
+                Ok(node) => Some(node),
                 Err(filesystem::Error::NotFound) if last && name != b".." => None,
                 Err(error) => return Err(error.into()),
             };
             let follow = !last || self.directory || links == Links::Follow;
             match found {
-                Some(node) if node.attributes.kind == NodeKind::Symlink && follow => {
-                    self.follow(&node)?
+                Some(node) if node.as_ref().kind == NodeKind::Symlink && follow => {
+                    self.follow(node.as_ref().inode)?
                 }
                 Some(node) if !last || name == b".." => self.at = node,
                 node => return self.end(name, node),
             }
         }
-        let root = Held::root(self.filesystem)?;
-        Ok(End::Node(std::mem::replace(&mut self.at, root)))
+        Ok(End::Node(self.at))
     }
 
-    fn end(&mut self, name: Vec<u8>, node: Option<Held>) -> Result<End> {
+    fn end(self, name: Vec<u8>, node: Option<T::Node>) -> Result<End<T::Node>> {
         if self.directory
             && node
                 .as_ref()
-                .is_some_and(|node| node.attributes.kind != NodeKind::Directory)
+                .is_some_and(|node| node.as_ref().kind != NodeKind::Directory)
         {
             return Err(Error::File(filesystem::Error::NotADirectory));
         }
-        let root = Held::root(self.filesystem)?;
-        let parent = std::mem::replace(&mut self.at, root);
-        Ok(End::Place(Place { parent, name, node }))
+        Ok(End::Place(Place {
+            parent: self.at,
+            name,
+            node,
+        }))
     }
 
-    fn follow(&mut self, symlink: &Held) -> Result<()> {
+    fn follow(&mut self, symlink: InodeId) -> Result<()> {
         self.symlinks += 1;
         if self.symlinks > SYMLINKS_MAX {
             return Err(Error::TooManySymlinks); // (2)
         }
-        let target = self.filesystem.read_link(symlink.inode())?;
+        let target = self.tree.read_link(symlink)?;
         if target.len() > PATH_BYTES_MAX {
             return Err(Error::PathTooLong);
         }
         if target.first() == Some(&b'/') {
-            self.at = Held::root(self.filesystem)?;
+            self.at = self.tree.root()?;
         }
         self.directory |= self.ahead.is_empty() && wants_directory(&target);
         self.push(&target);

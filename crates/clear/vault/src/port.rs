@@ -28,6 +28,12 @@ impl Port {
             Self::Owner(owner) => execute(&owner.session, request).map_err(Unanswered::Failed),
             Self::Client(client) => match client.ask(request)? {
                 Response::Failed(failure) => Err(Unanswered::Failed(failure.into())),
+                Response::OperationFailed(index, failure) => {
+                    Err(Unanswered::Failed(Error::Operation {
+                        index: index as usize,
+                        error: Box::new(failure.into()),
+                    }))
+                }
                 response => Ok(response),
             },
             Self::Closed => Err(Unanswered::Failed(Error::Closed)),

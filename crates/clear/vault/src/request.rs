@@ -2,10 +2,11 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase
+//! Never   carries a key or a passphrase: `InstallKeys` carries a header, which is public, with grants that only members
+//!         can open
 //!
 //! Invariants
-//!  (1) `PROTOCOL` changes with every change of these types, so that two versions never misread one another.
+//!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{
@@ -16,10 +17,12 @@ use strongroom_filesystem::{
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
+use crate::observer::Attachment;
 use crate::path::Links;
+use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 5;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -211,6 +214,10 @@ pub(crate) enum Request<'a> {
         path: Bytes<'a>,
         links: Links,
     },
+    Transaction {
+        steps: Steps<'a>,
+        durable: bool,
+    },
     Space,
     Quota,
     SetQuota {
@@ -221,6 +228,11 @@ pub(crate) enum Request<'a> {
     Counters,
     Check,
     Compact,
+    /// Puts a new header in the place of the one of generation `base`.
+    InstallKeys {
+        base: u64,
+        header: Bytes<'a>,
+    },
 }
 
 impl Request<'_> {
@@ -263,7 +275,9 @@ impl Request<'_> {
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
             | Self::SetQuota { .. }
-            | Self::Compact => true,
+            | Self::Transaction { .. }
+            | Self::Compact
+            | Self::InstallKeys { .. } => true,
             _ => false,
         }
     }
@@ -288,9 +302,27 @@ pub(crate) enum Response {
     Information(Information),
     Counters(Vec<(String, u64)>),
     Check(CheckFields),
+    /// The header is not of generation `base` any more; nothing was done.
+    KeysStale,
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),
+    /// The operation of this index, of a transaction of which nothing was done. Beside `Failure` and not in it, so that no
+    /// message nests without end.
+    OperationFailed(u32, Failure),
+}
+
+impl Response {
+    /// The answer to a request that met `error`.
+    pub(crate) fn failed(error: &Error) -> Self {
+        match error {
+            Error::Operation { index, error } => {
+                let index = u32::try_from(*index).unwrap_or(u32::MAX);
+                Self::OperationFailed(index, Failure::from(&**error))
+            }
+            other => Self::Failed(Failure::from(other)),
+        }
+    }
 }
 
 /// What a vault is, as `strongroom info` shows it. Nothing in it is secret.
@@ -311,10 +343,12 @@ pub struct Information {
     /// Whether the fingerprint should be compared before the vault is trusted: anyone can make a vault for an age or
     /// SSH key.
     pub compare_fingerprint: bool,
+    /// Where that process shows it now.
+    pub attachments: Vec<Attachment>,
 }
 
 /// Attributes on their way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeFields {
     inode: u64,
     kind: u8,

@@ -350,7 +350,7 @@ impl Joined<'_> {
         };
         let executed = frame::decode::<Request<'_>>(message)
             .and_then(|request| execute(&self.session, &request));
-        executed.unwrap_or_else(|error| Response::Failed(Failure::from(&error)))
+        executed.unwrap_or_else(|error| Response::failed(&error))
     }
 }
 

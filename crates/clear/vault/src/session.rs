@@ -11,18 +11,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 
+use crate::held_keys::{HeldKeys, Installed};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
-use crate::{Error, Result};
+use crate::{Error, Result, counters};
 
 /// An open file system and what all its sessions share.
 pub(crate) struct Engine {
     pub(crate) filesystem: Filesystem,
     pub(crate) observers: Arc<Observers>,
     pub(crate) information: Mutex<Information>,
+    /// Held over a change of keys: one after the other.
+    keys: Mutex<HeldKeys>,
     closed: AtomicBool,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
@@ -32,12 +35,14 @@ impl Engine {
     pub(crate) fn new(
         filesystem: Filesystem,
         information: Information,
+        keys: HeldKeys,
         lock: Option<OwnerLock>,
     ) -> Self {
         Self {
             filesystem,
             observers: Arc::default(),
             information: Mutex::new(information),
+            keys: Mutex::new(keys),
             closed: AtomicBool::new(false),
             _lock: lock,
         }
@@ -48,26 +53,30 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// What was counted since the vault was opened, by name.
+    /// Takes in a header that a client made from the one of generation `base`.
+    pub(crate) fn install_keys(&self, base: u64, header: &[u8]) -> Result<Installed> {
+        let mut keys = self.keys.lock();
+        let installed = keys.install(base, header, &self.filesystem);
+        // After an error too: another change may have been taken in before.
+        let mut information = self.information.lock();
+        information.generation = keys.keyring().generation();
+        information.epoch = keys.keyring().epoch().0;
+        installed
+    }
+
+    /// What was counted since the vault was opened, by name: here, and by who shows the vault.
     pub(crate) fn counters(&self) -> Vec<(String, u64)> {
-        let counters = self.filesystem.counters();
-        let segments = counters.segments;
-        let named = [
-            ("segments.bytes_appended", segments.bytes_appended),
-            ("segments.batches", segments.batches),
-            ("segments.begun", segments.segments_begun),
-            ("segments.data_syncs", segments.data_syncs),
-            ("segments.directory_syncs", segments.directory_syncs),
-            ("segments.reads", segments.reads),
-            ("segments.bytes_read", segments.bytes_read),
-            ("filesystem.dirty_bytes", counters.dirty_bytes),
-            ("filesystem.nodes", counters.nodes as u64),
-            ("filesystem.extent_bytes", counters.extent_bytes as u64),
-        ];
-        named
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
+        let mut counters = counters::read(&self.filesystem.counters());
+        counters.extend(self.observers.counters());
+        counters
+    }
+
+    /// What the vault is, and where it is shown now.
+    pub(crate) fn information(&self) -> Information {
+        Information {
+            attachments: self.observers.attachments(),
+            ..self.information.lock().clone()
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

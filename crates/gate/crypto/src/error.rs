@@ -41,6 +41,11 @@ pub enum UnlockError {
         "the membership records belong to another vault; the header was put together from two vaults"
     )]
     ForeignMembership,
+    /// Tampering or a mix-up: the membership chain does not go on from the one that was in use.
+    #[error(
+        "the membership records do not follow from those in use; another copy of the vault's header was put in its place"
+    )]
+    Diverged,
     /// Tampering: a slot of another vault, or a forged one.
     #[error(
         "key slot {slot} was made for another vault; compare the fingerprint, and do not store anything in this one"

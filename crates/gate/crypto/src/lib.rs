@@ -30,6 +30,7 @@ mod age_key;
 mod change;
 mod error;
 mod fingerprint;
+mod follow;
 mod genesis;
 mod grant;
 mod key_file;

@@ -22,7 +22,7 @@ use crate::passphrase::Argon2Cost;
 use crate::principal::Principal;
 use crate::slot::{Secret, open};
 use std::collections::BTreeMap;
-use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, StoredHeader};
+use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, SlotId, SlotKind, StoredHeader};
 use subtle::ConstantTimeEq as _;
 
 /// Opens the keys of the vault whose `vault.json` is `header`, with `secret`.
@@ -38,39 +38,66 @@ pub fn unlock(
     secret: &Secret,
     last_seen_generation: Option<u64>,
 ) -> Result<Keyring, UnlockError> {
-    let StoredHeader {
-        header: values,
-        mac,
-        covered_bytes,
-    } = Header::decode(header)?;
-    check_argon2(&values)?;
-    let membership = Membership::verify(&values.records)?;
-    if membership.vault() != values.vault {
-        return Err(UnlockError::ForeignMembership);
-    }
-
-    let (slot, signer) = open_slot(&values, &membership, secret)?;
+    let read = ReadHeader::new(header)?;
+    let (slot, signer) = open_slot(&read.values, &read.membership, secret)?;
     let unlocked_by = Some((slot.id, slot.lock.kind()));
-    let (epochs, newest) = open_grants(&values, &membership, &signer)?;
-
-    let expected = header_mac(&newest.epoch_key, &header[..covered_bytes]);
-    if !bool::from(expected.ct_eq(&mac)) {
-        return Err(UnlockError::HeaderEdited);
-    }
-    let epochs = epochs
-        .into_iter()
-        .map(|(epoch, keys)| (epoch, keys.epoch_key))
-        .collect();
-    let keyring = Keyring {
-        header: values,
-        membership,
-        epochs,
-        id_key: newest.id_key,
-        signer,
-        unlocked_by,
-    };
+    let keyring = read.open(signer, unlocked_by)?;
     keyring.check_generation(last_seen_generation.unwrap_or(0))?;
     Ok(keyring)
+}
+
+/// A header that passed the checks that need no secret: (1) and (2).
+pub(crate) struct ReadHeader<'a> {
+    pub(crate) values: Header,
+    pub(crate) membership: Membership,
+    mac: [u8; 32],
+    covered: &'a [u8],
+}
+
+impl<'a> ReadHeader<'a> {
+    pub(crate) fn new(header: &'a [u8]) -> Result<Self, UnlockError> {
+        let StoredHeader {
+            header: values,
+            mac,
+            covered_bytes,
+        } = Header::decode(header)?;
+        check_argon2(&values)?;
+        let membership = Membership::verify(&values.records)?;
+        if membership.vault() != values.vault {
+            return Err(UnlockError::ForeignMembership);
+        }
+        Ok(Self {
+            values,
+            membership,
+            mac,
+            covered: &header[..covered_bytes],
+        })
+    }
+
+    /// The keyring of `signer`, once (5) and (6) hold.
+    pub(crate) fn open(
+        self,
+        signer: Principal,
+        unlocked_by: Option<(SlotId, SlotKind)>,
+    ) -> Result<Keyring, UnlockError> {
+        let (epochs, newest) = open_grants(&self.values, &self.membership, &signer)?;
+        let expected = header_mac(&newest.epoch_key, self.covered);
+        if !bool::from(expected.ct_eq(&self.mac)) {
+            return Err(UnlockError::HeaderEdited);
+        }
+        let epochs = epochs
+            .into_iter()
+            .map(|(epoch, keys)| (epoch, keys.epoch_key))
+            .collect();
+        Ok(Keyring {
+            header: self.values,
+            membership: self.membership,
+            epochs,
+            id_key: newest.id_key,
+            signer,
+            unlocked_by,
+        })
+    }
 }
 
 /// Refuses a cost below the floor too: whoever could lower it could make the person's next passphrase cheap to guess.

@@ -14,7 +14,7 @@ use crate::{FormatError, hex};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The only format this build reads.
-pub(crate) const FORMAT: u64 = 0;
+pub const FORMAT: u64 = 0;
 const CHECKSUM_START: &str = "  \"checksum\": \"";
 const CHECKSUM_END: &str = "\"\n}\n";
 const DIGITS: usize = 64;

@@ -22,6 +22,7 @@ pub mod span;
 pub use block::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId};
 pub use error::FormatError;
 pub use header::{Argon2Parameters, Grant, Header, Lock, Slot, SlotId, SlotKind, StoredHeader};
+pub use json_file::FORMAT;
 pub use membership::{
     Change, Commitment, PrincipalId, PublicKeys, Record, RecordBody, RecordId, Role,
 };

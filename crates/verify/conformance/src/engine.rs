@@ -129,7 +129,23 @@ pub fn nonce_ledger_len() -> Option<usize> {
     return None;
 }
 
-fn parts(folder: &Path, store: Store, setup: Setup) -> Result<Parts> {
+/// The newest epoch that there are keys for.
+pub const EPOCH_MAX: u32 = 7;
+
+/// The keys of every epoch from 0 to `newest`, which seals.
+#[must_use]
+pub fn sealer(newest: u32) -> BlockSealer {
+    let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
+    let keys = (0..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
+    BlockSealer::new(
+        SuiteId::Aes256GcmBlake3,
+        [0; 16],
+        IdKey::from_bytes([4; 32]),
+        keys.collect(),
+    )
+}
+
+fn parts(folder: &Path, store: Store, setup: Setup, epoch: u32) -> Result<Parts> {
     let mut session = [0; 8];
     SystemRandom.fill(&mut session)?;
     let mut segment_options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
@@ -139,16 +155,10 @@ fn parts(folder: &Path, store: Store, setup: Setup) -> Result<Parts> {
         name[..8].copy_from_slice(&session);
         Ok(SegmentId(name))
     });
-    let keys = vec![(Epoch(0), EpochKey::from_bytes([3; 32]))];
     Ok(Parts {
         store,
         segments: SegmentStore::open(&folder.join("segments"), segment_options)?,
-        sealer: BlockSealer::new(
-            SuiteId::Aes256GcmBlake3,
-            [0; 16],
-            IdKey::from_bytes([4; 32]),
-            keys,
-        ),
+        sealer: sealer(epoch),
         clock: Arc::new(Ticks::default()),
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),
@@ -164,17 +174,17 @@ fn parts(folder: &Path, store: Store, setup: Setup) -> Result<Parts> {
 pub fn create(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
     let setup = setup.into();
     let store = Store::create(folder, &METADATA_KEY, setup.metadata.clone())?;
-    let parts = parts(folder, store, setup)?;
+    let parts = parts(folder, store, setup, 0)?;
     Filesystem::format(&parts, 0, 0)?;
     Filesystem::open(parts)
 }
 
-/// Opens the file system that `create` made.
+/// Opens the file system that `create` made; every epoch that may have begun there is known.
 ///
 /// # Errors
 /// Of the disk, or if something is damaged.
 pub fn open(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
     let setup = setup.into();
     let store = Store::open(folder, &METADATA_KEY, setup.metadata.clone())?;
-    Filesystem::open(parts(folder, store, setup)?)
+    Filesystem::open(parts(folder, store, setup, EPOCH_MAX)?)
 }

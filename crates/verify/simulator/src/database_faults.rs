@@ -23,6 +23,7 @@ use tempfile::TempDir;
 use crate::history::History;
 use crate::judge::{Moment, judge};
 use crate::plan::{Act, acts};
+use crate::worker::Epochs;
 
 /// The page cache of each connection, in bytes: ten pages, with which hardly any survives two operations.
 const CACHE_BYTES: usize = 40 * 1024;
@@ -118,11 +119,13 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
     system.sync().map_err(|error| error.to_string())?;
     injector.armed.store(true, Ordering::SeqCst);
     let mut session = Session::new(system);
+    let epochs = Epochs::default();
     let mut failed = None;
     for (at, act) in acts.iter().enumerate() {
         let error = match act {
             Act::Tick => session.system.tick().err(),
             Act::Compact => session.system.compact().err(),
+            Act::BeginEpoch => epochs.begin_next(&session.system).err(),
             Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error),
                 _ => None,

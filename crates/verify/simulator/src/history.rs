@@ -85,7 +85,7 @@ impl History {
         };
         for act in acts {
             let meaning = match act {
-                Act::Tick => Meaning::default(),
+                Act::Tick | Act::BeginEpoch => Meaning::default(),
                 Act::Compact => Meaning {
                     barrier: true,
                     ..Meaning::default()

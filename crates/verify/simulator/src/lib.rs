@@ -13,5 +13,6 @@ pub mod judge;
 pub mod plan;
 pub mod random;
 pub mod run;
+pub mod transactions;
 pub mod vault;
 pub mod worker;

@@ -15,12 +15,14 @@ use strongroom_metadata::DiskFault;
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::transactions;
 use strongroom_simulator::vault;
 use strongroom_simulator::worker::{Scale, recover, work};
 
 const USAGE: &str = "usage:
   strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
+  strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   all                   [--scale NAME] [--ledger FILE]
@@ -28,6 +30,7 @@ const USAGE: &str = "usage:
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
 vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
         request fail, for every n from FIRST to LAST (default: every STRIDE-th)
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
@@ -139,7 +142,12 @@ fn in_words(within: &[u64]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn run_seeds(arguments: &Arguments) -> bool {
+/// Runs every seed by `run`, which the command line calls `verb`.
+fn run_seeds(
+    arguments: &Arguments,
+    verb: &str,
+    run: fn(u64, &Trial) -> Result<Seen, String>,
+) -> bool {
     let mut sound = true;
     let mut all = Seen::default();
     let trial = &arguments.trial;
@@ -166,7 +174,7 @@ fn run_seeds(arguments: &Arguments) -> bool {
                 let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: target/debug/strongroom-sim run --seeds {seed} --ops {} --stride {} --threads {threads} --scale {}{journal}",
+                    "  repeat: target/debug/strongroom-sim {verb} --seeds {seed} --ops {} --stride {} --threads {threads} --scale {}{journal}",
                     trial.acts,
                     trial.stride,
                     trial.scale.name()
@@ -281,6 +289,9 @@ fn run_database(arguments: &Arguments) -> Result<bool, String> {
     Ok(sound)
 }
 
+/// What this program is called as when it is the process on the simulated disk.
+const WORKERS: [&str; 4] = ["worker", "recover", "transactions-worker", "vault-worker"];
+
 /// What all workers are told last: where the nonce ledger is, if it is kept.
 fn begin_ledger(rest: &[String]) -> Result<(), String> {
     match rest.first() {
@@ -299,6 +310,15 @@ fn work_as_told(arguments: &[String]) -> Result<(), String> {
         [verb, folder, size, rest @ ..] if verb == "recover" => {
             begin_ledger(rest)?;
             recover(Path::new(folder), scale(size)?)
+        }
+        [verb, folder, size, seed, count, rest @ ..] if verb == "transactions-worker" => {
+            begin_ledger(rest)?;
+            transactions::work(
+                Path::new(folder),
+                number(seed)?,
+                number(count)?,
+                scale(size)?,
+            )
         }
         [_, folder, size, seed, count, workers, rest @ ..] => {
             begin_ledger(rest)?;
@@ -368,10 +388,26 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
     Ok(sound)
 }
 
+fn end_worker(worked: Result<(), String>) -> ExitCode {
+    match worked {
+        // Nothing of the engine is closed or dropped: a power cut would not either.
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(NOT_MADE_CODE)
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let verdict = match arguments.split_first() {
-        Some((verb, rest)) if verb == "run" => parse(rest).map(|parsed| run_seeds(&parsed)),
+        Some((verb, rest)) if verb == "run" => {
+            parse(rest).map(|parsed| run_seeds(&parsed, verb, run))
+        }
+        Some((verb, rest)) if verb == "transactions" => {
+            parse(rest).map(|parsed| run_seeds(&parsed, verb, transactions::run))
+        }
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
@@ -379,15 +415,8 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
-        Some((verb, _)) if ["worker", "recover", "vault-worker"].contains(&verb.as_str()) => {
-            return match work_as_told(&arguments) {
-                // Nothing of the engine is closed or dropped: a power cut would not either.
-                Ok(()) => std::process::exit(0),
-                Err(error) => {
-                    eprintln!("{error}");
-                    ExitCode::from(NOT_MADE_CODE)
-                }
-            };
+        Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
+            return end_worker(work_as_told(&arguments));
         }
         _ => Err(USAGE.to_owned()),
     };

@@ -22,6 +22,8 @@ pub enum Act {
     Tick,
     /// Everything durable, and no waste left in any segment.
     Compact,
+    /// New keys seal from here on, as after a key slot was removed.
+    BeginEpoch,
 }
 
 /// The acts of `seed`.
@@ -31,8 +33,17 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     // Some seeds sync often, some hardly ever: both ends find what the other cannot.
     let syncs = *choices.one_of(&[1, 4, 12]);
     let ticks = *choices.one_of(&[1, 3, 8]);
+    // From numbers of their own: a seed's other acts are the same with epochs and without.
+    let mut changes = Choices::named(seed, &[0xe90c]);
+    let epochs = *changes.one_of(&[0, 1, 4]);
     (0..count)
-        .map(|_| act(&mut choices, syncs, ticks))
+        .map(|_| {
+            let act = act(&mut choices, syncs, ticks);
+            match changes.below(100) < epochs {
+                true => Act::BeginEpoch,
+                false => act,
+            }
+        })
         .collect()
 }
 

@@ -95,6 +95,14 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Counts a moment, and what was going on then.
+    pub(crate) fn note(&mut self, moment: &Frozen) {
+        self.moments += 1;
+        for (cuts, running) in self.within.iter_mut().zip(moment.running) {
+            *cuts += u64::from(running > 0);
+        }
+    }
+
     /// Counts the outcome of another seed with those before it.
     pub fn add(&mut self, other: &Self) {
         let Self {
@@ -159,10 +167,7 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     frozen.push(last);
     let mut judged = 0_u64;
     for (at, moment) in frozen.iter().filter(|moment| has_begun(moment)).enumerate() {
-        seen.moments += 1;
-        for (cuts, running) in seen.within.iter_mut().zip(moment.running) {
-            *cuts += u64::from(running > 0);
-        }
+        seen.note(moment);
         for policy in in_turn(&trial.policies, at) {
             let told = |complaint| {
                 format!(
@@ -192,7 +197,7 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     Ok(seen)
 }
 
-fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
+pub(crate) fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
     let stride = trial.stride.max(1);
     // Beyond any run of `acts` acts: an act needs a few requests, a write of 200,000 bytes some fifty.
     let bound = (trial.acts * trial.threads.max(1)) as u64 * 100;

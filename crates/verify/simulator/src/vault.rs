@@ -3,7 +3,7 @@
 //! Takes   a simulated disk, and two key files
 //! Gives   what was looked at, or the first violation
 //! Never   uses a passphrase: measuring its cost takes seconds
-//! Spec    spec/5-crash-contract.md, [5.9]
+//! Spec    spec/5-crash-contract.md, [5.10]
 //!
 //! What must hold after a cut:
 //!  (1) Before `create` returned the folder is the new vault, or says that making it was interrupted and holds nothing, or is

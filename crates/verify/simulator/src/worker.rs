@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use strongroom_conformance::engine::{self, Setup};
@@ -82,7 +83,7 @@ pub(crate) fn say(byte: u8) -> std::io::Result<()> {
     listener.flush()
 }
 
-fn announcing(scale: Scale) -> Setup {
+pub(crate) fn announcing(scale: Scale) -> Setup {
     let mut setup = scale.setup();
     setup.options.watcher = Some(std::sync::Arc::new(Announcer));
     setup
@@ -141,8 +142,9 @@ pub fn work(
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| error.to_string())?;
+    let epochs = Epochs::default();
     if threads <= 1 {
-        return carry_out(&system, InodeId::ROOT, 0, &acts(seed, count));
+        return carry_out(&system, &epochs, InodeId::ROOT, 0, &acts(seed, count));
     }
     let mut tops = Vec::new();
     for thread in 0..threads {
@@ -161,14 +163,15 @@ pub fn work(
         tops.push(made.map_err(|error| format!("create: {error}"))?.inode);
     }
     system.sync().map_err(|error| format!("create: {error}"))?;
-    let system: &Filesystem = &system;
+    let (system, epochs): (&Filesystem, _) = (&system, &epochs);
     std::thread::scope(|scope| {
         let running: Vec<_> = tops
             .into_iter()
             .enumerate()
             .map(|(thread, top)| {
                 scope.spawn(move || {
-                    carry_out(system, top, thread, &acts(thread_seed(seed, thread), count))
+                    let acts = acts(thread_seed(seed, thread), count);
+                    carry_out(system, epochs, top, thread, &acts)
                 })
             })
             .collect();
@@ -180,7 +183,26 @@ pub fn work(
     })
 }
 
-fn carry_out(system: &Filesystem, top: InodeId, thread: usize, acts: &[Act]) -> Result<(), String> {
+/// The newest epoch, for all threads.
+#[derive(Default)]
+pub(crate) struct Epochs(Mutex<u32>);
+
+impl Epochs {
+    /// Begins the next epoch, if the engine has keys for one more.
+    pub(crate) fn begin_next(&self, system: &Filesystem) -> strongroom_filesystem::Result<()> {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *newest = (*newest + 1).min(engine::EPOCH_MAX);
+        system.begin_epoch(engine::sealer(*newest))
+    }
+}
+
+fn carry_out(
+    system: &Filesystem,
+    epochs: &Epochs,
+    top: InodeId,
+    thread: usize,
+    acts: &[Act],
+) -> Result<(), String> {
     let mut session = ManuallyDrop::new(Session::rooted(system.clone(), top));
     let say = |mark: Mark| say(mark.byte(thread)).map_err(|error| error.to_string());
     for act in acts {
@@ -188,6 +210,7 @@ fn carry_out(system: &Filesystem, top: InodeId, thread: usize, acts: &[Act]) -> 
         let failure = match act {
             Act::Tick => session.system.tick().err(),
             Act::Compact => session.system.compact().err(),
+            Act::BeginEpoch => epochs.begin_next(&session.system).err(),
             Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error),
                 _ => None,

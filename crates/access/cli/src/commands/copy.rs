@@ -5,7 +5,8 @@ use strongroom::filesystem::{
 };
 use strongroom::{Error, FileOptions, Links, Vault};
 
-use super::put::{beside, directory_of, is_directory};
+use super::placing::{directory_of, place};
+use super::put::is_directory;
 use crate::arguments::Transfer;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::location::{Location, join, last_name, show};
@@ -142,27 +143,6 @@ fn same(attributes: &Attributes) -> SetAttributes {
         mtime: Some(SetTime::At(attributes.mtime)),
         size: None,
     }
-}
-
-/// Gives something its name, in place of what has it now if `mode` says so.
-pub(crate) fn place(
-    vault: &Vault,
-    path: &[u8],
-    mode: RenameMode,
-    name: impl Fn(&[u8]) -> strongroom::Result<()>,
-) -> Result<()> {
-    match name(path) {
-        Err(Error::File(FileError::Exists)) if mode == RenameMode::Replace => {}
-        named => return Ok(named?),
-    }
-    let beside = beside(path);
-    name(&beside)?;
-    let renamed = vault.rename(&beside, path, mode);
-    if renamed.is_err() {
-        // The reason is what counts; the name beside it is of no use any more.
-        let _ = vault.remove_file(&beside);
-    }
-    Ok(renamed?)
 }
 
 #[cfg(test)]

@@ -3,21 +3,26 @@
 //! A file gets its name when all of it is there. Nothing is written through a symbolic link that came from the vault.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
-use strongroom::{FileOptions, Vault};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use strongroom::filesystem::{Attributes, Error as FileError, InodeId, NodeKind, SeekTarget};
+use strongroom::{Error, FileOptions, Links, Vault};
 
+use super::account::Account;
+use super::keep::{Dress, Keeping, LinkTable, Owners};
+use super::placing::beside;
 use crate::arguments::Get;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
+use crate::interrupt;
 use crate::location::{Location, last_name, show};
 use crate::opening::{Intent, same_vault, with};
+use crate::output::Format;
 use crate::progress::Progress;
 use crate::walk::{At, Step, Walk};
 
@@ -35,23 +40,43 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
             arguments.target.display()
         )));
     }
+    if to_stdout && arguments.json {
+        return Err(Failure::usage(
+            "--json: standard output can hold the files or the account of them",
+        ));
+    }
+    if !to_stdout {
+        interrupt::watch()?;
+    }
     with(vault, &arguments.secret, Intent::Read, |vault| {
-        let mut failures = Failures::default();
         let mut getting = Getting {
             vault,
+            owners: Owners::of(arguments.no_owner),
             part: vec![0; PART_BYTES],
             progress: Progress::new(arguments.quiet),
-            failures: &mut failures,
+            failures: Failures::default(),
+            account: Account::default(),
+            links: LinkTable::new(),
         };
         for source in &arguments.sources {
             let result = if to_stdout {
-                getting.content(&source.path, &mut std::io::stdout().lock())
+                getting.stream(&source.path, &mut io::stdout().lock())
             } else {
                 getting.source(source, &arguments.target, into)
             };
             getting.failures.note(result.about(source.shown()));
+            if interrupt::came() {
+                break;
+            }
         }
-        drop(getting);
+        let Getting {
+            account,
+            failures,
+            progress,
+            ..
+        } = getting;
+        drop(progress);
+        account.show(&failures, Format::of(arguments.json))?;
         failures.end()
     })
 }
@@ -59,9 +84,13 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
 /// A copy under way.
 struct Getting<'a> {
     vault: &'a Vault,
+    owners: Owners,
     part: Vec<u8>,
     progress: Progress,
-    failures: &'a mut Failures,
+    failures: Failures,
+    account: Account,
+    /// Of files with several names: where the first one is, and its device and inode there.
+    links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
 }
 
 impl Getting<'_> {
@@ -76,6 +105,7 @@ impl Getting<'_> {
         // left out with it.
         let mut levels: Vec<Option<PathBuf>> = Vec::new();
         for step in walk {
+            interrupt::check()?;
             let step = step?;
             levels.truncate(step.depth + usize::from(step.at == At::Leave));
             let local = match (step.depth, last_name(&step.path)) {
@@ -92,48 +122,183 @@ impl Getting<'_> {
             if step.at == At::Enter {
                 levels.push(local.filter(|_| done.is_ok()));
             }
-            self.failures.note(done);
+            // An interruption is told once, for the whole copy.
+            if !interrupt::came() {
+                self.failures.note(done);
+            }
+        }
+        interrupt::check()
+    }
+
+    fn step(&mut self, step: &Step, local: &Path) -> Result<()> {
+        match step.at {
+            At::Enter => make_directory(local),
+            At::Leave => self.leave_directory(step, local),
+            At::Node => self.node(step, local),
+        }
+    }
+
+    fn leave_directory(&mut self, step: &Step, local: &Path) -> Result<()> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let directory = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(local)?;
+        self.account.directories += 1;
+        self.dress(step, |dress, account| dress.file(&directory, account))
+    }
+
+    fn node(&mut self, step: &Step, local: &Path) -> Result<()> {
+        let Attributes {
+            kind, nlink, inode, ..
+        } = step.attributes;
+        if nlink > 1 && self.further_name(inode, local)? {
+            self.account.hard_links += 1;
+            return Ok(());
+        }
+        match kind {
+            NodeKind::File => self.file(step, local)?,
+            NodeKind::Symlink => {
+                let target = self.vault.read_link(&step.path)?;
+                self.small(step, local, |beside| {
+                    Ok(symlink(OsStr::from_bytes(&target), beside)?)
+                })?;
+                self.account.symlinks += 1;
+            }
+            kind => {
+                let rdev = step.attributes.rdev;
+                self.small(step, local, |beside| make_special(beside, kind, rdev))?;
+                self.account.special += 1;
+            }
+        }
+        if nlink > 1 {
+            let made = fs::symlink_metadata(local)?;
+            let place = (local.to_owned(), (made.dev(), made.ino()));
+            self.links.put(inode, place, u64::from(nlink));
         }
         Ok(())
     }
 
-    fn step(&mut self, step: &Step, local: &Path) -> Result<()> {
-        match (step.at, step.attributes.kind) {
-            (At::Enter, _) => make_directory(local),
-            (At::Leave, _) => {
-                fs::set_permissions(local, Permissions::from_mode(step.attributes.mode))?;
-                set_time(local, &step.attributes)
-            }
-            (At::Node, NodeKind::File) => self.file(&step.path, &step.attributes, local),
-            (At::Node, NodeKind::Symlink) => {
-                let target = self.vault.read_link(&step.path)?;
-                place(local, |beside| {
-                    symlink(OsStr::from_bytes(&target), beside)?;
-                    set_time(beside, &step.attributes)
-                })
-            }
-            (At::Node, _) => Err(Failure::new(
-                ExitCode::Unsupported,
-                "left out: it is no file, directory or symbolic link",
-            )),
+    /// Gives what was copied before the further name `local`, if it still is there.
+    fn further_name(&mut self, inode: InodeId, local: &Path) -> Result<bool> {
+        let Some((first, identity)) = self.links.take(&inode) else {
+            return Ok(false);
+        };
+        let is_it = |path: &Path| {
+            fs::symlink_metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == identity)
+        };
+        if is_it(local) {
+            // A rename would leave both names.
+            return Ok(true);
         }
+        let mut same = false;
+        let placed = place(local, |beside| {
+            fs::hard_link(&first, beside)?;
+            same = is_it(beside);
+            if same {
+                Ok(())
+            } else {
+                Err(io::Error::from(ErrorKind::NotFound).into())
+            }
+        });
+        if same {
+            return placed.map(|()| true);
+        }
+        if let Err(failure) = placed {
+            let why = failure.message.unwrap_or_default();
+            self.account
+                .left_out(local.display(), "being one file with another name", why);
+        }
+        Ok(false)
     }
 
-    fn file(&mut self, path: &[u8], attributes: &Attributes, local: &Path) -> Result<()> {
-        self.progress.file(path);
+    /// Makes what has no content, with its attributes, and names it.
+    fn small(
+        &mut self,
+        step: &Step,
+        local: &Path,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         place(local, |beside| {
-            let mut file = OpenOptions::new()
+            make(beside)?;
+            self.dress(step, |dress, account| dress.name(beside, account))
+        })
+    }
+
+    fn file(&mut self, step: &Step, local: &Path) -> Result<()> {
+        self.progress.file(&step.path);
+        place(local, |beside| {
+            let file = OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(beside)?;
-            self.content(path, &mut file)?;
-            file.set_permissions(Permissions::from_mode(attributes.mode))?;
-            set_time(beside, attributes)
-        })
+            self.content(&step.path, &file)?;
+            self.dress(step, |dress, account| dress.file(&file, account))
+        })?;
+        self.account.files += 1;
+        Ok(())
     }
 
-    fn content(&mut self, path: &[u8], target: &mut dyn Write) -> Result<()> {
+    /// Puts onto a copy what belongs to the node besides its content.
+    fn dress(
+        &mut self,
+        step: &Step,
+        put: impl FnOnce(&Dress<'_>, &mut Account) -> Result<()>,
+    ) -> Result<()> {
+        let mut xattrs = Vec::new();
+        for name in self.vault.xattrs(&step.path, Links::Stay)? {
+            match self.owners.keep_xattr(&name) {
+                Keeping::Yes => match self.vault.xattr(&step.path, Links::Stay, &name) {
+                    Ok(value) => xattrs.push((name, value)),
+                    // Removed meanwhile.
+                    Err(Error::File(FileError::NoAttribute)) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Keeping::No(why) => self.account.left_out(show(&step.path), show(&name), why),
+                Keeping::Silently => {}
+            }
+        }
+        let dress = Dress {
+            attributes: &step.attributes,
+            xattrs: &xattrs,
+            owners: self.owners,
+            subject: &step.path,
+        };
+        put(&dress, &mut self.account)
+    }
+
+    /// Copies data and leaves out holes.
+    fn content(&mut self, path: &[u8], target: &File) -> Result<()> {
+        let file = self.vault.open_file(path, FileOptions::new().read())?;
+        let size = file.attributes()?.size;
+        let mut at = 0;
+        while let Some((from, to)) = next_data(&file, at, size)? {
+            at = from;
+            while at < to {
+                interrupt::check()?;
+                let wanted = usize::try_from(to - at)
+                    .unwrap_or(PART_BYTES)
+                    .min(PART_BYTES);
+                let count = file.read_at(&mut self.part[..wanted], at)?;
+                target.write_all_at(&self.part[..count], at)?;
+                at += count as u64;
+                self.progress.advance(count as u64);
+                self.account.bytes += count as u64;
+                if count < wanted {
+                    // The end; it may be nearer than it was.
+                    return Ok(());
+                }
+            }
+        }
+        if at < size {
+            target.set_len(size)?;
+        }
+        Ok(())
+    }
+
+    /// Copies content to where there are no holes.
+    fn stream(&mut self, path: &[u8], target: &mut dyn Write) -> Result<()> {
         let file = self.vault.open_file(path, FileOptions::new().read())?;
         let mut offset = 0;
         loop {
@@ -145,6 +310,39 @@ impl Getting<'_> {
                 return Ok(target.flush()?);
             }
         }
+    }
+}
+
+/// The next run of data at or behind `offset`, before `size`.
+fn next_data(file: &strongroom::File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> {
+    let find = |target, offset| match file.find(target, offset) {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::File(FileError::NoSuchOffset)) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let Some(from) = find(SeekTarget::Data, offset)?.filter(|from| *from < size) else {
+        return Ok(None);
+    };
+    let to = find(SeekTarget::Hole, from)?.unwrap_or(size).min(size);
+    // Punched in between: there is nothing there any more, which reading finds out as well.
+    Ok(Some((from, if to > from { to } else { size })))
+}
+
+/// Makes a pipe, socket or device; its mode comes later.
+fn make_special(path: &Path, kind: NodeKind, rdev: u64) -> Result<()> {
+    let file_type = match kind {
+        NodeKind::Fifo => FileType::Fifo,
+        NodeKind::Socket => FileType::Socket,
+        NodeKind::CharDevice => FileType::CharacterDevice,
+        _ => FileType::BlockDevice,
+    };
+    let made = mknodat(CWD, path, file_type, Mode::from_raw_mode(0o600), rdev);
+    match made {
+        Err(rustix::io::Errno::PERM) => Err(Failure::new(
+            ExitCode::Permission,
+            "left out: only the superuser can make devices",
+        )),
+        made => Ok(made.map_err(io::Error::from)?),
     }
 }
 
@@ -168,7 +366,7 @@ fn place(local: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let name = super::put::beside(b"/");
+    let name = beside(b"/");
     let beside = directory.join(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(&name)));
     let made = make(&beside).and_then(|()| Ok(fs::rename(&beside, local)?));
     if made.is_err() {
@@ -178,25 +376,8 @@ fn place(local: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     made
 }
 
-fn set_time(local: &Path, attributes: &Attributes) -> Result<()> {
-    let times = Timestamps {
-        last_access: timespec(attributes.atime),
-        last_modification: timespec(attributes.mtime),
-    };
-    Ok(utimensat(CWD, local, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(std::io::Error::from)?)
-}
-
-fn timespec(time: Timestamp) -> Timespec {
-    Timespec {
-        tv_sec: time.0.div_euclid(1_000_000_000),
-        tv_nsec: time.0.rem_euclid(1_000_000_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
 
     #[test]

@@ -55,12 +55,18 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         let _ = std::fs::remove_file(path);
     }
     let created = created?;
-    created.vault.close().about(&vault)?;
+    let limited = match arguments.quota {
+        Some(bytes) => created.vault.set_quota(Some(bytes)),
+        None => Ok(()),
+    };
+    let closed = created.vault.close();
+    // First of all what is shown only once; the vault is there.
     report(
         &created.fingerprint,
         &created.recovery_code,
         Format::of(arguments.common.json),
-    )
+    )?;
+    limited.and(closed).about(&vault)
 }
 
 #[derive(Serialize)]

@@ -31,24 +31,18 @@ fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
     // Before a person types a passphrase for nothing.
     list_slots(vault)?;
     let secret = secret::get(arguments, &vault.display().to_string())?;
-    Keys::open(vault, &secret).map_err(|error| match error {
-        strongroom::Error::InUse => Failure::new(
-            ExitCode::InUse,
-            "the vault is open in another process; unmount it first (keys are changed only while nothing is stored)",
-        ),
-        error => error.into(),
-    })
+    Ok(Keys::open(vault, &secret)?)
 }
 
 #[derive(Serialize)]
-struct SlotJson {
+pub(crate) struct SlotJson {
     key: String,
-    kind: String,
+    pub(crate) kind: String,
     label: String,
     created: String,
 }
 
-fn slot_json(slot: &SlotInfo) -> SlotJson {
+pub(crate) fn slot_json(slot: &SlotInfo) -> SlotJson {
     let nanoseconds = i64::try_from(slot.created_s)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000_000_000);

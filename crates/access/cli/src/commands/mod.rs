@@ -1,11 +1,15 @@
 //! One file for each group of commands; here is only which command is which.
 
+mod account;
 mod copy;
 mod generate;
 mod get;
+mod info;
 mod init;
+mod keep;
 mod key;
 mod mount;
+mod placing;
 mod put;
 mod remove;
 mod show;
@@ -14,11 +18,16 @@ mod whole;
 use crate::arguments::Command;
 use crate::failure::Result;
 
+/// Whether the command brings its own place to log to: nobody sees its standard error.
+pub(crate) fn logs_to_file(command: &Command) -> bool {
+    matches!(command, Command::Mount(arguments) if arguments.daemon)
+}
+
 /// Runs a command.
-pub(crate) fn run(command: Command) -> Result<()> {
+pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
     match command {
         Command::Init(arguments) => init::init(&arguments),
-        Command::Mount(arguments) => mount::mount(&arguments),
+        Command::Mount(arguments) => mount::mount(&arguments, verbosity),
         Command::Umount(arguments) => mount::umount(&arguments),
         Command::Ls(arguments) => show::ls(&arguments),
         Command::Tree(arguments) => show::tree(&arguments),
@@ -31,8 +40,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Mv(arguments) => copy::rename(&arguments),
         Command::Rm(arguments) => remove::remove(&arguments),
         Command::Mkdir(arguments) => remove::make_directories(&arguments),
-        Command::Info(arguments) => whole::info(&arguments),
+        Command::Info(arguments) => info::info(&arguments),
         Command::Df(arguments) => whole::space(&arguments),
+        Command::Quota(arguments) => whole::quota(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),
         Command::Sync(arguments) => whole::sync(&arguments),

@@ -1,28 +1,34 @@
 //! `mount` and `umount`: the vault as a drive.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
-use strongroom::{Access, Change, Error, Observer, OpenOptions, Vault};
+use strongroom::{Access, Attachment, Change, Error, Observer, OpenOptions, Vault};
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
 };
-use strongroom_mount::{Invalidator, MountOptions, Mounted, Unmount, unmount};
+use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter, Unmount, unmount};
 
 use crate::arguments::{Mount, SecretArguments, Umount};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
+use crate::logging;
 use crate::secret;
 
 /// How long another command that has the vault open is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Mounts.
-pub(crate) fn mount(arguments: &Mount) -> Result<()> {
+pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let options = parse_options(&arguments.options)?;
+    if arguments.foreground && arguments.log_file.is_some() {
+        let message = "--log-file: in the foreground the log goes to standard error";
+        return Err(Failure::usage(message));
+    }
     if arguments.daemon {
         return daemon(arguments, &options);
     }
@@ -30,7 +36,7 @@ pub(crate) fn mount(arguments: &Mount) -> Result<()> {
         let served = serve(arguments, &options)?;
         return wait(&served);
     }
-    start_daemon(arguments)
+    start_daemon(arguments, verbosity)
 }
 
 /// A vault and its mount.
@@ -56,7 +62,11 @@ fn serve(arguments: &Mount, options: &MountOptions) -> Result<Served> {
     mounted.end_on_signals()?;
     let subscription = vault.subscribe(Arc::new(Watcher {
         invalidator: mounted.invalidator(),
+        requests: mounted.request_counter(),
+        mount_point: mounted.path().to_owned(),
+        log_file: arguments.log_file.clone(),
     }))?;
+    log::info!("the mount of {} begins", arguments.vault.display());
     Ok(Served {
         vault,
         mounted,
@@ -85,9 +95,12 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     Vault::open(folder, source()?, options)
 }
 
-/// Tells the kernel of changes by other processes.
+/// Tells the kernel of changes by other processes, and them of the mount.
 struct Watcher {
     invalidator: Invalidator,
+    requests: RequestCounter,
+    mount_point: PathBuf,
+    log_file: Option<PathBuf>,
 }
 
 impl Observer for Watcher {
@@ -100,15 +113,34 @@ impl Observer for Watcher {
             Change::Attributes { inode } => self.invalidator.attributes(*inode),
         }
     }
+
+    fn attachment(&self) -> Option<Attachment> {
+        Some(Attachment {
+            mount_point: bytes(&self.mount_point),
+            log_file: self.log_file.as_ref().map(|path| bytes(path)),
+        })
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let requests = self.requests.now();
+        let named = requests
+            .iter()
+            .map(|(name, count)| (format!("mount.{name}"), count));
+        named.collect()
+    }
 }
 
 /// Starts this program again in the background; returns when the mount works, or with its reason.
-fn start_daemon(arguments: &Mount) -> Result<()> {
+fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
     let vault = absolute(&arguments.vault)?;
     let directory = absolute(&arguments.directory)?;
     let mut command: Vec<OsString> = vec!["mount".into(), "--daemon".into()];
     for option in &arguments.options {
         command.extend(["-o".into(), option.into()]);
+    }
+    if let Some(path) = log_file(arguments)? {
+        command.extend(["--log-file".into(), path.into()]);
+        command.extend(["--log-verbosity".into(), verbosity.to_string().into()]);
     }
     // The person is asked here, where the terminal is; what was typed goes through a pipe.
     let typed = forward_secret(arguments, &mut command)?;
@@ -159,6 +191,18 @@ fn forward_secret(
     secret::passphrase_text(secret, &vault).map(Some)
 }
 
+/// Where the background process logs to. Without a home, nowhere, unless somewhere is named.
+fn log_file(arguments: &Mount) -> Result<Option<PathBuf>> {
+    match &arguments.log_file {
+        Some(path) => absolute(path).map(Some),
+        None => Ok(logging::default_file()),
+    }
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).about(path.display())
 }
@@ -166,19 +210,36 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// The background process: mounts, says so, and stays until the end of the mount.
 fn daemon(arguments: &Mount, options: &MountOptions) -> Result<()> {
     become_daemon()?;
+    if let Some(path) = &arguments.log_file {
+        let started = logging::to_file(path, arguments.log_verbosity);
+        if let Err(failure) = started.about(path.display()) {
+            return refuse(failure);
+        }
+    }
     let served = match serve(arguments, options) {
         Ok(served) => served,
-        Err(failure) => {
-            let message = failure.message.as_deref().unwrap_or("the mount failed");
-            report_failure(&format!("{} {message}", failure.code as u8))?;
-            return Err(Failure {
-                message: None,
-                ..failure
-            });
-        }
+        Err(failure) => return refuse(failure),
     };
     report_ready()?;
-    wait(&served)
+    let ended = wait(&served);
+    match &ended {
+        Ok(()) => log::info!("the mount has ended; everything is stored"),
+        Err(failure) => log::error!(
+            "the mount has ended: {}",
+            failure.message.as_deref().unwrap_or("it failed")
+        ),
+    }
+    ended
+}
+
+/// Tells who waits for the background process why there will be no mount.
+fn refuse(failure: Failure) -> Result<()> {
+    let message = failure.message.as_deref().unwrap_or("the mount failed");
+    report_failure(&format!("{} {message}", failure.code as u8))?;
+    Err(Failure {
+        message: None,
+        ..failure
+    })
 }
 
 /// What the background process reported: its exit code, and its message.

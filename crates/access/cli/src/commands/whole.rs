@@ -1,69 +1,19 @@
-//! `info`, `df`, `stats`, `check`, `sync`, `compact`: about a whole vault.
+//! `df`, `quota`, `stats`, `check`, `sync`, `compact`: about a whole vault.
 
 use std::io::Write;
 
 use serde::Serialize;
-use strongroom::Vault;
+use strongroom::{OpenOptions, Vault};
 
-use crate::arguments::Whole;
+use crate::arguments::{Common, Quota, Stats, Whole};
 use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{About, Failure, Result};
 use crate::opening::{Intent, with};
 use crate::output::{print_json, show_bytes, stdout};
+use crate::size::NewQuota;
 
 fn on(arguments: &Whole, intent: Intent, work: impl FnOnce(&Vault) -> Result<()>) -> Result<()> {
     with(&arguments.vault, &arguments.common.secret, intent, work)
-}
-
-#[derive(Serialize)]
-struct InfoJson {
-    fingerprint: String,
-    suite: String,
-    generation: u64,
-    epoch: u32,
-    owner: &'static str,
-    owner_pid: u32,
-    read_only: bool,
-    compare_fingerprint: bool,
-}
-
-/// Shows what a vault is.
-pub(crate) fn info(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Read, |vault| {
-        let found = vault.information()?;
-        let owner = if vault.is_owner() {
-            "none"
-        } else {
-            "another process"
-        };
-        if arguments.common.json {
-            return print_json(&InfoJson {
-                fingerprint: found.fingerprint,
-                suite: found.suite,
-                generation: found.generation,
-                epoch: found.epoch,
-                owner,
-                owner_pid: found.owner_pid,
-                read_only: found.read_only,
-                compare_fingerprint: found.compare_fingerprint,
-            });
-        }
-        let mut out = stdout();
-        writeln!(out, "fingerprint  {}", found.fingerprint)?;
-        if found.compare_fingerprint {
-            writeln!(
-                out,
-                "             compare it with the one printed at init: anyone can make a vault for your key"
-            )?;
-        }
-        writeln!(out, "suite        {}", found.suite)?;
-        writeln!(out, "generation   {}", found.generation)?;
-        writeln!(out, "epoch        {}", found.epoch)?;
-        if !vault.is_owner() {
-            writeln!(out, "open in      process {}", found.owner_pid)?;
-        }
-        Ok(out.flush()?)
-    })
 }
 
 #[derive(Serialize)]
@@ -109,28 +59,64 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
     })
 }
 
-/// Shows counters.
-pub(crate) fn counters(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Read, |vault| {
-        let counters = vault.counters()?;
-        if arguments.common.json {
-            let map: serde_json::Map<_, _> = counters
-                .into_iter()
-                .map(|(name, count)| (name, serde_json::Value::from(count)))
-                .collect();
-            return print_json(&map);
+#[derive(Serialize)]
+struct QuotaJson {
+    quota_bytes: Option<u64>,
+}
+
+/// Shows or sets the quota.
+pub(crate) fn quota(arguments: &Quota) -> Result<()> {
+    let intent = match arguments.size {
+        Some(_) => Intent::Change,
+        None => Intent::Read,
+    };
+    let Common { json, secret } = &arguments.common;
+    with(&arguments.vault, secret, intent, |vault| {
+        if let Some(NewQuota(bytes)) = arguments.size {
+            vault.set_quota(bytes)?;
         }
-        let width = counters
-            .iter()
-            .map(|(name, _)| name.len())
-            .max()
-            .unwrap_or(0);
-        let mut out = stdout();
-        for (name, count) in counters {
-            writeln!(out, "{name:width$}  {count}")?;
+        let quota_bytes = vault.quota()?;
+        if *json {
+            return print_json(&QuotaJson { quota_bytes });
         }
-        Ok(out.flush()?)
+        let shown = match quota_bytes {
+            Some(bytes) => format!("{bytes} bytes ({})", show_bytes(bytes)),
+            None => "none".to_owned(),
+        };
+        Ok(writeln!(std::io::stdout(), "quota  {shown}")?)
     })
+}
+
+/// Shows counters. Only who has the vault open counts, so no secret is needed.
+pub(crate) fn counters(arguments: &Stats) -> Result<()> {
+    let options = OpenOptions::read_only();
+    let vault =
+        Vault::connect_if_owned(&arguments.vault, options).about(arguments.vault.display())?;
+    let counters = match &vault {
+        Some(vault) => vault.counters()?,
+        None => Vec::new(),
+    };
+    if arguments.json {
+        let map: serde_json::Map<_, _> = counters
+            .into_iter()
+            .map(|(name, count)| (name, serde_json::Value::from(count)))
+            .collect();
+        return print_json(&map);
+    }
+    let mut out = stdout();
+    if vault.is_none() {
+        writeln!(
+            out,
+            "nobody has the vault open; counting begins when it is mounted or opened"
+        )?;
+    }
+    let width = |lens: &mut dyn Iterator<Item = usize>| lens.max().unwrap_or(0);
+    let names = width(&mut counters.iter().map(|(name, _)| name.len()));
+    let counts = width(&mut counters.iter().map(|(_, count)| count.to_string().len()));
+    for (name, count) in counters {
+        writeln!(out, "{name:names$}  {count:>counts$}")?;
+    }
+    Ok(out.flush()?)
 }
 
 #[derive(Serialize)]

@@ -38,6 +38,7 @@ impl Place {
             .stdin(Stdio::null());
         // Sockets of one test are not in the way of another's, and none is left in the user's folder.
         command.env("XDG_RUNTIME_DIR", self.path("run"));
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -97,14 +98,32 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// Makes `user` the owner of a folder and all in it.
+pub(crate) fn give(path: &Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
 /// Takes the mount away also when the test fails.
 pub(crate) struct MountPoint<'a> {
     pub(crate) place: &'a Place,
+    pub(crate) on: &'static str,
+}
+
+impl<'a> MountPoint<'a> {
+    /// On the folder `m` of the place.
+    pub(crate) fn new(place: &'a Place) -> Self {
+        Self { place, on: "m" }
+    }
 }
 
 impl Drop for MountPoint<'_> {
     fn drop(&mut self) {
         // Fails when the test has unmounted already, which is the rule.
-        let _ = self.place.run(&["umount", "--lazy", "m"]);
+        let _ = self.place.run(&["umount", "--lazy", self.on]);
     }
 }

@@ -2,9 +2,12 @@
 
 mod memory;
 mod quota;
+mod reservation;
 #[path = "../support/mod.rs"]
 mod support;
 mod truncation;
+
+mod epochs;
 
 use strongroom_filesystem::{AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes};
 use support::{Lab, ROOT, assert_refused};

@@ -6,7 +6,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, SystemRandom};
 use strongroom_filesystem::{
@@ -52,6 +52,8 @@ pub(crate) struct Lab {
     open: Option<Filesystem>,
     clock: Arc<Ticks>,
     disk: Arc<Gauge>,
+    /// The newest epoch.
+    epoch: AtomicU32,
     folder: tempfile::TempDir,
 }
 
@@ -86,10 +88,23 @@ fn options() -> Options {
     }
 }
 
+/// The keys of every epoch from 0 to `newest`.
+pub(crate) fn sealer(newest: u32) -> BlockSealer {
+    let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
+    let keys = (0..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
+    BlockSealer::new(
+        SuiteId::Aes256GcmBlake3,
+        [0; 16],
+        IdKey::from_bytes([4; 32]),
+        keys.collect(),
+    )
+}
+
 fn parts(
     folder: &tempfile::TempDir,
     clock: &Arc<Ticks>,
     disk: &Arc<Gauge>,
+    epoch: u32,
     options: Options,
 ) -> Parts {
     let path = folder.path();
@@ -113,17 +128,11 @@ fn parts(
         name[..8].copy_from_slice(&session);
         Ok(SegmentId(name))
     });
-    let keys = vec![(Epoch(0), EpochKey::from_bytes([3; 32]))];
     Parts {
         store: store.expect("the metadata opens"),
         segments: SegmentStore::open(&path.join("segments"), segment_options)
             .expect("the segments open"),
-        sealer: BlockSealer::new(
-            SuiteId::Aes256GcmBlake3,
-            [0; 16],
-            IdKey::from_bytes([4; 32]),
-            keys,
-        ),
+        sealer: sealer(epoch),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         random: Arc::new(SystemRandom),
@@ -137,13 +146,14 @@ impl Lab {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (clock, disk) = (Arc::default(), Arc::default());
-        let parts = parts(&folder, &clock, &disk, options());
+        let parts = parts(&folder, &clock, &disk, 0, options());
         Filesystem::format(&parts, 0, 0).expect("formats");
         let open = Some(Filesystem::open(parts).expect("opens"));
         let lab = Self {
             open,
             clock,
             disk,
+            epoch: AtomicU32::new(0),
             folder,
         };
         lab.chmod(ROOT, 0o777);
@@ -152,7 +162,8 @@ impl Lab {
 
     fn open_again(&mut self, options: Options) {
         self.open = None;
-        let parts = parts(&self.folder, &self.clock, &self.disk, options);
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let parts = parts(&self.folder, &self.clock, &self.disk, epoch, options);
         self.open = Some(Filesystem::open(parts).expect("opens again"));
     }
 
@@ -183,6 +194,23 @@ impl Lab {
     /// Loses what no sync covered, and opens it.
     pub(crate) fn crash(&mut self) {
         self.open_again(options());
+    }
+
+    /// Begins the next epoch while the vault is open.
+    pub(crate) fn next_epoch(&self) -> Epoch {
+        let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        self.begin_epoch(sealer(epoch)).expect("the epoch begins");
+        Epoch(epoch)
+    }
+
+    /// Closes it and opens it with a thread that works in the background.
+    pub(crate) fn reopen_with_thread(&mut self) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            background: Background::Thread,
+            commit_interval: std::time::Duration::from_millis(5),
+            ..options()
+        });
     }
 
     /// The vault folder.

@@ -10,5 +10,6 @@ mod disk;
 mod fixture;
 mod refusals;
 mod rows;
+mod savepoints;
 mod scale;
 mod secrecy;

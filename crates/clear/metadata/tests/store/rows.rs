@@ -456,6 +456,33 @@ fn holes_and_settings_come_back_until_removed_or_replaced() {
 }
 
 #[test]
+fn reservations_come_back_and_only_ranges_in_order_are_taken() {
+    let folder = Folder::new();
+    let store = folder.create();
+    let mut transaction = store.lock();
+    let ranges = [0..10, 20..1 << 40];
+    transaction.put_reservation(InodeId(5), &ranges).unwrap();
+    transaction.put_reservation(InodeId(6), &ranges).unwrap();
+    transaction.put_reservation(InodeId(6), &[]).unwrap();
+    for wrong in [
+        vec![1..2, 3..3],
+        vec![0..5, 5..6],
+        vec![9..10, 1..2],
+        vec![0..1, 2..1 << 63],
+    ] {
+        let refused = transaction.put_reservation(InodeId(7), &wrong);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{wrong:?}");
+    }
+    drop(transaction);
+    let store = reopened(&folder, store);
+    let transaction = store.lock();
+    assert_eq!(transaction.reservation(InodeId(5)).unwrap(), ranges);
+    assert_eq!(transaction.reservation(InodeId(6)).unwrap(), []);
+    let bytes = (1 << 40) - 10;
+    assert_eq!(transaction.reservations().unwrap(), [(InodeId(5), bytes)]);
+}
+
+#[test]
 fn a_reader_sees_commits_only_and_a_snapshot_stays_with_one() {
     let folder = Folder::new();
     let store = folder.create();

@@ -98,6 +98,7 @@ fn no_statement_scans_a_table_or_sorts_but_those_that_are_to_give_all_of_it() {
         Statement::BlockAll,
         Statement::SegmentList,
         Statement::HoleList,
+        Statement::ReservationList,
         Statement::WaitingList,
         Statement::WaitingBytes,
     ];

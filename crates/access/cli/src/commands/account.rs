@@ -1,0 +1,95 @@
+//! The account of a copy: what was copied, and what was left out and why.
+//!
+//! Takes   one note per node, and one per thing that could not be kept
+//! Gives   lines on standard error, or one JSON document on standard output
+//! Never   holds more than `LEFT_OUT_MAX` notes: the rest is counted
+
+use std::fmt::Display;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::failure::{Failures, Result};
+use crate::output::{Format, print_json};
+
+/// How many notes the JSON document has.
+const LEFT_OUT_MAX: usize = 1000;
+
+/// How many of them a person gets to read.
+const SHOWN_MAX: usize = 20;
+
+/// What was copied.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Account {
+    pub(crate) files: u64,
+    pub(crate) directories: u64,
+    pub(crate) symlinks: u64,
+    /// Pipes, sockets and devices.
+    pub(crate) special: u64,
+    /// Further names of files that were copied already.
+    pub(crate) hard_links: u64,
+    /// Of content; holes and further names do not count.
+    pub(crate) bytes: u64,
+    /// Files, directories and others that failed; each was reported on standard error.
+    failed: u64,
+    /// How many notes there were, also beyond those below.
+    left_out_count: u64,
+    left_out: Vec<LeftOut>,
+}
+
+/// Something that was copied without all that belongs to it.
+#[derive(Debug, Serialize)]
+struct LeftOut {
+    path: String,
+    what: String,
+    why: String,
+}
+
+impl Account {
+    /// `what` of `path` could not be kept.
+    pub(crate) fn left_out(&mut self, path: impl Display, what: impl Display, why: impl Display) {
+        self.left_out_count += 1;
+        if self.left_out.len() < LEFT_OUT_MAX {
+            self.left_out.push(LeftOut {
+                path: path.to_string(),
+                what: what.to_string(),
+                why: why.to_string(),
+            });
+        }
+    }
+
+    /// Shows the account at the end of a copy. A person hears only of what is missing.
+    pub(crate) fn show(mut self, failures: &Failures, format: Format) -> Result<()> {
+        self.failed = failures.count();
+        if format == Format::Json {
+            return print_json(&self);
+        }
+        let mut out = std::io::stderr().lock();
+        for LeftOut { path, what, why } in self.left_out.iter().take(SHOWN_MAX) {
+            writeln!(out, "strongroom: {path}: left out {what}: {why}")?;
+        }
+        let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);
+        if more > 0 {
+            writeln!(
+                out,
+                "strongroom: {more} more were left out; --json lists up to {LEFT_OUT_MAX}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_beyond_the_bound_are_counted_and_not_kept() {
+        let mut account = Account::default();
+        for number in 0..LEFT_OUT_MAX + 5 {
+            account.left_out(number, "owner", "no right");
+        }
+        assert_eq!(account.left_out.len(), LEFT_OUT_MAX);
+        assert_eq!(account.left_out_count, LEFT_OUT_MAX as u64 + 5);
+    }
+}

@@ -1,0 +1,161 @@
+//! `info`: what a vault is. What everybody may know needs no secret; what the secret vouches for is marked as such.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use serde::Serialize;
+use strongroom::{Error, Information, OpenOptions, PublicInformation, Vault, describe};
+
+use super::key::{SlotJson, slot_json};
+use crate::arguments::Info;
+use crate::failure::{About, Result};
+use crate::location::show;
+use crate::opening::{Intent, with};
+use crate::output::{print_json, stdout};
+use crate::secret;
+
+/// Who has the vault open.
+enum Owner {
+    None,
+    /// A process that answers, and so vouches.
+    Process(u32),
+    /// One that does not answer.
+    Silent,
+}
+
+#[derive(Serialize)]
+struct InfoJson<'a> {
+    /// Whether somebody who unlocked the vault vouches for all this.
+    verified: bool,
+    format: u64,
+    fingerprint: &'a str,
+    suite: &'a str,
+    generation: u64,
+    keys: Vec<SlotJson>,
+    epoch: Option<u32>,
+    compare_fingerprint: Option<bool>,
+    read_only: Option<bool>,
+    owner: &'static str,
+    owner_pid: Option<u32>,
+    mounts: Vec<MountJson>,
+}
+
+#[derive(Serialize)]
+struct MountJson {
+    mount_point: String,
+    log_file: Option<String>,
+}
+
+/// Shows what a vault is.
+pub(crate) fn info(arguments: &Info) -> Result<()> {
+    let public = describe(&arguments.vault).about(arguments.vault.display())?;
+    let (owner, verified) = ask(arguments)?;
+    // Two answers about two states of the header, if it changed in between: then the verified one counts.
+    if arguments.common.json {
+        return print_json(&json(&public, &owner, verified.as_ref()));
+    }
+    text(&public, &owner, verified.as_ref())
+}
+
+/// Who has the vault open, and what is known for certain.
+fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
+    let vault = &arguments.vault;
+    match Vault::connect_if_owned(vault, OpenOptions::read_only()) {
+        Ok(Some(vault)) => {
+            let found = vault.information()?;
+            return Ok((Owner::Process(found.owner_pid), Some(found)));
+        }
+        Ok(None) => {}
+        Err(Error::OwnerUnreachable | Error::OtherVersion) => return Ok((Owner::Silent, None)),
+        Err(error) => return Err(error).about(vault.display()),
+    }
+    if !arguments.unlock && !secret::is_given(&arguments.common.secret) {
+        return Ok((Owner::None, None));
+    }
+    let mut found = None;
+    with(vault, &arguments.common.secret, Intent::Read, |vault| {
+        found = Some(vault.information()?);
+        Ok(())
+    })?;
+    Ok((Owner::None, found))
+}
+
+fn json<'a>(
+    public: &'a PublicInformation,
+    owner: &Owner,
+    verified: Option<&'a Information>,
+) -> InfoJson<'a> {
+    let mounts = verified.iter().flat_map(|found| &found.attachments);
+    let text = |path: &Vec<u8>| OsStr::from_bytes(path).to_string_lossy().into_owned();
+    InfoJson {
+        verified: verified.is_some(),
+        format: public.format,
+        fingerprint: verified.map_or(&public.fingerprint, |found| &found.fingerprint),
+        suite: verified.map_or(&public.suite, |found| &found.suite),
+        generation: verified.map_or(public.generation, |found| found.generation),
+        keys: public.slots.iter().map(slot_json).collect(),
+        epoch: verified.map(|found| found.epoch),
+        compare_fingerprint: verified.map(|found| found.compare_fingerprint),
+        read_only: verified.map(|found| found.read_only),
+        owner: match owner {
+            Owner::None => "none",
+            Owner::Process(_) => "another process",
+            Owner::Silent => "another process that does not answer",
+        },
+        owner_pid: match owner {
+            Owner::Process(pid) => Some(*pid),
+            _ => None,
+        },
+        mounts: mounts
+            .map(|attachment| MountJson {
+                mount_point: text(&attachment.mount_point),
+                log_file: attachment.log_file.as_ref().map(text),
+            })
+            .collect(),
+    }
+}
+
+fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information>) -> Result<()> {
+    let found = json(public, owner, verified);
+    let mut out = stdout();
+    writeln!(out, "format       {}", found.format)?;
+    writeln!(out, "fingerprint  {}", found.fingerprint)?;
+    writeln!(out, "suite        {}", found.suite)?;
+    writeln!(out, "generation   {}", found.generation)?;
+    if let Some(epoch) = found.epoch {
+        writeln!(out, "epoch        {epoch}")?;
+    }
+    let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
+    writeln!(out, "keys         {}", kinds.join(", "))?;
+    match owner {
+        Owner::None => writeln!(out, "open in      no process")?,
+        Owner::Process(pid) => writeln!(out, "open in      process {pid}")?,
+        Owner::Silent => writeln!(
+            out,
+            "open in      a process that does not answer: another user's, another version, or on another machine"
+        )?,
+    }
+    for attachment in verified.iter().flat_map(|found| &found.attachments) {
+        writeln!(out, "mounted on   {}", show(&attachment.mount_point))?;
+        if let Some(log) = &attachment.log_file {
+            writeln!(out, "log          {}", show(log))?;
+        }
+    }
+    writeln!(
+        out,
+        "verified     {}",
+        if found.verified {
+            "yes; the keys are listed as the header says"
+        } else {
+            "no: who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
+        }
+    )?;
+    if found.compare_fingerprint == Some(true) {
+        writeln!(
+            out,
+            "             compare the fingerprint with the one printed at init: anyone can make a vault for your key"
+        )?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,97 @@
+//! Gives something in a vault its name only when it is whole, in place of what has the name now.
+//!
+//! Takes   a path, and what makes or names the node
+//! Gives   the name, by one rename where something is replaced
+//! Never   leaves the name that was used on the way, unless the process is killed at that moment
+
+use strongroom::filesystem::{Error as FileError, RenameMode};
+use strongroom::{Error, Vault};
+
+use crate::failure::Result;
+use crate::location::join;
+
+/// Gives something its name, in place of what has it now if `mode` says so.
+pub(crate) fn place(
+    vault: &Vault,
+    path: &[u8],
+    mode: RenameMode,
+    name: impl Fn(&[u8]) -> strongroom::Result<()>,
+) -> Result<()> {
+    match name(path) {
+        Err(Error::File(FileError::Exists)) if mode == RenameMode::Replace => {}
+        named => return Ok(named?),
+    }
+    place_dressed(vault, path, |beside| Ok(name(beside)?))
+}
+
+/// The same for what needs several steps: nobody sees it under its name before the last one.
+pub(crate) fn place_dressed(
+    vault: &Vault,
+    path: &[u8],
+    make: impl FnOnce(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let beside = beside(path);
+    let placed =
+        make(&beside).and_then(|()| Ok(vault.rename(&beside, path, RenameMode::Replace)?));
+    if placed.is_err() {
+        // The reason is what counts; the name beside it is of no use any more, if it was made at all.
+        let _ = vault.remove_file(&beside);
+    }
+    placed
+}
+
+/// The directory that holds the last name of `path`.
+pub(crate) fn directory_of(path: &[u8]) -> &[u8] {
+    let end = path
+        .iter()
+        .rposition(|byte| *byte != b'/')
+        .map_or(0, |last| last + 1);
+    match path[..end].iter().rposition(|byte| *byte == b'/') {
+        None | Some(0) => b"/",
+        Some(slash) => &path[..slash],
+    }
+}
+
+/// A name in the same directory that nobody else uses, not even a process of the same number elsewhere; never long.
+pub(crate) fn beside(path: &[u8]) -> Vec<u8> {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let process = PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    join(
+        directory_of(path),
+        format!(".strongroom-{process:016x}-{number}").as_bytes(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_path_is_what_stands_before_its_last_name() {
+        for (path, directory) in [
+            ("/a", "/"),
+            ("/a/b", "/a"),
+            ("/a/b/", "/a"),
+            ("/", "/"),
+            ("/a//b", "/a/"),
+        ] {
+            assert_eq!(
+                directory_of(path.as_bytes()),
+                directory.as_bytes(),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_names_beside_a_path_differ_and_stay_in_its_directory() {
+        let (one, two) = (beside(b"/a/b"), beside(b"/a/b"));
+        assert_ne!(one, two);
+        assert!(one.starts_with(b"/a/.strongroom-"));
+    }
+}

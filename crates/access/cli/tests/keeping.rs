@@ -1,0 +1,378 @@
+//! What `put` and `get` keep, what they say of the rest, and what they leave when they are interrupted.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{MountPoint, Place};
+
+const GIB: u64 = 1 << 30;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn set_times(path: &Path, seconds: i64, nanoseconds: i64) {
+    let time = |tv_sec| Timespec {
+        tv_sec,
+        tv_nsec: nanoseconds as _,
+    };
+    let times = Timestamps {
+        last_access: time(seconds - 5),
+        last_modification: time(seconds),
+    };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// A tree with one of everything; whether the file system below takes extended attributes.
+fn make_tree(tree: &Path) -> bool {
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    fs::write(tree.join("file"), "content").unwrap();
+    fs::hard_link(tree.join("file"), tree.join("sub/again")).unwrap();
+    symlink("nowhere", tree.join("link")).unwrap();
+    fs::hard_link(tree.join("link"), tree.join("link-again")).unwrap();
+    rustix::fs::mknodat(CWD, tree.join("pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let sparse = File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(GIB).unwrap();
+    sparse.write_all_at(b"in the middle", GIB / 2).unwrap();
+    let xattr = |path: &Path, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(path, name, value, XattrFlags::empty()).is_ok()
+    };
+    let has_xattrs = xattr(&tree.join("file"), "user.colour", b"blue\0green")
+        && xattr(&tree.join("sub"), "user.of.directory", b"");
+    fs::set_permissions(tree.join("file"), fs::Permissions::from_mode(0o4750)).unwrap();
+    fs::set_permissions(tree.join("pipe"), fs::Permissions::from_mode(0o626)).unwrap();
+    fs::set_permissions(tree.join("sub"), fs::Permissions::from_mode(0o2711)).unwrap();
+    if is_root() {
+        let null = rustix::fs::makedev(1, 3);
+        let mode = Mode::from_raw_mode(0o666);
+        rustix::fs::mknodat(
+            CWD,
+            tree.join("null"),
+            FileType::CharacterDevice,
+            mode,
+            null,
+        )
+        .unwrap();
+        for (name, owner) in [("link", 1001), ("pipe", 1002), ("sub", 1003)] {
+            std::os::unix::fs::lchown(tree.join(name), Some(owner), Some(owner + 1)).unwrap();
+        }
+    }
+    for (number, name) in ["file", "link", "pipe", "sparse", "sub"]
+        .into_iter()
+        .enumerate()
+    {
+        set_times(&tree.join(name), 1_000_000_000 + number as i64, 123_456_789);
+    }
+    has_xattrs
+}
+
+fn xattr(path: &Path, name: &str) -> Vec<u8> {
+    let mut value = vec![0; 100];
+    let len = rustix::fs::getxattr(path, name, &mut value[..]).unwrap();
+    value.truncate(len);
+    value
+}
+
+#[test]
+fn a_tree_that_went_in_and_came_out_is_the_same_in_everything_that_can_be_kept() {
+    let place = Place::new();
+    let (tree, back) = (place.path("t"), place.path("back"));
+    let has_xattrs = make_tree(&tree);
+    let account = json(&place.keyed(&["put", "--json", "t", "v:/"]));
+    assert_eq!(account["left_out_count"], 0, "{account}");
+    assert_eq!(
+        (&account["files"], &account["hard_links"]),
+        (&2.into(), &2.into())
+    );
+    // A hole is not read: what was moved is little.
+    assert!(account["bytes"].as_u64().unwrap() < 1 << 21, "{account}");
+    let inside = json(&place.keyed(&[
+        "stat",
+        "--json",
+        "v:/t/file",
+        "v:/t/sub/again",
+        "v:/t/sparse",
+    ]));
+    assert_eq!(inside[0]["inode"], inside[1]["inode"]);
+    assert_eq!(inside[0]["nlink"], 2);
+    assert_eq!(inside[2]["size"], GIB);
+    assert!(inside[2]["allocated"].as_u64().unwrap() < 1 << 21);
+
+    let account = json(&place.keyed(&["get", "--json", "v:/t", "back"]));
+    assert_eq!(account["left_out_count"], 0, "{account}");
+    assert!(account["bytes"].as_u64().unwrap() < 1 << 21, "{account}");
+    for name in ["file", "link", "pipe", "sparse", "sub", "sub/again"] {
+        let (one, two) = (
+            fs::symlink_metadata(tree.join(name)).unwrap(),
+            fs::symlink_metadata(back.join(name)).unwrap(),
+        );
+        assert_eq!(one.file_type(), two.file_type(), "{name}");
+        assert_eq!(one.mode(), two.mode(), "{name}");
+        assert_eq!((one.uid(), one.gid()), (two.uid(), two.gid()), "{name}");
+        assert_eq!(
+            (one.mtime(), one.mtime_nsec()),
+            (two.mtime(), two.mtime_nsec()),
+            "{name}"
+        );
+        assert_eq!(one.nlink(), two.nlink(), "{name}");
+        assert_eq!(one.rdev(), two.rdev(), "{name}");
+    }
+    let inode = |name: &str| fs::symlink_metadata(back.join(name)).unwrap().ino();
+    assert_eq!(inode("file"), inode("sub/again"));
+    assert_eq!(inode("link"), inode("link-again"));
+    let sparse = fs::metadata(back.join("sparse")).unwrap();
+    assert_eq!(sparse.len(), GIB);
+    assert!(
+        sparse.blocks() * 512 < 1 << 21,
+        "{} blocks",
+        sparse.blocks()
+    );
+    let mut middle = [0; 13];
+    let file = File::open(back.join("sparse")).unwrap();
+    file.read_exact_at(&mut middle, GIB / 2).unwrap();
+    assert_eq!(&middle, b"in the middle");
+    if has_xattrs {
+        assert_eq!(xattr(&back.join("file"), "user.colour"), b"blue\0green");
+        assert_eq!(xattr(&back.join("sub"), "user.of.directory"), b"");
+    } else {
+        eprintln!("left out: this file system takes no extended attributes");
+    }
+    if is_root() {
+        let null = fs::metadata(back.join("null")).unwrap();
+        assert!(null.file_type().is_char_device());
+        assert_eq!(null.rdev(), rustix::fs::makedev(1, 3));
+    }
+    // Once more onto what is there now: names that belong together still do, and nothing is left beside them.
+    place.keyed(&["put", "t", "v:/"]);
+    place.keyed(&["get", "v:/t", "back-again"]);
+    place.keyed(&["get", "v:/t", "back-again"]);
+    let names = fs::read_dir(place.path("back-again/t")).unwrap().count();
+    assert_eq!(names, fs::read_dir(&tree).unwrap().count());
+    place.keyed(&["check", "v"]);
+    assert_eq!(
+        place.keyed(&["find", "v", "--name", ".strongroom*"]),
+        "",
+        "names used on the way"
+    );
+}
+
+#[test]
+fn names_of_one_file_given_twice_or_replaced_stay_one_file() {
+    let place = Place::new();
+    fs::write(place.path("a"), "1").unwrap();
+    fs::hard_link(place.path("a"), place.path("b")).unwrap();
+    place.keyed(&["put", "a", "b", "v:/"]);
+    place.keyed(&["put", "a", "a", "v:/"]);
+    place.keyed(&["put", "a", "b", "v:/"]);
+    assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
+    place.keyed(&["get", "v:/a", "v:/a", "."]);
+    place.keyed(&["get", "v:/a", "v:/b", "."]);
+    let of = |name: &str| fs::metadata(place.path(name)).unwrap();
+    assert_eq!(of("a").ino(), of("b").ino());
+    assert!(place.keyed(&["check", "v"]).contains("2 inodes, 2 entries"));
+}
+
+#[test]
+fn without_owners_a_copy_belongs_to_who_copies_and_a_strangers_program_loses_its_bits() {
+    if !is_root() {
+        eprintln!("left out: this needs root");
+        return;
+    }
+    let place = Place::new();
+    fs::write(place.path("program"), "x").unwrap();
+    std::os::unix::fs::chown(place.path("program"), Some(1001), Some(1002)).unwrap();
+    fs::set_permissions(place.path("program"), fs::Permissions::from_mode(0o4755)).unwrap();
+    place.keyed(&["put", "program", "v:/"]);
+    let account = json(&place.keyed(&["get", "--no-owner", "--json", "v:/program", "out"]));
+    assert_eq!(account["left_out"][0]["what"], "the set-user-id bits");
+    assert_eq!(account["left_out"][0]["path"], "/program");
+    let out = fs::metadata(place.path("out")).unwrap();
+    assert_eq!((out.uid(), out.gid(), out.mode() & 0o7777), (0, 0, 0o755));
+    let output = place.run(&[
+        "put",
+        "--no-owner",
+        "program",
+        "v:/own",
+        "--key-file",
+        "key",
+    ]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success());
+    assert_eq!(
+        said,
+        "strongroom: program: left out the set-user-id bits: the copy belongs to somebody else than the file\n"
+    );
+    let inside = json(&place.keyed(&["stat", "--json", "v:/own"]));
+    assert_eq!(
+        (&inside[0]["uid"], &inside[0]["mode"]),
+        (&0.into(), &"0755".into())
+    );
+}
+
+#[test]
+fn a_device_that_this_user_cannot_make_is_left_out_with_its_reason_and_the_rest_is_copied() {
+    const NOBODY: u32 = 65_534;
+    if !is_root() {
+        eprintln!("left out: this needs root");
+        return;
+    }
+    use std::os::unix::process::CommandExt;
+    let place = Place::new();
+    make_tree(&place.path("t"));
+    place.keyed(&["put", "t", "v:/"]);
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    support::give(&place.path(""), NOBODY);
+    let binary = place.path("strongroom");
+    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o700)).unwrap();
+    let output = std::process::Command::new(binary)
+        .args(["get", "v:/t", "mine", "--json", "--key-file", "key"])
+        .current_dir(place.path(""))
+        .env("XDG_RUNTIME_DIR", place.path("run"))
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(8), "{said}");
+    assert_eq!(
+        said,
+        "strongroom: /t/null: left out: only the superuser can make devices\n"
+    );
+    let account = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(
+        (&account["failed"], &account["files"]),
+        (&1.into(), &2.into())
+    );
+    let file = fs::metadata(place.path("mine/file")).unwrap();
+    assert_eq!((file.uid(), file.mode() & 0o7777), (NOBODY, 0o750));
+    let pipe = fs::metadata(place.path("mine/pipe")).unwrap();
+    assert!(pipe.file_type().is_fifo());
+}
+
+fn signal(child: &Child, signal: Signal) {
+    // One that has just ended is not there any more.
+    let _ = kill_process(Pid::from_child(child), signal);
+}
+
+/// Goal: an interrupted `get` leaves no half file under its name, and nothing beside it unless it is killed with -9.
+/// Method: signals as soon as something of the file is there, until one of them met it half-way.
+#[test]
+fn an_interrupted_get_leaves_nothing_half_under_the_final_name() {
+    let place = Place::new();
+    let content: Vec<u8> = (0..64 << 20).map(|at: usize| (at / 4093) as u8).collect();
+    fs::write(place.path("big"), &content).unwrap();
+    place.keyed(&["put", "big", "v"]);
+    for how in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let half = (0..20).any(|_| {
+            let out = place.path("out");
+            let _ = fs::remove_dir_all(&out);
+            fs::create_dir(&out).unwrap();
+            let mut child = place
+                .command(&["get", "v:/big", "out", "--key-file", "key"])
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            while fs::read_dir(&out).unwrap().count() == 0 && child.try_wait().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            signal(&child, how);
+            let status = child.wait().unwrap();
+            let names: Vec<_> = fs::read_dir(&out)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            if out.join("big").exists() {
+                assert!(fs::read(out.join("big")).unwrap() == content, "{how:?}");
+                return false;
+            }
+            assert_eq!(status.signal(), Some(how.as_raw()));
+            if how == Signal::KILL {
+                assert!(names.iter().all(|name| name.starts_with(".strongroom-")));
+            } else {
+                assert!(names.is_empty(), "{how:?}: {names:?}");
+            }
+            true
+        });
+        assert!(half, "one of twenty {how:?} comes before the end");
+    }
+    place.keyed(&["check", "v"]);
+}
+
+#[test]
+fn a_put_killed_while_it_reads_leaves_the_old_file_and_a_sound_vault() {
+    let place = Place::new();
+    fs::write(place.path("old"), "old").unwrap();
+    place.keyed(&["put", "old", "v:/file"]);
+    let mut child = place
+        .command(&["put", "-", "v:/file", "--key-file", "key"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // More than a pipe holds: when this returns, the command is reading.
+    pipe.write_all(&vec![b'n'; 3 << 20]).unwrap();
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert_eq!(place.keyed(&["cat", "v:/file"]), "old");
+    assert_eq!(place.keyed(&["ls", "v"]), "file\n");
+    place.keyed(&["check", "v"]);
+}
+
+/// Goal: an interrupted `put` leaves whole files only, in a vault that others use meanwhile.
+#[test]
+fn an_interrupted_put_leaves_whole_files_and_no_names_used_on_the_way() {
+    const FILES: usize = 3000;
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.path("m")).unwrap();
+    fs::create_dir(place.path("t")).unwrap();
+    for number in 0..FILES {
+        fs::write(place.path("t").join(number.to_string()), vec![b'x'; 5000]).unwrap();
+    }
+    place.keyed(&["mount", "v", "m"]);
+    let mounted = MountPoint::new(&place);
+    let half = (0..10).any(|attempt| {
+        let target = format!("v:/{attempt}");
+        let copied = place.path("m").join(attempt.to_string());
+        let count = || fs::read_dir(&copied).map_or(0, Iterator::count);
+        let mut child = place
+            .command(&["put", "t", &target])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while count() == 0 && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        signal(&child, Signal::INT);
+        let status = child.wait().unwrap();
+        for entry in fs::read_dir(&copied).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            assert!(name.parse::<usize>().is_ok(), "{name}");
+            assert_eq!(fs::read(entry.path()).unwrap(), vec![b'x'; 5000]);
+        }
+        count() < FILES && status.signal() == Some(Signal::INT.as_raw())
+    });
+    assert!(half, "one of ten signals comes before the end");
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    place.keyed(&["check", "v"]);
+}

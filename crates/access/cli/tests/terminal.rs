@@ -1,0 +1,273 @@
+//! Passphrases that a person types on a terminal: they are not shown, and the terminal is as before, whatever happens.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+use support::Place;
+
+/// A test that hears nothing for so long has failed, in seconds.
+const PATIENCE_S: i64 = 120;
+
+/// A terminal with a command on it, and what it showed so far.
+struct Terminal {
+    keyboard: File,
+    /// Kept open, so that the terminal's settings outlive the command.
+    screen: File,
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let name = ptsname(&keyboard, Vec::new()).unwrap();
+        let mut options = File::options();
+        let screen = options
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap();
+        let command = place.command(arguments);
+        // A session of its own, whose terminal this becomes.
+        let child = Command::new("setsid")
+            .args(["--ctty", "--wait"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(place.path(""))
+            .env("XDG_RUNTIME_DIR", place.path("run"))
+            .stdin(screen.try_clone().unwrap())
+            .stdout(screen.try_clone().unwrap())
+            .stderr(screen.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        Self {
+            keyboard: keyboard.into(),
+            screen,
+            child,
+            shown: String::new(),
+        }
+    }
+
+    /// Reads what is shown until `text` is in what was not looked at before.
+    fn wait_for(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            self.read();
+        }
+        let at = self.shown.find(text).unwrap() + text.len();
+        self.shown.drain(..at);
+    }
+
+    fn read(&mut self) {
+        let patience = Timespec {
+            tv_sec: PATIENCE_S,
+            tv_nsec: 0,
+        };
+        let ready = poll(
+            &mut [PollFd::new(&self.keyboard.as_fd(), PollFlags::IN)],
+            Some(&patience),
+        );
+        assert_eq!(ready, Ok(1), "after {:?}", self.shown);
+        let mut part = [0; 4096];
+        let count = self.keyboard.read(&mut part).unwrap();
+        self.shown
+            .push_str(&String::from_utf8_lossy(&part[..count]));
+        assert!(!self.shown.contains("horse"), "{}", self.shown);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn shows_what_is_typed(&self) -> bool {
+        let modes = tcgetattr(&self.screen).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ISIG | LocalModes::ICANON)
+    }
+
+    /// Waits for the prompt, and types an answer when nothing is shown any more.
+    fn answer(&mut self, prompt: &str, answer: &str) {
+        self.wait_for(prompt);
+        assert!(!self.shows_what_is_typed(), "{prompt}");
+        self.press(answer);
+    }
+
+    /// The exit code; the terminal must be as it was.
+    fn end(&mut self) -> Option<i32> {
+        let code = self.child.wait().unwrap().code();
+        assert!(self.shows_what_is_typed());
+        code
+    }
+}
+
+#[test]
+fn a_new_passphrase_is_asked_for_again_when_the_two_differ_and_never_shown() {
+    let place = Place::empty();
+    let mut terminal = Terminal::start(&place, &["init", "v"]);
+    terminal.answer("new passphrase of v: ", "correct horse\n");
+    terminal.answer("the same again: ", "another horse\n");
+    terminal.wait_for("the two differ; once more");
+    terminal.answer("new passphrase of v: ", "correct horse\n");
+    terminal.answer("the same again: ", "correct horse\n");
+    terminal.wait_for("recovery code");
+    terminal.wait_for("`strongroom info` later.");
+    assert_eq!(terminal.end(), Some(0));
+
+    let mut terminal = Terminal::start(&place, &["ls", "v"]);
+    terminal.answer("passphrase of v: ", "wrong horse\n");
+    terminal.wait_for("does not open this vault");
+    assert_eq!(terminal.end(), Some(4));
+    let mut terminal = Terminal::start(&place, &["ls", "v"]);
+    terminal.answer("passphrase of v: ", "correct horse\n");
+    assert_eq!(terminal.end(), Some(0));
+}
+
+#[test]
+fn a_passphrase_changed_at_the_terminal_opens_and_the_old_one_does_not() {
+    let place = Place::empty();
+    let mut terminal = Terminal::start(&place, &["init", "v"]);
+    terminal.answer("new passphrase of v: ", "first horse\n");
+    terminal.answer("the same again: ", "first horse\n");
+    terminal.wait_for("`strongroom info` later.");
+    assert_eq!(terminal.end(), Some(0));
+    let mut terminal = Terminal::start(&place, &["key", "change", "v"]);
+    terminal.answer("passphrase of v: ", "first horse\n");
+    terminal.answer("new passphrase of v: ", "second horse\n");
+    terminal.answer("the same again: ", "second horse\n");
+    assert_eq!(terminal.end(), Some(0));
+    for (typed, code) in [("first horse\n", 4), ("second horse\n", 0)] {
+        let mut terminal = Terminal::start(&place, &["ls", "v"]);
+        terminal.answer("passphrase of v: ", typed);
+        assert_eq!(terminal.end(), Some(code));
+    }
+}
+
+#[test]
+fn an_empty_passphrase_is_refused_before_it_is_asked_for_again() {
+    let place = Place::empty();
+    let mut terminal = Terminal::start(&place, &["init", "v"]);
+    terminal.answer("new passphrase of v: ", "\n");
+    terminal.wait_for("empty");
+    assert_eq!(terminal.end(), Some(2));
+    assert!(!place.path("v").exists());
+}
+
+#[test]
+fn a_passphrase_that_is_three_times_not_repeated_ends_init_without_a_vault() {
+    let place = Place::empty();
+    let mut terminal = Terminal::start(&place, &["init", "v"]);
+    for _ in 0..3 {
+        terminal.answer("new passphrase of v: ", "one horse\n");
+        terminal.answer("the same again: ", "two horse\n");
+    }
+    terminal.wait_for("the two passphrases differ; try again");
+    assert_eq!(terminal.end(), Some(2));
+    assert!(!place.path("v").exists());
+}
+
+#[test]
+fn an_interrupted_prompt_ends_the_command_and_puts_the_terminal_right() {
+    for key in ["\x03", "half a horse\x03", "\x1c"] {
+        let place = Place::empty();
+        let mut terminal = Terminal::start(&place, &["init", "v"]);
+        terminal.answer("new passphrase of v: ", key);
+        assert_ne!(terminal.end(), Some(0), "{key:?}");
+        assert!(!place.path("v").exists());
+    }
+}
+
+#[test]
+fn the_passphrase_of_an_ssh_key_is_asked_for_and_the_background_says_why_it_cannot() {
+    let place = Place::empty();
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "key horse", "-f", "ssh"])
+        .current_dir(place.path(""))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("left out: this needs ssh-keygen");
+        return;
+    }
+    let public = std::fs::read_to_string(place.path("ssh.pub")).unwrap();
+    place.done(&[
+        "init",
+        "v",
+        "--recipient",
+        public.trim(),
+        "--key-file",
+        "key",
+    ]);
+    let identity = ["--identity", "ssh"];
+    let ls = [&["ls", "v"], &identity[..]].concat();
+    // Nobody to ask.
+    let output = Command::new("setsid")
+        .args(["--wait", env!("CARGO_BIN_EXE_strongroom")])
+        .args(&ls)
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("no terminal to ask"), "{message}");
+    let mut terminal = Terminal::start(&place, &ls);
+    terminal.answer("passphrase of ssh: ", "another horse\n");
+    terminal.wait_for("strongroom: ");
+    assert_eq!(terminal.end(), Some(4));
+    let mut terminal = Terminal::start(&place, &ls);
+    terminal.answer("passphrase of ssh: ", "key horse\n");
+    assert_eq!(terminal.end(), Some(0));
+    std::fs::create_dir(place.path("m")).unwrap();
+    let message = place.fails(12, &[&["mount", "v", "m"], &identity[..]].concat());
+    assert!(
+        message.contains("in the foreground only: add -f"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_age_key_and_an_ssh_key_open_the_vault_that_was_made_for_them_and_no_other() {
+    use age::secrecy::ExposeSecret;
+    let place = Place::empty();
+    let key = age::x25519::Identity::generate();
+    let text = format!("# made for a test\n{}\n", key.to_string().expose_secret());
+    std::fs::write(place.path("age"), text).unwrap();
+    let other = age::x25519::Identity::generate();
+    std::fs::write(place.path("other"), other.to_string().expose_secret()).unwrap();
+    let recipient = key.to_public().to_string();
+    place.done(&["init", "v", "--recipient", &recipient, "--key-file", "key"]);
+    place.done(&["put", "age", "v:/a", "--identity", "age"]);
+    assert_eq!(place.done(&["ls", "v", "--identity", "age"]), "a\n");
+    place.fails(4, &["ls", "v", "--identity", "other"]);
+    place.fails(4, &["ls", "v", "--identity", "key"]);
+    let info = place.done(&["info", "v", "--identity", "age"]);
+    assert!(
+        info.contains("anyone can make a vault for your key"),
+        "{info}"
+    );
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-f", "ssh"])
+        .current_dir(place.path(""))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("left out: this needs ssh-keygen");
+        return;
+    }
+    let public = std::fs::read_to_string(place.path("ssh.pub")).unwrap();
+    place.done(&[
+        "key",
+        "add",
+        "v",
+        "--recipient",
+        public.trim(),
+        "--identity",
+        "age",
+    ]);
+    assert_eq!(place.done(&["ls", "v", "--identity", "ssh"]), "a\n");
+}

@@ -1,0 +1,274 @@
+//! A list of operations that happens whole or not at all, for everyone who looks and for every power cut.
+//!
+//! Takes   who carries the list out, and the content that it writes
+//! Gives   the file system with all of it, or as it was
+//! Never   lets a commit, or anybody's look, fall between two operations of the list
+//! Spec    spec/5-crash-contract.md, 5.9
+//!
+//! How. The gate is held as by a barrier, so no other mutation runs; the writer is held too, so no look-up, listing
+//! or commit does. Rows are written behind a savepoint, nodes are changed in a draft. At the end the savepoint is
+//! kept and the drafts are put in place of the nodes' states, all nodes locked; or it is rolled back and the drafts
+//! are dropped. Content is sealed and appended before the writer is taken, so the commit that carries the names
+//! carries the extents as well.
+//!
+//! Invariants
+//!  (1) Nothing in memory changes before the savepoint is kept.
+//!  (2) Every node that changes is locked before the first one changes.
+//!  (3) What memory holds of a file is stored before the list changes the file's extents or lets it take
+//!      another's place; nothing is added meanwhile, because the gate is held.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use strongroom_format::{Kind, SealedBlock};
+use strongroom_metadata::{InodeId, Transaction};
+
+use crate::core::Core;
+use crate::draft::{Draft, Drafts};
+use crate::epoch::Sealing;
+use crate::flush::{Reason, drain_nodes};
+use crate::limits::TRANSACTION_ROUNDS_MAX;
+use crate::node::Node;
+use crate::overlay::CELL_BYTES;
+use crate::place::{Placed, Placement};
+use crate::reservation::Reserved;
+use crate::{Caller, Durability, Error, Filesystem, Result};
+
+/// Bytes that a transaction writes to one place. Which file, says the list: see `Draft::write`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Where in the file.
+    pub offset: u64,
+    /// What.
+    pub data: Arc<[u8]>,
+}
+
+// Content is not for logs.
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes at {}", self.data.len(), self.offset)
+    }
+}
+
+impl Filesystem {
+    /// Carries out the list that `run` is, on behalf of `caller`: all of it or, if `run` gives an error, nothing.
+    ///
+    /// `run` may be called several times and must do the same each time; only its last call counts. It sees what
+    /// it has done so far, others see all of it or nothing. While it runs, nobody else changes or looks anything
+    /// up, so it is to be short, and it must not use this `Filesystem`, which would wait for itself.
+    /// `contents`: what it may write, all of it in memory until the end.
+    ///
+    /// # Errors
+    /// Those of `run`; `ReadOnly`, `Failed`; `NoSpace` and `QuotaExceeded` for `contents`. With
+    /// `Durability::OnReturn` also those of `sync_inode`; then it has happened, but may be lost.
+    pub fn transaction<T, E: From<Error>>(
+        &self,
+        caller: &Caller,
+        contents: &[Content],
+        durability: Durability,
+        run: impl FnMut(&mut Draft<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let core = &self.core;
+        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max / 2 {
+            // An uncommitted page is never written: together both must not outgrow the page cache.
+            crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
+        }
+        let (given, covered) = carry_out(core, caller, contents, durability, run)?;
+        if durability == Durability::OnReturn {
+            crate::commit::commit_covering(core, covered)?;
+        }
+        Ok(given)
+    }
+}
+
+/// Gives what `run` gave, and the count of changes that covers it.
+fn carry_out<T, E: From<Error>>(
+    core: &Core,
+    caller: &Caller,
+    contents: &[Content],
+    durability: Durability,
+    mut run: impl FnMut(&mut Draft<'_>) -> std::result::Result<T, E>,
+) -> std::result::Result<(T, u64), E> {
+    let _gate = core.mutate_alone()?;
+    let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
+    core.admit(bytes as u64)?;
+    crate::purge::bound_holes(core)?;
+    // With the promise that no epoch begins before the rows of what was placed are written.
+    let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
+    for _ in 0..TRANSACTION_ROUNDS_MAX {
+        let mut writer = core.store.lock();
+        if core.failed.load(Ordering::Acquire) {
+            return Err(Error::Failed.into());
+        }
+        // Before the savepoint: what was appended lies in its segment, whatever becomes of the list.
+        let blocks = match &mut placed {
+            Some((placement, _)) => {
+                Some(core.fail_on_error(noted(core, &mut writer, placement, contents))?)
+            }
+            None => (bytes == 0).then(|| contents.iter().map(|_| Vec::new()).collect()),
+        };
+        let is_placed = blocks.is_some();
+        let suspects = core.space.suspected_blocks();
+        let savepoint = writer.savepoint().map_err(Error::from)?;
+        let mut draft = Draft {
+            caller,
+            contents,
+            writer,
+            drafts: Drafts::new(core),
+            blocks,
+        };
+        // A panic is a bug in `run`, but no reason to leave the half of a list in the rows. What it may leave
+        // inconsistent is the draft, which is dropped then.
+        let result = catch_unwind(AssertUnwindSafe(|| run(&mut draft)));
+        let Draft {
+            mut writer, drafts, ..
+        } = draft;
+        match result {
+            Ok(Ok(given)) if is_placed && drafts.pending.is_empty() => {
+                let kept = writer.keep(savepoint).map_err(Error::from);
+                core.fail_on_error(kept)?;
+                return Ok((given, finish(core, writer, drafts)));
+            }
+            result => {
+                let rolled_back = writer.roll_back(savepoint).map_err(Error::from);
+                let reloaded = rolled_back.and_then(|()| core.holes.reload(&writer));
+                core.fail_on_error(reloaded)?;
+                for block in suspects {
+                    core.space.suspect_block(block);
+                }
+                drop(result.unwrap_or_else(|panic| resume_unwind(panic))?);
+            }
+        }
+        drop(writer);
+        // (3); the placement goes first, for its lock comes behind the nodes' `flush`.
+        drop(placed.take());
+        let pending: Vec<Arc<Node>> = drafts.pending.into_values().collect();
+        drain_nodes(core, &pending, Reason::Namespace)?;
+        let sealing = core.sealers.sealing();
+        placed = Some((place(core, &sealing, contents, durability)?, sealing));
+    }
+    Err(Error::WouldBlock.into())
+}
+
+/// What follows when the savepoint is kept; gives the count of changes that covers the list.
+fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
+    let unused = install(core, &drafts);
+    core.changed();
+    let covered = core.changes.load(Ordering::Acquire);
+    drop(writer);
+    for inode in unused {
+        crate::purge::schedule(core, inode);
+    }
+    for (inode, cell) in drafts.fragmented {
+        core.work.defragment(inode, cell);
+    }
+    covered
+}
+
+/// One block's worth of a content, kept alive for the sealing threads.
+struct Slice {
+    data: Arc<[u8]>,
+    range: std::ops::Range<usize>,
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        &self.data[self.range.clone()]
+    }
+}
+
+/// `content` cut where cells meet, so that each part becomes one block.
+fn slices(content: &Content) -> impl Iterator<Item = Slice> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let left = content.data.len() - at;
+        let in_cell = (content.offset.wrapping_add(at as u64)) % CELL_BYTES;
+        let room = usize::try_from(CELL_BYTES - in_cell).unwrap_or(usize::MAX);
+        let range = at..at + room.min(left);
+        at = range.end;
+        let data = Arc::clone(&content.data);
+        (left > 0).then_some(Slice { data, range })
+    })
+}
+
+/// Seals all contents and finds their blocks a place.
+fn place<'a>(
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    contents: &[Content],
+    durability: Durability,
+) -> Result<Placement<'a>> {
+    let clear: Vec<Slice> = contents.iter().flat_map(slices).collect();
+    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
+    let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
+    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
+    let reason = match durability {
+        Durability::OnReturn => Reason::Sync,
+        Durability::WriteBehind => Reason::Namespace,
+    };
+    if total <= core.options.thresholds.carried_bytes_max && core.may_carry(reason) {
+        return Ok(Placement::carried(sealing, sealed));
+    }
+    Placement::appended(core, sealing, sealed)
+}
+
+/// Writes the rows of the segments that were appended to; gives the blocks of each content.
+fn noted(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    placement: &mut Placement<'_>,
+    contents: &[Content],
+) -> Result<Vec<Vec<Placed>>> {
+    placement.note_segments(core, writer)?;
+    let mut blocks = placement.take_blocks();
+    Ok(contents
+        .iter()
+        .map(|content| blocks.by_ref().take(slices(content).count()).collect())
+        .collect())
+}
+
+/// Puts the drafts in place of the nodes' states; gives the nodes that nothing holds any more. Call with the
+/// writer held, after the savepoint was kept.
+fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
+    let nodes: Vec<Arc<Node>> = drafts
+        .nodes
+        .values()
+        .map(|drafted| match drafted.is_new {
+            true => core
+                .nodes
+                .insert(drafted.inode.clone(), Reserved::default()),
+            false => Arc::clone(&drafted.node),
+        })
+        .collect();
+    // (2), in the order of their numbers.
+    let mut states: Vec<_> = nodes.iter().map(|node| node.lock()).collect();
+    for ((node, state), drafted) in nodes.iter().zip(&mut states).zip(drafts.nodes.values()) {
+        state.inode = drafted.inode.clone();
+        state.inode.reserved = state.reserved.bytes();
+        for range in &drafted.ended {
+            core.end_reservation(state, range);
+        }
+        state.attributes_dirty = true;
+        // The list may have set or dropped it: whoever asks next asks the rows.
+        state.has_capability = None;
+        if drafted.has_new_content {
+            state.stored_size = drafted.inode.size;
+            state.regions.clear();
+        }
+        if drafted.inode.nlink > 0 {
+            state.may_get_first_name = false;
+        }
+        core.list_dirty(node, state);
+    }
+    drop(states);
+    // After the names went: see `Filesystem::forget`.
+    let nameless = drafts
+        .nodes
+        .iter()
+        .filter(|(_, drafted)| drafted.inode.nlink == 0);
+    nameless
+        .map(|(id, _)| *id)
+        .filter(|id| core.nodes.references(*id) == 0)
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! Epochs that begin while the file system is used: what was sealed before opens, what comes after is of the new one.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use strongroom_format::index::decode_contents;
+use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
+use strongroom_segments::{Access, Scanned, SegmentStore, StoreOptions, Tail};
+
+use super::{CELL, all, pattern};
+use crate::support::{Lab, ROOT, sealer};
+
+/// What the segment files tell by themselves.
+fn segments(lab: &Lab) -> BTreeMap<SegmentId, Scanned> {
+    let options = StoreOptions {
+        access: Access::ReadOnly,
+        ..StoreOptions::new(SuiteId::Aes256GcmBlake3)
+    };
+    let store = SegmentStore::open(&lab.path().join("segments"), options).expect("opens");
+    let ids = store.list().expect("lists");
+    ids.into_iter()
+        .filter_map(|id| Some((id, store.scan(id).ok()?)))
+        .collect()
+}
+
+fn of_epoch(lab: &Lab, epoch: Epoch) -> Vec<Scanned> {
+    let mut found: Vec<_> = segments(lab).into_values().collect();
+    found.retain(|scanned| scanned.header.epoch == epoch);
+    found
+}
+
+#[test]
+fn what_is_stored_after_an_epoch_began_is_sealed_under_it_and_what_was_before_still_opens() {
+    let mut lab = Lab::new();
+    let before = lab.file(ROOT, "before");
+    lab.write(before, 0, &pattern(1, 300_000)).expect("writes");
+    lab.sync().expect("syncs");
+    let pending = lab.file(ROOT, "pending");
+    lab.write(pending, 0, &pattern(2, 300_000)).expect("writes");
+    assert_eq!(lab.next_epoch(), Epoch(1));
+    let old = of_epoch(&lab, Epoch(0));
+    let after = lab.file(ROOT, "after");
+    lab.write(after, 0, &pattern(3, 300_000)).expect("writes");
+    lab.sync().expect("syncs");
+    assert_eq!(of_epoch(&lab, Epoch(0)), old, "the old epoch got nothing");
+    let new = of_epoch(&lab, Epoch(1));
+    let blocks: u32 = new[0].batches.iter().map(|batch| batch.count).sum();
+    assert_eq!((new.len(), blocks), (1, 10), "both files' blocks are new");
+    for round in 0..2 {
+        assert_eq!(all(&lab, before), pattern(1, 300_000), "{round}");
+        assert_eq!(all(&lab, pending), pattern(2, 300_000), "{round}");
+        assert_eq!(all(&lab, after), pattern(3, 300_000), "{round}");
+        lab.reopen();
+    }
+}
+
+/// Goal: a reader that has only the segment finds its blocks. So the table must be sealed under the segment's epoch.
+#[test]
+fn the_open_segment_is_ended_with_its_contents_under_its_own_epoch() {
+    let lab = Lab::new();
+    for number in 0..3 {
+        let file = lab.file(ROOT, &number.to_string());
+        lab.write(file, 0, &pattern(number, 200_000))
+            .expect("writes");
+        lab.sync().expect("syncs");
+    }
+    lab.next_epoch();
+    let old = of_epoch(&lab, Epoch(0));
+    let [segment] = old.as_slice() else {
+        panic!("{old:?}")
+    };
+    let Tail::Finished { sealed_contents } = &segment.tail else {
+        panic!("{:?}", segment.tail)
+    };
+    let clear = sealer(0)
+        .open_record(Epoch(0), Kind::SegmentTable, sealed_contents)
+        .expect("opens under the old epoch alone");
+    let contents = decode_contents(&clear).expect("decodes");
+    assert_eq!(contents.len(), segment.batches.len());
+}
+
+#[test]
+fn small_content_that_travels_in_the_commit_outlives_the_epoch_it_was_sealed_in() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "small");
+    lab.write(file, 0, b"carried").expect("writes");
+    lab.sync_inode(file).expect("syncs");
+    assert!(segments(&lab).is_empty(), "it is carried");
+    lab.next_epoch();
+    assert_eq!(all(&lab, file), b"carried");
+    lab.crash();
+    let file = lab.find(ROOT, "small").expect("there");
+    assert_eq!(all(&lab, file), b"carried");
+    lab.compact().expect("compacts");
+    assert_eq!(of_epoch(&lab, Epoch(0)), []);
+    assert_eq!(of_epoch(&lab, Epoch(1)).len(), 1);
+    assert_eq!(all(&lab, file), b"carried");
+}
+
+/// Goal: no drain, settling, compaction or defragmentation seals under an epoch that is over, or notes the wrong one.
+/// Method: four writers sync, overwrite in small pieces and remove while epochs begin. After each beginning no segment
+/// of an older epoch may grow; at the end every file is what was written, read anew.
+#[test]
+fn epochs_begin_under_writers_and_no_older_segment_grows_after() {
+    let mut lab = Lab::new();
+    lab.reopen_with_thread();
+    let files: Vec<_> = (0..4).map(|n| lab.file(ROOT, &n.to_string())).collect();
+    let stop = AtomicBool::new(false);
+    let written: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let writers: Vec<_> = files
+            .iter()
+            .zip(0u64..)
+            .map(|(file, number)| {
+                let (lab, stop, file) = (&lab, &stop, *file);
+                scope.spawn(move || write_until(lab, file, number, stop))
+            })
+            .collect();
+        for _ in 0..8 {
+            let epoch = lab.next_epoch();
+            let older: BTreeMap<_, _> = segments(&lab)
+                .into_iter()
+                .filter(|(_, scanned)| scanned.header.epoch < epoch)
+                .collect();
+            lab.sync().expect("syncs");
+            lab.compact().expect("compacts");
+            for (id, now) in segments(&lab) {
+                assert!(now.header.epoch >= epoch || now.batches == older[&id].batches);
+            }
+        }
+        stop.store(true, Ordering::Release);
+        writers
+            .into_iter()
+            .map(|writer| writer.join().expect("the writer ends"))
+            .collect()
+    });
+    lab.reopen();
+    for (file, content) in files.iter().zip(written) {
+        assert!(all(&lab, *file) == content);
+    }
+}
+
+/// Writes, in pieces of every size, until told to stop; gives what the file holds then.
+fn write_until(
+    lab: &Lab,
+    file: strongroom_filesystem::InodeId,
+    number: u64,
+    stop: &AtomicBool,
+) -> Vec<u8> {
+    let mut content = pattern(1000 * number, 3 * CELL as usize);
+    lab.write(file, 0, &content).expect("writes");
+    for round in 1.. {
+        if stop.load(Ordering::Acquire) {
+            break;
+        }
+        let len = [40, 3000, 70_000][round as usize % 3];
+        let start = (round as usize * 7919) % (content.len() - len);
+        let piece = pattern(1000 * number + round, len);
+        lab.write(file, start as u64, &piece).expect("writes");
+        content[start..start + len].copy_from_slice(&piece);
+        if round % 4 == 0 {
+            lab.sync_inode(file).expect("syncs");
+        }
+    }
+    content
+}

@@ -1,0 +1,45 @@
+//! What everybody may know about a vault who can read its folder.
+//!
+//! Takes   a vault folder
+//! Gives   what its header says in the clear
+//! Never   vouches for it: who can write the folder can write anything there; opening the vault tells
+
+use std::path::Path;
+
+use strongroom_crypto::{Fingerprint, UnlockError};
+use strongroom_format::{FORMAT, Header};
+
+use crate::folder::Folder;
+use crate::open::suite_name;
+use crate::{Result, SlotInfo};
+
+/// What the header of a vault says. Nobody vouches for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicInformation {
+    /// The version of the format.
+    pub format: u64,
+    /// The id of the vault in readable groups, as `Information` has it.
+    pub fingerprint: String,
+    /// The algorithms, by name.
+    pub suite: String,
+    /// How often the header has changed.
+    pub generation: u64,
+    /// The ways to unlock the vault.
+    pub slots: Vec<SlotInfo>,
+}
+
+/// What everybody may know about the vault in `folder`.
+///
+/// # Errors
+/// `NotAVault`, `InterruptedCreate`, `Damaged`, `UnknownFormat`.
+pub fn describe(folder: impl AsRef<Path>) -> Result<PublicInformation> {
+    let bytes = Folder::new(folder.as_ref()).header()?;
+    let header = Header::decode(&bytes).map_err(UnlockError::from)?.header;
+    Ok(PublicInformation {
+        format: FORMAT,
+        fingerprint: Fingerprint::of(header.vault).to_string(),
+        suite: suite_name(header.suite).to_owned(),
+        generation: header.generation,
+        slots: header.slots.iter().map(SlotInfo::from).collect(),
+    })
+}

@@ -1,0 +1,554 @@
+//! Transactions in the public API: a closed list of operations that happens whole or not at all.
+//!
+//! Takes   operations by path, as the rest of the public API names them
+//! Gives   the same as steps that travel in one request, to be carried out by `carry_out.rs`
+//! Never   sends a list beyond its bounds, or takes one from the socket
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, XattrMode};
+
+use crate::frame::Bytes;
+use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::path::Links;
+use crate::request::{NodeFields, RenameName, Request, SetFields, XattrName};
+use crate::{Error, Result, Vault};
+
+/// One operation of a transaction. Paths are those of `Vault`; each is resolved when its turn comes, so an
+/// operation meets what the ones before it made.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Goes on only if nothing is at `path`, not even a dangling symlink.
+    RequireMissing {
+        /// Where.
+        path: Vec<u8>,
+    },
+    /// Goes on only if the node at `path` is still as it was when `Vault::attributes` told of it: the same
+    /// node, with the same kind, size, time of modification and time of change. Every change of its content,
+    /// attributes, extended attributes or count of names changes one of these.
+    RequireUnchanged {
+        /// Where.
+        path: Vec<u8>,
+        /// What to do with a symlink at the end.
+        links: Links,
+        /// What it was.
+        seen: Attributes,
+    },
+    /// As `Vault::make_directory`.
+    MakeDirectory {
+        /// Where.
+        path: Vec<u8>,
+        /// The low 12 bits of its mode.
+        mode: u32,
+    },
+    /// As `Vault::make_symlink`.
+    MakeSymlink {
+        /// Where.
+        path: Vec<u8>,
+        /// Where it points.
+        target: Vec<u8>,
+    },
+    /// Makes a file, or replaces the content of the one that is there, which stays the same node: its mode, owner,
+    /// other names and extended attributes stay. Follows a symlink at the end.
+    WriteFile {
+        /// Where.
+        path: Vec<u8>,
+        /// The low 12 bits of the mode of a new file.
+        mode: u32,
+        /// All that it holds then.
+        content: Vec<u8>,
+    },
+    /// Writes into an existing file. Follows a symlink at the end.
+    WriteAt {
+        /// Where.
+        path: Vec<u8>,
+        /// From which byte.
+        offset: u64,
+        /// What.
+        data: Vec<u8>,
+    },
+    /// Cuts a file, or extends it by zeros. Follows a symlink at the end.
+    Truncate {
+        /// Where.
+        path: Vec<u8>,
+        /// To how many bytes.
+        size: u64,
+    },
+    /// As `Vault::rename`.
+    Rename {
+        /// What.
+        path: Vec<u8>,
+        /// Where to.
+        new_path: Vec<u8>,
+        /// What if something is there.
+        mode: RenameMode,
+    },
+    /// As `Vault::link`.
+    Link {
+        /// What.
+        path: Vec<u8>,
+        /// Its further name.
+        new_path: Vec<u8>,
+    },
+    /// As `Vault::remove_file`.
+    RemoveFile {
+        /// What.
+        path: Vec<u8>,
+    },
+    /// As `Vault::remove_directory`.
+    RemoveDirectory {
+        /// What.
+        path: Vec<u8>,
+    },
+    /// As `Vault::set_attributes`.
+    SetAttributes {
+        /// Of what.
+        path: Vec<u8>,
+        /// What to do with a symlink at the end.
+        links: Links,
+        /// Which.
+        set: SetAttributes,
+    },
+    /// As `Vault::set_xattr`.
+    SetXattr {
+        /// Of what.
+        path: Vec<u8>,
+        /// What to do with a symlink at the end.
+        links: Links,
+        /// Its name.
+        name: Vec<u8>,
+        /// Its value.
+        value: Vec<u8>,
+        /// What if it is there.
+        mode: XattrMode,
+    },
+    /// As `Vault::remove_xattr`.
+    RemoveXattr {
+        /// Of what.
+        path: Vec<u8>,
+        /// What to do with a symlink at the end.
+        links: Links,
+        /// Its name.
+        name: Vec<u8>,
+    },
+}
+
+impl Operation {
+    /// What it does, in a word or two; without names and content.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::RequireMissing { .. } => "require-missing",
+            Self::RequireUnchanged { .. } => "require-unchanged",
+            Self::MakeDirectory { .. } => "make-directory",
+            Self::MakeSymlink { .. } => "make-symlink",
+            Self::WriteFile { .. } => "write-file",
+            Self::WriteAt { .. } => "write-at",
+            Self::Truncate { .. } => "truncate",
+            Self::Rename { .. } => "rename",
+            Self::Link { .. } => "link",
+            Self::RemoveFile { .. } => "remove-file",
+            Self::RemoveDirectory { .. } => "remove-directory",
+            Self::SetAttributes { .. } => "set-attributes",
+            Self::SetXattr { .. } => "set-xattr",
+            Self::RemoveXattr { .. } => "remove-xattr",
+        }
+    }
+}
+
+// Names and content are not for logs.
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())
+    }
+}
+
+impl Vault {
+    /// Carries out `operations` in order: all of them, or, if one fails, none.
+    ///
+    /// Whoever uses the vault, in this process or another, finds all of it or nothing of it in each call and in each
+    /// listing; so does whoever opens the vault after a power cut. Two transactions never overlap. On a mount every
+    /// request that reaches the file system sees all or nothing; what the kernel had cached of old names, attributes and
+    /// pages is taken from it one by one after the transaction has happened, and before this returns: in between a
+    /// program on the mount may meet old cached knowledge beside new. A reader who needs several calls to read a
+    /// file (or the pages of one that it has mapped) may get the beginning before and the end after; to
+    /// replace a file for such readers too, write a new one and rename it over the old one, in one transaction.
+    /// What a program on the mount wrote and the kernel still holds back (a mapped file without `msync`, a mount
+    /// with `writeback`) is not part of what a transaction sees, and lands after it.
+    ///
+    /// Everyone else waits meanwhile, so it is bounded: `TRANSACTION_OPERATIONS_MAX` operations with
+    /// `TRANSACTION_BYTES_MAX` bytes of paths, names and content. For more content write it under a temporary name
+    /// first and let the transaction rename it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let folder = place.path().join("vault");
+    /// use strongroom::filesystem::{Durability, RenameMode};
+    /// use strongroom::{CreateOptions, Error, Links, Operation, Vault};
+    ///
+    /// let vault = Vault::create(&folder, CreateOptions::new())?.vault;
+    /// vault.write("/balance", "100")?;
+    /// let seen = vault.attributes("/balance", Links::Follow)?;
+    ///
+    /// let operations = [
+    ///     // Only if nobody has changed it since.
+    ///     Operation::RequireUnchanged { path: "/balance".into(), links: Links::Follow, seen },
+    ///     Operation::WriteFile { path: "/balance.new".into(), mode: 0o600, content: "90".into() },
+    ///     Operation::Rename { path: "/balance.new".into(), new_path: "/balance".into(), mode: RenameMode::Replace },
+    ///     Operation::WriteFile { path: "/receipt".into(), mode: 0o600, content: "10".into() },
+    /// ];
+    /// vault.transaction(&operations, Durability::OnReturn)?;
+    /// assert_eq!(vault.read("/balance")?, b"90");
+    ///
+    /// // A second time the balance is another: nothing happens.
+    /// let refused = vault.transaction(&operations, Durability::OnReturn);
+    /// assert!(matches!(refused, Err(Error::Operation { index: 0, .. })));
+    /// # vault.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Operation` with the index of the operation that failed and its reason, `Changed` for `RequireUnchanged`;
+    /// `TransactionTooLarge`, `NoSpace`, `QuotaExceeded`, `ReadOnly` for the whole. After any of these nothing has
+    /// happened. After `OwnerGone`, and with `Durability::OnReturn` after an error of the disk, all of it or
+    /// nothing has.
+    pub fn transaction(&self, operations: &[Operation], durability: Durability) -> Result<()> {
+        // Before anything is gathered: the list may be of any length.
+        if operations.len() > TRANSACTION_OPERATIONS_MAX {
+            return Err(Error::TransactionTooLarge);
+        }
+        let steps = Steps(operations.iter().map(Step::from).collect());
+        steps.check_bounds()?;
+        self.ask_done(&Request::Transaction {
+            steps,
+            durable: durability == Durability::OnReturn,
+        })
+    }
+}
+
+/// An `Operation` on its way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+pub(crate) enum Step<'a> {
+    RequireMissing {
+        path: Bytes<'a>,
+    },
+    RequireUnchanged {
+        path: Bytes<'a>,
+        links: Links,
+        seen: NodeFields,
+    },
+    MakeDirectory {
+        path: Bytes<'a>,
+        mode: u32,
+    },
+    MakeSymlink {
+        path: Bytes<'a>,
+        target: Bytes<'a>,
+    },
+    WriteFile {
+        path: Bytes<'a>,
+        mode: u32,
+        content: Bytes<'a>,
+    },
+    WriteAt {
+        path: Bytes<'a>,
+        offset: u64,
+        data: Bytes<'a>,
+    },
+    Rename {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+        mode: RenameName,
+    },
+    Link {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+    },
+    RemoveFile {
+        path: Bytes<'a>,
+    },
+    RemoveDirectory {
+        path: Bytes<'a>,
+    },
+    SetAttributes {
+        path: Bytes<'a>,
+        links: Links,
+        set: SetFields,
+    },
+    SetXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+        value: Bytes<'a>,
+        mode: XattrName,
+    },
+    RemoveXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+    },
+}
+
+impl<'a> From<&'a Operation> for Step<'a> {
+    fn from(operation: &'a Operation) -> Self {
+        let path = |path: &'a Vec<u8>| Bytes(path);
+        match operation {
+            Operation::RequireMissing { path: at } => Self::RequireMissing { path: path(at) },
+            Operation::RequireUnchanged {
+                path: at,
+                links,
+                seen,
+            } => Self::RequireUnchanged {
+                path: path(at),
+                links: *links,
+                seen: seen.into(),
+            },
+            Operation::MakeDirectory { path: at, mode } => Self::MakeDirectory {
+                path: path(at),
+                mode: *mode,
+            },
+            Operation::MakeSymlink { path: at, target } => Self::MakeSymlink {
+                path: path(at),
+                target: Bytes(target),
+            },
+            Operation::WriteFile {
+                path: at,
+                mode,
+                content,
+            } => Self::WriteFile {
+                path: path(at),
+                mode: *mode,
+                content: Bytes(content),
+            },
+            Operation::WriteAt {
+                path: at,
+                offset,
+                data,
+            } => Self::WriteAt {
+                path: path(at),
+                offset: *offset,
+                data: Bytes(data),
+            },
+            Operation::Truncate { path: at, size } => Self::SetAttributes {
+                path: path(at),
+                links: Links::Follow,
+                set: SetFields::from(&SetAttributes {
+                    size: Some(*size),
+                    ..SetAttributes::default()
+                }),
+            },
+            Operation::Rename {
+                path: at,
+                new_path,
+                mode,
+            } => Self::Rename {
+                path: path(at),
+                new_path: path(new_path),
+                mode: (*mode).into(),
+            },
+            Operation::Link { path: at, new_path } => Self::Link {
+                path: path(at),
+                new_path: path(new_path),
+            },
+            Operation::RemoveFile { path: at } => Self::RemoveFile { path: path(at) },
+            Operation::RemoveDirectory { path: at } => Self::RemoveDirectory { path: path(at) },
+            Operation::SetAttributes {
+                path: at,
+                links,
+                set,
+            } => Self::SetAttributes {
+                path: path(at),
+                links: *links,
+                set: set.into(),
+            },
+            Operation::SetXattr {
+                path: at,
+                links,
+                name,
+                value,
+                mode,
+            } => Self::SetXattr {
+                path: path(at),
+                links: *links,
+                name: Bytes(name),
+                value: Bytes(value),
+                mode: (*mode).into(),
+            },
+            Operation::RemoveXattr {
+                path: at,
+                links,
+                name,
+            } => Self::RemoveXattr {
+                path: path(at),
+                links: *links,
+                name: Bytes(name),
+            },
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Bytes of paths, names and content.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::RequireMissing { path }
+            | Self::RequireUnchanged { path, .. }
+            | Self::MakeDirectory { path, .. }
+            | Self::RemoveFile { path }
+            | Self::RemoveDirectory { path }
+            | Self::SetAttributes { path, .. } => path.0.len(),
+            Self::MakeSymlink { path, target: more }
+            | Self::WriteFile {
+                path,
+                content: more,
+                ..
+            }
+            | Self::WriteAt {
+                path, data: more, ..
+            }
+            | Self::Rename {
+                path,
+                new_path: more,
+                ..
+            }
+            | Self::Link {
+                path,
+                new_path: more,
+            }
+            | Self::RemoveXattr {
+                path, name: more, ..
+            } => path.0.len() + more.0.len(),
+            Self::SetXattr {
+                path, name, value, ..
+            } => path.0.len() + name.0.len() + value.0.len(),
+        }
+    }
+}
+
+/// The steps of a transaction on their way: from a socket never more than `TRANSACTION_OPERATIONS_MAX`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Steps<'a>(pub(crate) Vec<Step<'a>>);
+
+impl Steps<'_> {
+    /// # Errors
+    /// `TransactionTooLarge`.
+    pub(crate) fn check_bounds(&self) -> Result<()> {
+        let bytes: usize = self.0.iter().map(Step::bytes).sum();
+        if self.0.len() > TRANSACTION_OPERATIONS_MAX || bytes > TRANSACTION_BYTES_MAX {
+            return Err(Error::TransactionTooLarge);
+        }
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Steps<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Vec<Step<'de>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the steps of a transaction")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut steps: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                let mut taken = Vec::new();
+                while let Some(step) = steps.next_element()? {
+                    // A step takes two bytes on its way and a hundred times that in memory.
+                    if taken.len() == TRANSACTION_OPERATIONS_MAX {
+                        return Err(de::Error::custom("too many steps"));
+                    }
+                    taken.push(step);
+                }
+                Ok(taken)
+            }
+        }
+        deserializer.deserialize_seq(Bounded).map(Steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame;
+
+    #[test]
+    fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {
+        let step = Step::RemoveFile { path: Bytes(b"/a") };
+        for (count, taken) in [
+            (TRANSACTION_OPERATIONS_MAX, true),
+            (TRANSACTION_OPERATIONS_MAX + 1, false),
+        ] {
+            let mut buffer = Vec::new();
+            frame::encode(&mut buffer, &Steps(vec![step; count])).expect("fits a frame");
+            let steps = frame::decode::<Steps<'_>>(&buffer[4..]);
+            assert_eq!(steps.is_ok(), taken, "{count}");
+        }
+        let data = vec![0; TRANSACTION_BYTES_MAX - 1];
+        let steps = |len: usize| {
+            let (path, data) = (Bytes(b"/a"), Bytes(&data[..len]));
+            Steps(vec![Step::WriteAt {
+                path,
+                offset: 0,
+                data,
+            }])
+        };
+        assert!(steps(data.len() - 1).check_bounds().is_ok());
+        assert!(matches!(
+            steps(data.len()).check_bounds(),
+            Err(Error::TransactionTooLarge)
+        ));
+    }
+
+    #[test]
+    fn the_largest_list_fits_a_frame() {
+        let seen = NodeFields::from(&Attributes {
+            inode: strongroom_filesystem::InodeId(u64::MAX),
+            kind: strongroom_filesystem::NodeKind::File,
+            mode: u32::MAX,
+            uid: u32::MAX,
+            gid: u32::MAX,
+            rdev: u64::MAX,
+            nlink: u32::MAX,
+            size: u64::MAX,
+            blocks: u64::MAX,
+            atime: strongroom_filesystem::Timestamp(i64::MIN),
+            mtime: strongroom_filesystem::Timestamp(i64::MIN),
+            ctime: strongroom_filesystem::Timestamp(i64::MIN),
+            btime: strongroom_filesystem::Timestamp(i64::MIN),
+        });
+        let path = vec![b'/'; TRANSACTION_BYTES_MAX / TRANSACTION_OPERATIONS_MAX];
+        let step = Step::RequireUnchanged {
+            path: Bytes(&path),
+            links: Links::Follow,
+            seen,
+        };
+        let steps = Steps(vec![step; TRANSACTION_OPERATIONS_MAX]);
+        assert!(steps.check_bounds().is_ok());
+        let request = Request::Transaction {
+            steps,
+            durable: true,
+        };
+        frame::encode(&mut Vec::new(), &request).expect("fits a frame");
+    }
+
+    #[test]
+    fn no_debug_output_holds_a_name_or_content() {
+        let operation = Operation::WriteFile {
+            path: b"/secret name".to_vec(),
+            mode: 0o600,
+            content: b"secret content".to_vec(),
+        };
+        let shown = format!("{operation:?} {:?}", Step::from(&operation));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,440 @@
+//! Keys of a vault that is in use: added, removed and changed while a process has it open.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use strongroom::filesystem::Error as FileError;
+use strongroom::{
+    AddKey, CreateOptions, Error, KeyFile, Keys, NewKey, OpenOptions, Passphrase, RecoveryCode,
+    Secret, SystemRandom, Vault, list_slots,
+};
+
+/// A vault with a key file, which costs no second to use, and a recovery code.
+struct Place {
+    directory: tempfile::TempDir,
+    key: Secret,
+    code: Secret,
+}
+
+impl Place {
+    fn new() -> (Self, Vault) {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let created = Vault::create(directory.path().join("vault"), options).unwrap();
+        let place = Self {
+            directory,
+            key: Secret::KeyFile(key_file),
+            code: Secret::RecoveryCode(created.recovery_code),
+        };
+        (place, created.vault)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.directory.path().join("vault")
+    }
+
+    fn keys(&self) -> Keys {
+        Keys::open(self.folder(), &self.key).unwrap()
+    }
+
+    fn open(&self, secret: &Secret) -> strongroom::Result<Vault> {
+        let options = OpenOptions {
+            patience: std::time::Duration::from_secs(10),
+            ..OpenOptions::default()
+        };
+        Vault::open(self.folder(), secret.clone(), options)
+    }
+
+    /// Asserts that `secret` opens the vault and that it is sound; gives it.
+    fn opens(&self, secret: &Secret) -> Vault {
+        let vault = self.open(secret).unwrap();
+        assert!(vault.check().unwrap().problems.is_empty());
+        vault
+    }
+
+    fn refuses(&self, secret: &Secret) {
+        assert!(matches!(self.open(secret), Err(Error::WrongSecret(_))));
+    }
+}
+
+/// A new recovery code, as a key to add and as the secret that it is.
+fn new_code() -> (AddKey, Secret) {
+    let code = RecoveryCode::random(&SystemRandom).unwrap();
+    let key = AddKey::Other(NewKey::RecoveryCode(code.clone()));
+    (key, Secret::RecoveryCode(code))
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_key_added_while_the_vault_is_open_opens_it_later_and_begins_no_epoch() {
+    let (place, vault) = Place::new();
+    let (key, secret) = new_code();
+    let mut keys = place.keys();
+    keys.add("spare", key).unwrap();
+    assert_eq!(keys.slots().len(), 3);
+    let information = vault.information().unwrap();
+    assert_eq!((information.generation, information.epoch), (2, 0));
+    vault.write("/a", "written after").unwrap();
+    vault.close().unwrap();
+    let vault = place.opens(&secret);
+    assert_eq!(vault.read("/a").unwrap(), b"written after");
+    assert_eq!(vault.information().unwrap().generation, 2);
+    vault.close().unwrap();
+    place.opens(&place.key).close().unwrap();
+}
+
+#[test]
+fn a_key_removed_while_the_vault_is_open_opens_nothing_and_a_new_epoch_seals_at_once() {
+    let (place, vault) = Place::new();
+    vault.write("/before", vec![1; 200_000]).unwrap();
+    vault.sync().unwrap();
+    let mut keys = Keys::open(place.folder(), &place.code).unwrap();
+    let slots = keys.slots();
+    let removed = slots
+        .iter()
+        .find(|slot| Some(slot.id) != keys.unlocked_by());
+    keys.remove(removed.unwrap().id).unwrap();
+    assert_eq!(vault.information().unwrap().epoch, 1);
+    vault.write("/after", vec![2; 200_000]).unwrap();
+    assert_eq!(vault.read("/before").unwrap(), vec![1; 200_000]);
+    vault.close().unwrap();
+    place.refuses(&place.key);
+    let vault = place.opens(&place.code);
+    assert_eq!(vault.read("/before").unwrap(), vec![1; 200_000]);
+    assert_eq!(vault.read("/after").unwrap(), vec![2; 200_000]);
+    vault.close().unwrap();
+}
+
+#[test]
+fn a_passphrase_changed_while_the_vault_is_open_replaces_the_old_one() {
+    let (place, vault) = Place::new();
+    let passphrase = |text: &str| Passphrase::new(text.as_bytes()).unwrap();
+    let mut keys = place.keys();
+    keys.add("", AddKey::Passphrase(passphrase("one"))).unwrap();
+    let slot = keys.slots()[2].id;
+    keys.change_passphrase(slot, passphrase("two")).unwrap();
+    vault.close().unwrap();
+    place.refuses(&Secret::Passphrase(passphrase("one")));
+    place
+        .opens(&Secret::Passphrase(passphrase("two")))
+        .close()
+        .unwrap();
+}
+
+/// Goal: of changes made from one header none gets lost, whether a process has the vault open or nobody has.
+#[test]
+fn changes_that_race_all_take_effect() {
+    let (place, vault) = Place::new();
+    let mut secrets = Vec::new();
+    let mut owner = Some(vault);
+    for round in 0..2 {
+        let start = Barrier::new(4);
+        secrets.extend(std::thread::scope(|scope| {
+            let adders: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| add_three(&place, &start)))
+                .collect();
+            let added = adders.into_iter().flat_map(|adder| adder.join().unwrap());
+            added.collect::<Vec<_>>()
+        }));
+        if let Some(owner) = owner.take() {
+            assert_eq!(owner.information().unwrap().generation, 13, "{round}");
+            owner.close().unwrap();
+        }
+    }
+    assert_eq!(secrets.len(), 24);
+    for secret in &secrets {
+        let vault = place.open(secret).unwrap();
+        assert_eq!(vault.information().unwrap().generation, 25);
+        vault.close().unwrap();
+    }
+}
+
+fn add_three(place: &Place, start: &Barrier) -> Vec<Secret> {
+    let mut keys = place.keys();
+    start.wait();
+    let added = (0..3).map(|_| {
+        let (key, secret) = new_code();
+        keys.add("raced", key).unwrap();
+        secret
+    });
+    added.collect()
+}
+
+#[test]
+fn a_change_made_from_an_older_header_is_made_anew_and_keeps_the_other() {
+    let (place, vault) = Place::new();
+    let (mut one, mut two) = (place.keys(), place.keys());
+    let ((first, first_secret), (second, second_secret)) = (new_code(), new_code());
+    one.add("first", first).unwrap();
+    two.add("second", second).unwrap();
+    vault.close().unwrap();
+    for secret in [&first_secret, &second_secret, &place.key] {
+        place.opens(secret).close().unwrap();
+    }
+}
+
+#[test]
+fn whose_key_was_removed_meanwhile_changes_nothing_more() {
+    let (place, vault) = Place::new();
+    let mut keys = place.keys();
+    let mut other = Keys::open(place.folder(), &place.code).unwrap();
+    other.remove(keys.unlocked_by().unwrap()).unwrap();
+    let refused = keys.add("late", new_code().0);
+    assert!(matches!(refused, Err(Error::WrongSecret(_))), "{refused:?}");
+    assert_eq!(list_slots(place.folder()).unwrap().len(), 1);
+    vault.close().unwrap();
+}
+
+#[test]
+fn a_slot_that_is_gone_and_the_last_one_are_not_removed() {
+    let (place, vault) = Place::new();
+    let mut keys = place.keys();
+    let own = keys.unlocked_by().unwrap();
+    let other = keys.slots().into_iter().find(|slot| slot.id != own);
+    let other = other.unwrap().id;
+    keys.remove(other).unwrap();
+    assert!(matches!(keys.remove(other), Err(Error::Keys(_))));
+    assert!(matches!(keys.remove(own), Err(Error::Keys(_))));
+    assert_eq!(vault.information().unwrap().generation, 2);
+    vault.close().unwrap();
+    place.opens(&place.key).close().unwrap();
+}
+
+/// Goal: what a writer stores while keys change is all there. Method: it writes and syncs small and large files while
+/// slots are added and removed; then everything is read by the key that remains.
+#[test]
+fn a_writer_loses_nothing_while_keys_change() {
+    let (place, vault) = Place::new();
+    let done = AtomicBool::new(false);
+    let count = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut count = 0u32;
+            while !done.load(Ordering::Acquire) || count < 20 {
+                let len = [10, 5_000, 150_000][count as usize % 3];
+                vault
+                    .write(format!("/{count}"), vec![count.to_le_bytes()[0]; len])
+                    .unwrap();
+                if count.is_multiple_of(5) {
+                    vault.sync().unwrap();
+                }
+                count += 1;
+            }
+            count
+        });
+        let mut keys = place.keys();
+        for _ in 0..6 {
+            keys.add("for a moment", new_code().0).unwrap();
+            let slot = keys.slots().last().unwrap().id;
+            keys.remove(slot).unwrap();
+        }
+        done.store(true, Ordering::Release);
+        writer.join().unwrap()
+    });
+    assert_eq!(vault.information().unwrap().epoch, 6);
+    vault.close().unwrap();
+    let vault = place.opens(&place.key);
+    for number in 0..count {
+        let len = [10, 5_000, 150_000][number as usize % 3];
+        let content = vault.read(format!("/{number}")).unwrap();
+        assert_eq!(content, vec![number.to_le_bytes()[0]; len], "{number}");
+    }
+    vault.close().unwrap();
+}
+
+/// Goal: invariant (1) of held_keys.rs. Method: a change replaces three things in order, so what a cut can leave is
+/// the new header with the older or the new replica file, and in each case the older metadata.
+#[test]
+fn a_change_that_was_cut_off_anywhere_is_finished_by_the_next_opening() {
+    let (place, vault) = Place::new();
+    vault.write("/a", vec![7; 100_000]).unwrap();
+    vault.close().unwrap();
+    let before = place.directory.path().join("before");
+    copy_folder(&place.folder(), &before);
+    let mut keys = Keys::open(place.folder(), &place.code).unwrap();
+    let slots = keys.slots();
+    let removed = slots
+        .iter()
+        .find(|slot| Some(slot.id) != keys.unlocked_by());
+    keys.remove(removed.unwrap().id).unwrap();
+    let file = |name| fs::read(place.folder().join(name)).unwrap();
+    let (header, replica) = (file("vault.json"), file("replica.json"));
+
+    for (cut, replaced) in [
+        vec![],
+        vec![("vault.json", &header)],
+        vec![("vault.json", &header), ("replica.json", &replica)],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = place.directory.path().join(format!("cut-{cut}"));
+        copy_folder(&before, &folder);
+        // As a cut leaves them: written beside their places.
+        fs::write(folder.join("vault.json.new"), &header[..header.len() / 2]).unwrap();
+        fs::write(folder.join("replica.json.new"), &replica).unwrap();
+        for (name, bytes) in &replaced {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        let open = |secret: &Secret| Vault::open(&folder, secret.clone(), OpenOptions::default());
+        let done = !replaced.is_empty();
+        match open(&place.key) {
+            Ok(vault) => vault.close().map(|()| assert!(!done, "cut {cut}")).unwrap(),
+            Err(error) => assert!(done && matches!(error, Error::WrongSecret(_)), "{error}"),
+        }
+        for _ in 0..2 {
+            let vault = open(&place.code).unwrap();
+            assert_eq!(vault.information().unwrap().epoch, u32::from(done));
+            assert_eq!(vault.read("/a").unwrap(), vec![7; 100_000]);
+            vault.write("/b", "more").unwrap();
+            vault.close().unwrap();
+        }
+        // Finished: the older files are refused from now on.
+        if done {
+            for name in ["vault.json", "replica.json"] {
+                fs::copy(before.join(name), folder.join(name)).unwrap();
+            }
+            let opened = open(&place.code);
+            assert!(
+                matches!(opened, Err(Error::GenerationBehind { .. })),
+                "cut {cut}"
+            );
+        }
+    }
+}
+
+/// Goal: an owner whose header is not the newest goes on from the one in the folder: another change may have failed
+/// when its header was in place already. Method: the header of a copy in which a key was added is put there.
+#[test]
+fn an_owner_that_knows_an_older_header_takes_in_the_one_in_the_folder_first() {
+    let (place, vault) = Place::new();
+    vault.sync().unwrap();
+    let copy = place.directory.path().join("copy");
+    copy_folder(&place.folder(), &copy);
+    let (key, in_copy) = new_code();
+    let mut keys = Keys::open(&copy, &place.key).unwrap();
+    keys.add("made in the copy", key).unwrap();
+    let code_slot = keys.slots()[1].id;
+    keys.remove(code_slot).unwrap();
+    fs::copy(copy.join("vault.json"), place.folder().join("vault.json")).unwrap();
+
+    let (key, here) = new_code();
+    place.keys().add("made here", key).unwrap();
+    let information = vault.information().unwrap();
+    assert_eq!((information.generation, information.epoch), (4, 1));
+    vault.write("/a", vec![1; 100_000]).unwrap();
+    vault.close().unwrap();
+    place.refuses(&place.code);
+    for secret in [&in_copy, &here, &place.key] {
+        let vault = place.opens(secret);
+        assert_eq!(vault.read("/a").unwrap(), vec![1; 100_000]);
+        vault.close().unwrap();
+    }
+}
+
+#[test]
+fn an_older_or_another_header_put_under_an_owner_is_refused_and_the_right_one_heals_it() {
+    let (place, vault) = Place::new();
+    vault.sync().unwrap();
+    let copy = place.directory.path().join("copy");
+    copy_folder(&place.folder(), &copy);
+    let header = place.folder().join("vault.json");
+    let old = fs::read(&header).unwrap();
+    place.keys().add("spare", new_code().0).unwrap();
+    let new = fs::read(&header).unwrap();
+
+    fs::write(&header, &old).unwrap();
+    let refused = place.keys().add("late", new_code().0);
+    let behind = matches!(refused, Err(Error::GenerationBehind { seen: 2, found: 1 }));
+    assert!(behind, "{refused:?}");
+    assert_eq!(fs::read(&header).unwrap(), old);
+
+    // Of a higher generation, but it does not go on from the one in use.
+    let mut keys = Keys::open(&copy, &place.key).unwrap();
+    keys.add("branch", new_code().0).unwrap();
+    keys.add("branch", new_code().0).unwrap();
+    let branch = fs::read(copy.join("vault.json")).unwrap();
+    fs::write(&header, &branch).unwrap();
+    let refused = place.keys().add("late", new_code().0);
+    let diverged = matches!(
+        &refused,
+        Err(Error::Damaged {
+            what: "vault.json",
+            ..
+        })
+    );
+    assert!(diverged, "{refused:?}");
+    assert_eq!(fs::read(&header).unwrap(), branch);
+
+    fs::write(&header, &new).unwrap();
+    place.keys().add("works again", new_code().0).unwrap();
+    assert_eq!(vault.information().unwrap().generation, 3);
+    vault.close().unwrap();
+    place.opens(&place.key).close().unwrap();
+}
+
+#[test]
+fn an_owner_whose_folder_was_moved_changes_no_keys_in_any_folder() {
+    let (place, vault) = Place::new();
+    vault.sync().unwrap();
+    let moved = place.directory.path().join("moved");
+    let header = fs::read(place.folder().join("vault.json")).unwrap();
+    fs::rename(place.folder(), &moved).unwrap();
+    let refused = Keys::open(&moved, &place.key)
+        .unwrap()
+        .add("spare", new_code().0);
+    assert!(matches!(refused, Err(Error::FolderMoved)), "{refused:?}");
+    // A copy where the folder was: its header is the same, but what is stored does not go there.
+    copy_folder(&moved, &place.folder());
+    let refused = Keys::open(&moved, &place.key)
+        .unwrap()
+        .add("spare", new_code().0);
+    assert!(matches!(refused, Err(Error::FolderMoved)), "{refused:?}");
+    for folder in [&moved, &place.folder()] {
+        assert_eq!(fs::read(folder.join("vault.json")).unwrap(), header);
+    }
+    fs::remove_dir_all(place.folder()).unwrap();
+    fs::rename(&moved, place.folder()).unwrap();
+    place.keys().add("spare", new_code().0).unwrap();
+    vault.close().unwrap();
+}
+
+#[test]
+fn an_owner_that_only_reads_refuses_a_change_of_keys() {
+    let (place, vault) = Place::new();
+    vault.close().unwrap();
+    let reader = Vault::open(place.folder(), place.key.clone(), OpenOptions::read_only()).unwrap();
+    let refused = place.keys().add("spare", new_code().0);
+    assert!(matches!(refused, Err(Error::File(FileError::ReadOnly))));
+    assert_eq!(list_slots(place.folder()).unwrap().len(), 2);
+    reader.close().unwrap();
+}
+
+#[test]
+fn keys_opened_while_nobody_had_the_vault_open_work_when_somebody_has() {
+    let (place, vault) = Place::new();
+    vault.close().unwrap();
+    let mut keys = place.keys();
+    let vault = place.open(&place.code).unwrap();
+    keys.add("through the owner", new_code().0).unwrap();
+    assert_eq!(vault.information().unwrap().generation, 2);
+    vault.close().unwrap();
+    keys.add("alone", new_code().0).unwrap();
+    assert_eq!(list_slots(place.folder()).unwrap().len(), 4);
+    place.opens(&place.key).close().unwrap();
+}
