@@ -180,6 +180,7 @@ impl<'s> Transaction<'s> {
             self.writer.bound_estimate()?;
             Ok(given)
         });
+        let result = self.writer.reads.noting(result);
         if let Err(error) = &result
             && !error.is_callers()
         {

@@ -208,8 +208,55 @@ fn a_read_that_fails_in_an_open_transaction_fails_the_store_for_changes() {
     assert!(matches!(store.lock().commit(), Err(Error::Failed)));
     assert!(matches!(store.sync_log(), Err(Error::Failed)));
     assert!(store.has_failed());
+    // SQLCipher reads nothing more on this connection, but that is no damage.
+    let again = ask_all();
+    assert!(matches!(again, Err(Error::ReadFailed)), "{again:?}");
     drop(store);
     assert_eq!(names(&folder.open()).len(), 500);
+}
+
+#[test]
+fn a_read_that_fails_costs_a_reader_its_connection_and_nothing_more() {
+    let folder = Folder::new();
+    let faults = Faults::new();
+    let options = Options {
+        reader_cache_bytes: 40 * 1024,
+        ..small_options()
+    };
+    let store = watched(&folder, &faults, options);
+    // More pages than the cache of a reader holds.
+    let name = |at: usize| format!("{at} {}", "x".repeat(200));
+    for at in 0..500 {
+        create_file(&store, &name(at));
+    }
+    store.lock().commit().unwrap();
+    let ask_all = || -> Result<(), Error> {
+        (0..500).try_for_each(|at| {
+            let reader = store.reader()?;
+            reader.entry(InodeId::ROOT, name(at).as_bytes())?;
+            Ok(())
+        })
+    };
+    ask_all().unwrap();
+    let mut failures = 0;
+    for nth in 1..12 {
+        faults.arm(Plan {
+            target: Target::Read,
+            nth,
+            fault: DiskFault::Failure,
+            lasting: false,
+        });
+        match ask_all() {
+            // SQLite reads some pages a second time by itself.
+            Ok(()) => {}
+            Err(Error::Disk(_)) => failures += 1,
+            Err(other) => panic!("read {nth}: {other:?}"),
+        }
+        faults.disarm();
+        ask_all().unwrap();
+    }
+    assert!(failures > 3, "{failures} reads failed");
+    assert!(!store.has_failed());
 }
 
 #[test]
