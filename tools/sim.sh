@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Pulls the plug under a vault more than a thousand times, and lets requests of small scenarios fail.
 #
-# SIM_SEEDS sets the seeds of the main run, as A..B (default 0..6: some 2,000 states after a cut). Each failing seed prints the
+# SIM_SEEDS sets the seeds of the main run, as A..B (default 0..6: some 3,000 states after a cut). Each failing seed prints the
 # one command that repeats it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

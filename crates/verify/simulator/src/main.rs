@@ -190,7 +190,9 @@ fn run_seeds(
         all.recoveries,
         in_words(&all.within)
     );
-    if let Some(noted) = engine::nonce_ledger_len().filter(|_| trial.ledger.is_some()) {
+    // A run that itself sealed nothing has not read what the others noted.
+    let noted = engine::nonce_ledger_len().filter(|noted| trial.ledger.is_some() && *noted > 0);
+    if let Some(noted) = noted {
         println!("all: {noted} keys and nonces in the ledger, none met two plaintexts");
     }
     if arguments.cover && all.within.contains(&0) {
@@ -207,9 +209,22 @@ const FAILURES: [(Failure, Option<Call>, bool); 3] = [
     (Failure::Short, Some(Call::Write), false),
 ];
 
-fn run_vault(arguments: &Arguments) -> Result<bool, String> {
-    let cuts =
-        vault::run(&arguments.trial).map_err(|complaint| format!("VIOLATION {complaint}"))?;
+fn run_vault(arguments: &Arguments) -> bool {
+    let journal = match arguments.trial.names {
+        NameSync::Journal => " --journal",
+        NameSync::Directory => "",
+    };
+    let stride = arguments.trial.stride;
+    let cuts = match vault::run(&arguments.trial) {
+        Ok(cuts) => cuts,
+        Err(complaint) => {
+            println!("vault: VIOLATION {complaint}");
+            println!(
+                "  repeat: target/debug/strongroom-sim vault --stride {stride} --last 0{journal}"
+            );
+            return false;
+        }
+    };
     println!(
         "vault: sound; {} acts, {} requests, {} moments, {} trees",
         cuts.returned, cuts.calls, cuts.moments, cuts.trees
@@ -238,7 +253,7 @@ fn run_vault(arguments: &Arguments) -> Result<bool, String> {
                     sound = false;
                     println!("vault {failure:?} at request {nth}: VIOLATION {complaint}");
                     println!(
-                        "  repeat: target/debug/strongroom-sim vault --first {nth} --last {nth}"
+                        "  repeat: target/debug/strongroom-sim vault --stride {stride} --first {nth} --last {nth}{journal}"
                     );
                 }
             }
@@ -246,7 +261,7 @@ fn run_vault(arguments: &Arguments) -> Result<bool, String> {
         }
     }
     println!("vault: {tried} faults planned, {struck} requests failed");
-    Ok(sound)
+    sound
 }
 
 fn run_database(arguments: &Arguments) -> Result<bool, String> {
@@ -411,7 +426,7 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
-        Some((verb, rest)) if verb == "vault" => parse(rest).and_then(|parsed| run_vault(&parsed)),
+        Some((verb, rest)) if verb == "vault" => parse(rest).map(|parsed| run_vault(&parsed)),
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
