@@ -10,6 +10,16 @@ use std::process::Stdio;
 
 use support::{MountPoint, Place, copy_folder};
 
+/// Goal: what only test builds have (a ledger of every key and nonce, passphrases that cost nothing) is not in the product.
+/// Method: the ledger's complaint is a constant that its code cannot do without.
+#[test]
+fn the_binary_has_no_nonce_ledger() {
+    let program = fs::read(env!("CARGO_BIN_EXE_strongroom")).unwrap();
+    let has = |text: &[u8]| program.windows(text.len()).any(|window| window == text);
+    assert!(has(b"no vault there"), "messages can be found");
+    assert!(!has(b"nonce ledger"));
+}
+
 #[test]
 fn a_file_goes_in_is_listed_and_comes_out_again() {
     let place = Place::new();

@@ -14,9 +14,8 @@ use parking_lot::{Condvar, Mutex};
 use strongroom_format::SegmentId;
 use strongroom_metadata::InodeId;
 
-use crate::core::{Background, Core};
+use crate::core::{Background, Core, Work};
 use crate::flush::{Reason, drain_all, drain_node};
-use crate::limits::WAITING_BYTES_MAX;
 use crate::{Filesystem, Result};
 
 #[derive(Default)]
@@ -226,16 +225,16 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
 /// does not fit the disk must not stop the commits and the reclaiming that would make room for it.
 fn periodic(core: &Core) -> Result<()> {
     let drained = drain_all(core);
-    let settled = match core.store.waiting_bytes() > WAITING_BYTES_MAX {
+    let settled = match core.store.waiting_bytes() > core.options.thresholds.waiting_bytes_max {
         true => crate::space::settle(core),
         false => Ok(()),
     };
     // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
-    let moved = core
-        .store
-        .checkpoint()
-        .map(|_| ())
-        .map_err(crate::Error::from);
+    let moved = {
+        let _doing = core.doing(Work::Checkpoint);
+        let checkpoint = core.store.checkpoint();
+        checkpoint.map(drop).map_err(crate::Error::from)
+    };
     let committed = if crate::commit::is_behind(core) {
         let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
         crate::commit::commit_covering(core, target)

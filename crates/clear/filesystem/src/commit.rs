@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::{Condvar, Mutex};
 use strongroom_metadata::{InodeId, NodeKind, Transaction};
 
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::flush::{Reason, drain_all, drain_node};
 use crate::node::Node;
 use crate::{Error, Filesystem, Result};
@@ -143,7 +143,10 @@ fn commit_once(core: &Core) -> Result<u64> {
         store_attributes(core, &mut writer)?;
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
-        let moved = writer.checkpoint();
+        let moved = {
+            let _doing = core.doing(Work::Checkpoint);
+            writer.checkpoint()
+        };
         drop(writer);
         if core.store.has_failed() {
             moved?;

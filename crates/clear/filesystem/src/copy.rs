@@ -13,7 +13,7 @@ use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
 use crate::core::Core;
 use crate::extents;
 use crate::flush::{Reason, RegionEdit, drain_all, drain_nodes};
-use crate::limits::{DRAIN_BYTES, FILE_BYTES_MAX, PURGE_EXTENTS_PER_STEP};
+use crate::limits::FILE_BYTES_MAX;
 use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
 use crate::write::content_changed;
@@ -138,7 +138,9 @@ impl Filesystem {
         let pending = [from, to]
             .iter()
             .any(|node| node.lock().has_pending_content());
-        if pending && core.dirty_bytes.load(Ordering::Acquire) <= 4 * DRAIN_BYTES {
+        if pending
+            && core.dirty_bytes.load(Ordering::Acquire) <= 4 * core.options.thresholds.drain_bytes
+        {
             return drain_all(core);
         }
         drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
@@ -297,7 +299,7 @@ fn splice(
     if len == 0 {
         return Ok(0);
     }
-    let mut drops = PURGE_EXTENTS_PER_STEP;
+    let mut drops = core.options.thresholds.purge_extents_per_step;
     let mut edit = RegionEdit::new(core, to, state, &mut drops);
     edit.punch(writer, until..until + len)?;
     for part in parts {

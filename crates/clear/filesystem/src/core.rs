@@ -65,6 +65,65 @@ pub struct Options {
     pub read_only: bool,
     /// Threads that seal and open.
     pub threads: usize,
+    /// From when on it works in the background, and how much in one step.
+    pub thresholds: limits::Thresholds,
+    /// Who is told of that work.
+    pub watcher: Option<Arc<dyn Watcher>>,
+}
+
+/// Work that nobody asked for by an operation of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// The log moves into the database.
+    Checkpoint,
+    /// A full segment gets its table of contents.
+    Rollover,
+    /// Carried blocks move into a segment.
+    Settling,
+    /// Live blocks leave a segment.
+    Compaction,
+    /// An empty segment goes.
+    Removal,
+    /// The rows of a file without names go.
+    Purge,
+    /// A fragmented cell is rewritten.
+    Defragmentation,
+}
+
+impl Work {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Checkpoint,
+        Self::Rollover,
+        Self::Settling,
+        Self::Compaction,
+        Self::Removal,
+        Self::Purge,
+        Self::Defragmentation,
+    ];
+}
+
+/// Is told when background work begins and ends, on the thread that does it: for tests that must meet it, as the
+/// simulator. It may hold locks meanwhile: return soon, and call nothing of the file system.
+pub trait Watcher: Send + Sync + std::fmt::Debug {
+    /// It begins.
+    fn begins(&self, work: Work);
+    /// It ended, one way or another.
+    fn ends(&self, work: Work);
+}
+
+/// Tells the end of a work when it is dropped.
+pub(crate) struct Doing<'a> {
+    watcher: Option<&'a dyn Watcher>,
+    work: Work,
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher {
+            watcher.ends(self.work);
+        }
+    }
 }
 
 impl Default for Options {
@@ -77,6 +136,8 @@ impl Default for Options {
             background: Background::Thread,
             read_only: false,
             threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+            thresholds: limits::Thresholds::default(),
+            watcher: None,
         }
     }
 }
@@ -173,10 +234,19 @@ impl Core {
         self.sealed.1.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Tells the watcher of `work`, and of its end when the result is dropped.
+    pub(crate) fn doing(&self, work: Work) -> Doing<'_> {
+        let watcher = self.options.watcher.as_deref();
+        if let Some(watcher) = watcher {
+            watcher.begins(work);
+        }
+        Doing { watcher, work }
+    }
+
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
-        if self.store.dirty_pages() > limits::DIRTY_PAGES_MAX {
+        if self.store.dirty_pages() > self.options.thresholds.dirty_pages_max {
             self.work.commit_soon();
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use strongroom_format::Kind;
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::extents;
 use crate::flush::{RegionEdit, number_of};
 use crate::node::{Node, NodeState};
@@ -19,6 +19,7 @@ use crate::{Error, Result};
 
 /// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
 pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
+    let _doing = core.doing(Work::Defragmentation);
     let _gate = core.mutate()?;
     let node = match core.node(inode) {
         Err(Error::Stale) => return Ok(()),

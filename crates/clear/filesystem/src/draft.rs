@@ -18,7 +18,7 @@ use strongroom_metadata::{Extent, Inode, InodeId, NodeKind, Timestamp, Transacti
 use crate::attributes::{self, CAPABILITY, attributes_of_row, living};
 use crate::core::Core;
 use crate::flush::{RegionEdit, number_of};
-use crate::limits::{FILE_BYTES_MAX, PURGE_EXTENTS_PER_STEP};
+use crate::limits::FILE_BYTES_MAX;
 use crate::namespace::{self, Link, Removal};
 use crate::node::Node;
 use crate::permission;
@@ -63,7 +63,7 @@ impl<'a> Drafts<'a> {
             nodes: BTreeMap::new(),
             pending: BTreeMap::new(),
             fragmented: Vec::new(),
-            drops: PURGE_EXTENTS_PER_STEP,
+            drops: core.options.thresholds.purge_extents_per_step,
         }
     }
 

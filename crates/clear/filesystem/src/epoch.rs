@@ -18,7 +18,7 @@ use strongroom_crypto::BlockSealer;
 use strongroom_format::SegmentId;
 
 use crate::commit::commit_covering;
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::space::{end_segment, note_finished};
 use crate::{Filesystem, Result};
 
@@ -81,6 +81,7 @@ impl Filesystem {
             let _alone = core.sealers.working.write(); // (2)
             let older = std::mem::replace(&mut *core.sealers.newest.write(), sealer);
             if !core.options.read_only {
+                let _doing = core.doing(Work::Rollover);
                 for id in unfinished(core) {
                     // One that cannot be ended now, as on a full disk, is ended later, without contents.
                     if let Ok(Some(sequence)) = end_segment(core, &older, id) {

@@ -21,9 +21,6 @@ use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction}
 
 use crate::core::Core;
 use crate::extents;
-use crate::limits::{
-    CARRIED_BYTES_MAX, CELL_FRAGMENTS_MAX, PURGE_EXTENTS_PER_STEP, WAITING_BYTES_MAX,
-};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
@@ -65,7 +62,7 @@ pub(crate) fn drain_all(core: &Core) -> Result<()> {
         group.push(node);
         group_bytes += bytes;
         // Small files share a batch; the group's size bounds what is sealed at once.
-        if group_bytes >= crate::limits::DRAIN_BYTES || group.len() >= 1024 {
+        if group_bytes >= core.options.thresholds.drain_bytes || group.len() >= 1024 {
             first_error = first_error.and(drain_nodes(core, &group, Reason::Background));
             group.clear();
             group_bytes = 0;
@@ -142,8 +139,9 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
     core.count_sealed(&sealed);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
-    let carried =
-        reason != Reason::Background && total <= CARRIED_BYTES_MAX && core.may_carry(reason);
+    let carried = reason != Reason::Background
+        && total <= core.options.thresholds.carried_bytes_max
+        && core.may_carry(reason);
     let placement = if carried {
         Placement::carried(&sealing, sealed)
     } else {
@@ -176,13 +174,14 @@ impl Core {
             return false;
         }
         let waiting = self.store.waiting_bytes();
-        if waiting > WAITING_BYTES_MAX {
+        let waiting_max = self.options.thresholds.waiting_bytes_max;
+        if waiting > waiting_max {
             self.work.settle();
         }
         let most = if reason == Reason::Sync {
-            4 * WAITING_BYTES_MAX
+            4 * waiting_max
         } else {
-            WAITING_BYTES_MAX
+            waiting_max
         };
         waiting <= most
     }
@@ -219,7 +218,7 @@ fn install_all(
 ) -> Result<()> {
     placement.note_segments(core, writer)?;
     let mut blocks = placement.take_blocks();
-    let mut drops = PURGE_EXTENTS_PER_STEP;
+    let mut drops = core.options.thresholds.purge_extents_per_step;
     for drain in drains {
         let mut state = drain.node.lock();
         if !state.purged {
@@ -363,7 +362,7 @@ impl<'a> RegionEdit<'a> {
         // Counted by the caller: `finish` must not count it again.
         before.push(Extent { len: 0, ..extent });
         let fragments = extents::fragments_in_cell(now, extent.start);
-        if fragments > CELL_FRAGMENTS_MAX {
+        if fragments > self.core.options.thresholds.cell_fragments_max {
             self.fragmented
                 .push(extent.start - extent.start % crate::overlay::CELL_BYTES);
         }

@@ -48,7 +48,7 @@ mod xattr;
 use std::sync::Arc;
 
 pub use check::CheckReport;
-pub use core::{Background, Clock, Disk, Options, Parts};
+pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
 pub use draft::Draft;
 pub use error::Error;
 pub use history::{Engine, History};

@@ -23,6 +23,64 @@ pub const LINKS_MAX: u32 = 65000;
 /// The largest file, in bytes: 8 EiB less one cell, so that no sum of offset and length overflows an `i64`.
 pub const FILE_BYTES_MAX: u64 = (1 << 63) - (1 << 16);
 
+/// From when on the engine works, and how much in one step. The defaults are the constants of this file. Values and not
+/// constants, so that the simulator meets within seconds what otherwise takes gigabytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// See `DRAIN_BYTES`.
+    pub drain_bytes: u64,
+    /// See `BATCH_BYTES`.
+    pub batch_bytes: usize,
+    /// See `CARRIED_BYTES_MAX`.
+    pub carried_bytes_max: usize,
+    /// See `WAITING_BYTES_MAX`.
+    pub waiting_bytes_max: u64,
+    /// See `CELL_FRAGMENTS_MAX`.
+    pub cell_fragments_max: usize,
+    /// See `PURGE_REGIONS_PER_STEP`.
+    pub purge_regions_per_step: usize,
+    /// See `PURGE_EXTENTS_PER_STEP`.
+    pub purge_extents_per_step: usize,
+    /// See `DIRTY_PAGES_MAX`.
+    pub dirty_pages_max: u64,
+    /// See `MOVE_BLOCKS`.
+    pub move_blocks: usize,
+    /// See `SMALL_SEGMENT_BYTES`.
+    pub small_segment_bytes: u64,
+    /// See `SMALL_SEGMENTS_MAX`.
+    pub small_segments_max: usize,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            drain_bytes: DRAIN_BYTES,
+            batch_bytes: BATCH_BYTES,
+            carried_bytes_max: CARRIED_BYTES_MAX,
+            waiting_bytes_max: WAITING_BYTES_MAX,
+            cell_fragments_max: CELL_FRAGMENTS_MAX,
+            purge_regions_per_step: PURGE_REGIONS_PER_STEP,
+            purge_extents_per_step: PURGE_EXTENTS_PER_STEP,
+            dirty_pages_max: DIRTY_PAGES_MAX,
+            move_blocks: MOVE_BLOCKS,
+            small_segment_bytes: SMALL_SEGMENT_BYTES,
+            small_segments_max: SMALL_SEGMENTS_MAX,
+        }
+    }
+}
+
+/// Sealed bytes that one batch may hold; larger drains are cut into several.
+pub const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Blocks that compaction and settling move in one batch.
+pub const MOVE_BLOCKS: usize = 64;
+
+/// A segment file below this counts as a fragment of one, as short sessions leave them; 1 MiB.
+pub const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
+
+/// So many small segments are allowed before they are joined.
+pub const SMALL_SEGMENTS_MAX: usize = 16;
+
 /// A node's content is drained as soon as this many bytes of it are dirty. 4 MiB: a segment batch of
 /// this size keeps the disk and all cores busy, and a larger one only holds memory.
 pub const DRAIN_BYTES: u64 = 4 * 1024 * 1024;

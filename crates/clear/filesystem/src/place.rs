@@ -17,9 +17,6 @@ use crate::Result;
 use crate::core::Core;
 use crate::epoch::Sealing;
 
-/// Sealed bytes that one batch may hold; larger drains are cut into several.
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
-
 /// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
 const BATCH_BLOCKS: usize = 16 * 1024;
 
@@ -100,7 +97,7 @@ impl<'a> Placement<'a> {
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let mut appended = Vec::new();
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
-        for batch in cut_batches(&sealed, &fresh) {
+        for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
             let blocks: Vec<(Kind, &SealedBlock)> = batch
                 .iter()
                 .map(|index| (kinds[*index], &sealed[*index]))
@@ -212,8 +209,8 @@ fn segment_row(
     Ok((writer.insert_segment(&id, epoch)?, 0))
 }
 
-/// Cuts `fresh` (indexes into `sealed`) into runs of at most `BATCH_BYTES`.
-fn cut_batches(sealed: &[SealedBlock], fresh: &[usize]) -> Vec<Vec<usize>> {
+/// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.
+fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec<Vec<usize>> {
     let mut batches: Vec<Vec<usize>> = Vec::new();
     let mut bytes = usize::MAX;
     for &index in fresh {
@@ -221,7 +218,7 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize]) -> Vec<Vec<usize>> {
         let full = batches
             .last()
             .is_some_and(|batch| batch.len() >= BATCH_BLOCKS);
-        if full || bytes.saturating_add(len) > BATCH_BYTES {
+        if full || bytes.saturating_add(len) > bytes_max {
             batches.push(Vec::new());
             bytes = 0;
         }

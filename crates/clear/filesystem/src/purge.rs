@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 
 use strongroom_metadata::{InodeId, Transaction};
 
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::extents;
-use crate::limits::{DIRTY_PAGES_MAX, HOLES_MAX, PURGE_EXTENTS_PER_STEP, PURGE_REGIONS_PER_STEP};
+use crate::limits::HOLES_MAX;
 use crate::{Error, Result};
 
 /// Notes that `inode` may be purged. Call without locks.
@@ -21,8 +21,9 @@ pub(crate) fn schedule(core: &Core, inode: InodeId) {
 
 /// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
+    let _doing = core.doing(Work::Purge);
     while purge_step(core, inode)? || hole_step(core, inode)? {
-        if core.store.dirty_pages() > DIRTY_PAGES_MAX {
+        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
             crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
         }
     }
@@ -66,7 +67,7 @@ fn hole_step(core: &Core, inode: InodeId) -> Result<bool> {
         node => node?,
     };
     let mut state = node.lock();
-    let (next, bytes) = drop_regions(&mut writer, inode, hole.clone())?;
+    let (next, bytes) = drop_regions(core, &mut writer, inode, hole.clone())?;
     let shrunk = core
         .holes
         .shrink(&mut writer, inode, next.unwrap_or(hole.end));
@@ -113,7 +114,7 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
         return Ok(false);
     }
     // Whole regions at a time: an error in a later one leaves no row half written.
-    let (next, bytes) = drop_regions(&mut writer, inode, 0..u64::MAX)?;
+    let (next, bytes) = drop_regions(core, &mut writer, inode, 0..u64::MAX)?;
     let more = next.is_some();
     state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
     state.regions.clear();
@@ -149,12 +150,18 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
 /// Drops rows of `regions`, up to the bound of one step; gives the region to go on from, if more are left, and how many
 /// bytes the rows held.
 fn drop_regions(
+    core: &Core,
     writer: &mut Transaction<'_>,
     inode: InodeId,
     regions: Range<u64>,
 ) -> Result<(Option<u64>, u64)> {
+    let thresholds = &core.options.thresholds;
+    let (regions_max, extents_max) = (
+        thresholds.purge_regions_per_step,
+        thresholds.purge_extents_per_step,
+    );
     let (mut dropped, mut bytes) = (0, 0);
-    let found = writer.regions_from(inode, regions.start, PURGE_REGIONS_PER_STEP + 1)?;
+    let found = writer.regions_from(inode, regions.start, regions_max + 1)?;
     for (index, region) in found.into_iter().enumerate() {
         if region >= regions.end {
             return Ok((None, bytes));
@@ -165,7 +172,7 @@ fn drop_regions(
             before => before?,
         };
         dropped += before.len();
-        if index > 0 && (index == PURGE_REGIONS_PER_STEP || dropped > PURGE_EXTENTS_PER_STEP) {
+        if index > 0 && (index == regions_max || dropped > extents_max) {
             return Ok((Some(region), bytes));
         }
         bytes += extents::bytes(&before);

@@ -21,8 +21,9 @@ use strongroom_metadata::{
 };
 use strongroom_segments::{Appended, Part};
 
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::epoch::Sealing;
+use crate::limits::Thresholds;
 use crate::place::{append_batch, note_batch};
 use crate::{Error, Filesystem, Result, Space};
 
@@ -32,17 +33,8 @@ const PROBE_BYTES: u64 = 4 * 1024 * 1024;
 /// ... or after this many questions.
 const PROBE_QUESTIONS: u64 = 256;
 
-/// Blocks moved in one batch.
-const MOVE_BLOCKS: usize = 64;
-
 /// A finished segment is compacted when less than this share of it is live.
 const LIVE_SHARE_MIN: (u64, u64) = (1, 2);
-
-/// A segment file below this counts as a fragment of one, as short sessions leave them; 1 MiB.
-const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
-
-/// So many small segments are allowed before they are joined.
-const SMALL_SEGMENTS_MAX: usize = 16;
 
 /// Per batch of a segment the offset of its first block, and its index.
 type Contents = Vec<(u32, Vec<IndexEntry>)>;
@@ -221,6 +213,7 @@ impl Filesystem {
 
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
+    let _doing = core.doing(Work::Rollover);
     let ended = end_segment(core, &core.sealers.sealing(), id)?;
     ended.map_or(Ok(()), |sequence| note_finished(core, id, sequence))
 }
@@ -287,6 +280,7 @@ fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Cont
 
 /// Moves carried blocks out of the database into a segment.
 pub(crate) fn settle(core: &Core) -> Result<()> {
+    let _doing = core.doing(Work::Settling);
     loop {
         let _gate = core.mutate()?;
         let sealing = core.sealers.sealing();
@@ -294,7 +288,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
         let mut numbers = Vec::new();
         {
             let writer = core.store.lock();
-            for (number, bytes) in writer.waiting_blocks(MOVE_BLOCKS)? {
+            for (number, bytes) in writer.waiting_blocks(core.options.thresholds.move_blocks)? {
                 let block = writer.block(number)?;
                 if let Some(current) =
                     block.and_then(|block| under_newest_epoch(&sealing, &block, &bytes))
@@ -406,6 +400,7 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
 
 /// Unlinks a segment, if it is still empty with nothing on its way into it.
 fn unlink(core: &Core, segment: &Segment) -> Result<()> {
+    let _doing = core.doing(Work::Removal);
     let _gate = core.mutate()?;
     let _placing = core.space.placing.write();
     let mut writer = core.store.lock();
@@ -432,17 +427,19 @@ enum Eagerness {
 fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -> Result<bool> {
     let mut segments = core.store.lock().segments()?;
     segments.retain(|segment| !reclaiming.passed_over.contains(&segment.number));
-    let Some(worst) = choose(&segments, eagerness) else {
+    let Some(worst) = choose(&segments, eagerness, &core.options.thresholds) else {
         return Ok(false);
     };
     let (number, id) = (worst.number, worst.id);
+    let _doing = core.doing(Work::Compaction);
     let mut after = BlockNumber(0);
     loop {
         let _gate = core.mutate()?;
-        let blocks = core
-            .store
-            .lock()
-            .blocks_in_segment(number, after, MOVE_BLOCKS)?;
+        let blocks = core.store.lock().blocks_in_segment(
+            number,
+            after,
+            core.options.thresholds.move_blocks,
+        )?;
         let Some(last) = blocks.last() else {
             return Ok(true);
         };
@@ -465,7 +462,11 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
 }
 
 /// The segment that gives back most for the least copying.
-fn choose(segments: &[Segment], eagerness: Eagerness) -> Option<&Segment> {
+fn choose<'a>(
+    segments: &'a [Segment],
+    eagerness: Eagerness,
+    thresholds: &Thresholds,
+) -> Option<&'a Segment> {
     let finished = || {
         segments
             .iter()
@@ -479,8 +480,8 @@ fn choose(segments: &[Segment], eagerness: Eagerness) -> Option<&Segment> {
         })
         .min_by_key(|s| s.live_bytes * 1000 / s.total_bytes.max(1));
     sparse.or_else(|| {
-        let small = || finished().filter(|s| s.total_bytes < SMALL_SEGMENT_BYTES);
-        (small().count() > SMALL_SEGMENTS_MAX)
+        let small = || finished().filter(|s| s.total_bytes < thresholds.small_segment_bytes);
+        (small().count() > thresholds.small_segments_max)
             .then(|| small().min_by_key(|s| s.total_bytes))
             .flatten()
     })

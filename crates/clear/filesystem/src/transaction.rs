@@ -28,7 +28,7 @@ use crate::core::Core;
 use crate::draft::{Draft, Drafts};
 use crate::epoch::Sealing;
 use crate::flush::{Reason, drain_nodes};
-use crate::limits::{CARRIED_BYTES_MAX, DIRTY_PAGES_MAX, TRANSACTION_ROUNDS_MAX};
+use crate::limits::TRANSACTION_ROUNDS_MAX;
 use crate::node::Node;
 use crate::overlay::CELL_BYTES;
 use crate::place::{Placed, Placement};
@@ -70,7 +70,7 @@ impl Filesystem {
         run: impl FnMut(&mut Draft<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let core = &self.core;
-        if core.store.dirty_pages() > DIRTY_PAGES_MAX / 2 {
+        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max / 2 {
             // An uncommitted page is never written: together both must not outgrow the page cache.
             crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
         }
@@ -208,7 +208,7 @@ fn place<'a>(
         Durability::OnReturn => Reason::Sync,
         Durability::WriteBehind => Reason::Namespace,
     };
-    if total <= CARRIED_BYTES_MAX && core.may_carry(reason) {
+    if total <= core.options.thresholds.carried_bytes_max && core.may_carry(reason) {
         return Ok(Placement::carried(sealing, sealed));
     }
     Placement::appended(core, sealing, sealed)

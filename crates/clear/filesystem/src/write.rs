@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
 use crate::core::Core;
-use crate::limits::{DISK_RESERVE_BYTES, DRAIN_BYTES, FILE_BYTES_MAX};
+use crate::limits::{DISK_RESERVE_BYTES, FILE_BYTES_MAX};
 use crate::node::{Node, NodeState};
 use crate::reservation::{Held, Reserved};
 use crate::{AllocateMode, Error, Filesystem, Result};
@@ -63,7 +63,8 @@ impl Filesystem {
         core.list_dirty(&node, &mut state);
         drop(state);
         core.changed();
-        if after >= DRAIN_BYTES && before / DRAIN_BYTES < after / DRAIN_BYTES {
+        let drain_bytes = core.options.thresholds.drain_bytes;
+        if after >= drain_bytes && before / drain_bytes < after / drain_bytes {
             core.work.drain_soon(inode);
         }
         Ok(offset)

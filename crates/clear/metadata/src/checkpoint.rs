@@ -43,16 +43,25 @@ impl Checkpointer {
             self.reads = Some(reads);
         }
         let reads = self.reads.as_ref().expect("the connection was just opened");
-        let mut prepared = reads.prepare(mode)?;
-        let (busy, frames, moved) = prepared.query_row([], |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, i64>(2)?,
-            ))
-        })?;
-        Ok(busy == 0 && frames == moved)
+        let result = move_log(reads, mode);
+        if result.is_err() {
+            // SQLCipher refuses all that follows on a connection whose disk failed; a new one may succeed.
+            self.reads = None;
+        }
+        result
     }
+}
+
+fn move_log(reads: &Reads, mode: Statement) -> Result<bool> {
+    let mut prepared = reads.prepare(mode)?;
+    let (busy, frames, moved) = prepared.query_row([], |row| {
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, i64>(2)?,
+        ))
+    })?;
+    Ok(busy == 0 && frames == moved)
 }
 
 impl Store {

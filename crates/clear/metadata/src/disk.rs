@@ -46,9 +46,16 @@ impl FileKind {
     }
 }
 
-/// Something that is about to happen to a file. All bytes are ciphertext or frame headers.
+/// Something that is about to be done with a file. All bytes are ciphertext or frame headers.
 #[derive(Clone, Copy, Debug)]
 pub enum DiskEvent<'a> {
+    /// Bytes are read.
+    Read {
+        /// Which file.
+        file: FileKind,
+        /// How many.
+        len: u64,
+    },
     /// Bytes go to an offset.
     Write {
         /// Which file.
@@ -81,9 +88,9 @@ pub enum DiskFault {
     Failure,
 }
 
-/// Who is asked before every change of a file: tests and the simulator.
+/// Who is asked before every use of a file: tests and the simulator.
 pub trait DiskObserver: Send + Sync {
-    /// Called on the thread that makes the change, before it; a fault is given to SQLite in its place.
+    /// Called on the thread that reads or makes the change, before it; a fault is given to SQLite in its place.
     ///
     /// # Errors
     /// The fault to inject.
@@ -193,16 +200,14 @@ impl Disk {
         &self.reserve
     }
 
-    /// Counts a read of `len` bytes.
-    pub(crate) fn count_read(&self, file: FileKind, len: u64) {
-        let tally = &self.tallies[file as usize];
-        tally.reads.fetch_add(1, Ordering::Relaxed);
-        tally.bytes_read.fetch_add(len, Ordering::Relaxed);
-    }
-
     /// Counts `event` and asks the observer.
     pub(crate) fn before(&self, event: &DiskEvent<'_>) -> Result<(), DiskFault> {
         match *event {
+            DiskEvent::Read { file, len } => {
+                let tally = &self.tallies[file as usize];
+                tally.reads.fetch_add(1, Ordering::Relaxed);
+                tally.bytes_read.fetch_add(len, Ordering::Relaxed);
+            }
             DiskEvent::Write {
                 file,
                 offset,

@@ -26,6 +26,9 @@ pub enum Error {
     /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
     #[error("an earlier write to the metadata database failed; open the vault again")]
     Failed,
+    /// Environment: an earlier read failed, and the connection that met it can read nothing more. Nothing is known to be damaged.
+    #[error("an earlier read of the metadata database failed; open the vault again")]
+    ReadFailed,
     /// Caller: the store was opened for reading.
     #[error("the metadata database is open for reading only")]
     ReadOnly,

@@ -137,7 +137,7 @@ impl Drop for Reader<'_> {
             return;
         };
         // A snapshot that was forgotten, or could not be ended, must not go on with the next user.
-        if reads.connection.is_autocommit() && !reads.is_damaged() {
+        if reads.connection.is_autocommit() && !reads.is_spent() {
             self.pool.state.lock().idle.push(reads);
             self.pool.returned.notify_one();
         } else {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row};
 use strongroom_format::{BlockId, SegmentId};
 
 use crate::columns::{
@@ -26,8 +26,17 @@ use crate::sql::{Statement, StatementCounts};
 pub struct Reads {
     pub(crate) connection: Connection,
     pub(crate) counts: Arc<StatementCounts>,
-    /// Whether damage was met: SQLCipher then refuses all that follows on this connection.
-    damaged: Cell<bool>,
+    /// What was met, if anything: SQLCipher then refuses all that follows on this connection.
+    met: Cell<Option<Met>>,
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Met {
+    /// A page or row is not as it was written.
+    Damage,
+    /// The disk did not give a page. SQLCipher then calls every further page damaged, whatever the disk gives.
+    DiskFailure,
 }
 
 impl std::fmt::Debug for Reads {
@@ -41,19 +50,24 @@ impl Reads {
         Self {
             connection,
             counts,
-            damaged: Cell::new(false),
+            met: Cell::new(None),
         }
     }
 
     /// Whether the connection is of no more use.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.damaged.get()
+    pub(crate) fn is_spent(&self) -> bool {
+        self.met.get().is_some()
     }
 
-    /// Remembers damage on the way.
-    fn noting<T>(&self, result: Result<T>) -> Result<T> {
-        if matches!(result, Err(Error::Damaged(_) | Error::Refused(_))) {
-            self.damaged.set(true);
+    /// Remembers damage and a failed disk on the way. What the connection says after the disk failed is no damage.
+    pub(crate) fn noting<T>(&self, result: Result<T>) -> Result<T> {
+        match (&result, self.met.get()) {
+            (Err(Error::Damaged(_) | Error::Refused(_)), Some(Met::DiskFailure)) => {
+                return Err(Error::ReadFailed);
+            }
+            (Err(Error::Disk(_)), None) => self.met.set(Some(Met::DiskFailure)),
+            (Err(Error::Damaged(_) | Error::Refused(_)), None) => self.met.set(Some(Met::Damage)),
+            _ => {}
         }
         result
     }
@@ -450,7 +464,7 @@ impl Reads {
     pub fn integrity_check(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         for pragma in ["PRAGMA cipher_integrity_check", "PRAGMA quick_check(100)"] {
-            if let Err(error) = self.collect_problems(pragma, &mut problems) {
+            if let Err(error) = self.noting(self.collect_problems(pragma, &mut problems)) {
                 match error {
                     Error::Damaged(what) => problems.push(what.to_owned()),
                     other => return Err(other),
@@ -501,8 +515,7 @@ impl Reads {
     }
 
     fn count(&self, statement: Statement) -> Result<u64> {
-        let mut prepared = self.prepare(statement)?;
-        let count: Option<i64> = prepared.query_row([], |row| row.get(0)).optional()?;
+        let count = self.one(statement, [], |row| Ok(row.get::<_, i64>(0)?))?;
         Ok(count.unwrap_or(0).max(0).cast_unsigned())
     }
 }

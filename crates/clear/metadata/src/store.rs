@@ -52,7 +52,7 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// `checkpoint` has something to do once the log is longer than this, in bytes.
     pub log_bytes: u64,
-    /// Who is asked before every change of a file.
+    /// Who is asked before every use of a file.
     pub observer: Option<Arc<dyn DiskObserver>>,
 }
 

@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) A change that is the caller's mistake changes nothing; one that fails for another reason fails the store.
 //!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
+//!  (3) No change follows on a transaction that SQLite gave up by itself, as it does when a page cannot be read, were it
+//!      only for a question: it would be stored alone, without all that was acknowledged before it.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
@@ -153,11 +155,22 @@ impl Writer {
 
 impl<'s> Transaction<'s> {
     pub(crate) fn new(store: &'s Store, writer: MutexGuard<'s, Writer>) -> Self {
-        Self {
+        let transaction = Self {
             store,
             writer,
             changes: 0,
+        };
+        // What the last holder met may show only now; whoever asks `has_failed` shall know. (3)
+        let _ = transaction.check_open();
+        transaction
+    }
+
+    /// (3): fails the store if SQLite has given up the transaction that it believes to be open.
+    fn check_open(&self) -> Result<()> {
+        if self.writer.open && self.writer.reads.connection.is_autocommit() {
+            self.store.shared.fail();
         }
+        self.store.shared.writable()
     }
 
     /// Runs `change` inside the transaction, beginning one if there is none. `bytes` is what it stores. (1)
@@ -166,7 +179,7 @@ impl<'s> Transaction<'s> {
         bytes: usize,
         change: impl FnOnce(&mut Writer) -> Result<T>,
     ) -> Result<T> {
-        self.store.shared.writable()?;
+        self.check_open()?;
         if !self.writer.open {
             // Nothing acknowledged is lost if this fails, so it fails alone.
             self.writer.run(Statement::Begin, [])?;
@@ -178,6 +191,7 @@ impl<'s> Transaction<'s> {
             self.writer.bound_estimate()?;
             Ok(given)
         });
+        let result = self.writer.reads.noting(result);
         if let Err(error) = &result
             && !error.is_callers()
         {

@@ -450,8 +450,13 @@ unsafe extern "C" fn read(
 ) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
     let (_, _, disk, kind) = unsafe { parts(file) };
-    disk.count_read(kind, u64::try_from(len).unwrap_or(0));
-    system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ)
+    match disk.before(&DiskEvent::Read {
+        file: kind,
+        len: len.max(0) as u64,
+    }) {
+        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_READ),
+        Ok(()) => system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ),
+    }
 }
 
 unsafe extern "C" fn write(
@@ -462,9 +467,8 @@ unsafe extern "C" fn write(
 ) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
     let (_, _, disk, kind) = unsafe { parts(file) };
-    let count = usize::try_from(len).unwrap_or(0);
     // SAFETY: SQLite gives `len` readable bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), count) };
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len.max(0) as usize) };
     let event = DiskEvent::Write {
         file: kind,
         offset: offset.max(0).cast_unsigned(),
@@ -504,34 +508,30 @@ unsafe extern "C" fn file_size(
 }
 
 /// Whether locks are left out, because nobody can change the medium and it may refuse locks.
-unsafe fn is_frozen(file: *mut ffi::sqlite3_file) -> bool {
+fn is_frozen(file: *mut ffi::sqlite3_file) -> bool {
     // SAFETY: SQLite calls methods on open files only.
     unsafe { parts(file).2.frozen }
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite calls methods on open files only.
-    if unsafe { is_frozen(file) } {
+    if is_frozen(file) {
         return ffi::SQLITE_OK;
     }
     system_method!(file, xLock(level), ffi::SQLITE_IOERR_LOCK)
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite calls methods on open files only.
-    if unsafe { is_frozen(file) } {
+    if is_frozen(file) {
         return ffi::SQLITE_OK;
     }
     system_method!(file, xUnlock(level), ffi::SQLITE_IOERR_UNLOCK)
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: SQLite calls methods on open files only, and gives a place for the answer.
-    unsafe {
-        if is_frozen(file) {
-            *out = 0;
-            return ffi::SQLITE_OK;
-        }
+    if is_frozen(file) {
+        // SAFETY: SQLite gives a place for the answer.
+        unsafe { *out = 0 };
+        return ffi::SQLITE_OK;
     }
     system_method!(
         file,

@@ -198,13 +198,13 @@ pub(crate) fn parts(
         Ok(SegmentId(name))
     };
     let store_options = StoreOptions {
-        suite: keyring.suite(),
         access: match access {
             Access::ReadWrite => segments::Access::ReadWrite,
             Access::ReadOnly => segments::Access::ReadOnly,
         },
         direct: DirectIo::Auto,
         names: Box::new(names),
+        ..StoreOptions::new(keyring.suite())
     };
     let segments = SegmentStore::open(&folder.part(SEGMENTS), store_options).map_err(storage)?;
     Ok(Parts {

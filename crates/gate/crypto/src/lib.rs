@@ -9,7 +9,7 @@
 mod block_sealer;
 pub mod keys;
 #[cfg(feature = "nonce-ledger")]
-mod ledger;
+pub mod ledger;
 pub mod limits;
 mod open;
 pub mod pool;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use strongroom_format::limits::SECTOR_BYTES;
 use strongroom_format::segment::{FIRST_BATCH_OFFSET, SEGMENT_HEADER_BYTES, SegmentHeader};
-use strongroom_format::{Epoch, Location, SealedBlock, SegmentId, SuiteId};
+use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
 
 use crate::batch::Batch;
 use crate::counters::add;
@@ -71,7 +71,7 @@ impl SegmentStore {
 
         let mut writer = self.writer.lock();
         self.syncing.check()?;
-        let going_on = writer.with_room(self.suite, epoch, &batch);
+        let going_on = writer.with_room(self, epoch, &batch);
         let name = if going_on.is_some() {
             Name::Known
         } else {
@@ -206,9 +206,11 @@ impl SegmentStore {
 
 impl Writer {
     /// The open file, if `batch` may go there.
-    fn with_room(&self, suite: SuiteId, epoch: Epoch, batch: &Batch) -> Option<Unfinished> {
+    fn with_room(&self, store: &SegmentStore, epoch: Epoch, batch: &Batch) -> Option<Unfinished> {
         let open = self.unfinished.get(&self.open?)?;
-        let fits = open.header.epoch == epoch && open.header.suite == suite && open.has_room(batch);
+        let fits = open.header.epoch == epoch
+            && open.header.suite == store.suite
+            && open.has_room(batch, store.segment_bytes_max);
         fits.then(|| open.clone())
     }
 }
@@ -224,7 +226,8 @@ mod tests {
     use crate::disk::faults::Call;
     use crate::limits::INDEX_BYTES_MAX;
     use crate::testing::{Folder, block, refs};
-    use crate::{Tail, Transfer};
+    use crate::{StoreOptions, Tail, Transfer};
+    use strongroom_format::SuiteId;
 
     #[test]
     fn every_way_to_move_bytes_gives_back_what_was_appended() {
@@ -306,6 +309,31 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn a_file_is_followed_by_another_at_the_length_that_was_asked_for() {
+        let folder = Folder::new();
+        let options = StoreOptions {
+            segment_bytes_max: 64 * 1024,
+            ..StoreOptions::new(SuiteId::Aes256GcmBlake3)
+        };
+        let store = SegmentStore::open(&folder.path(), options).expect("opened");
+        let blocks = [block(20_000)];
+        let appended: Vec<_> = (0..6)
+            .map(|_| {
+                store
+                    .append(Epoch(0), &refs(&blocks), b"")
+                    .expect("appended")
+            })
+            .collect();
+        let started = appended.iter().filter(|batch| batch.started).count();
+        assert_eq!(started, 3, "two batches of 20,000 bytes fit 64 KiB");
+        assert!(appended.iter().all(|batch| batch.end <= 64 * 1024));
+        let whole = store
+            .append(Epoch(0), &[&block(65_536)], b"")
+            .expect("the first batch of a file may be longer");
+        assert!(whole.started);
     }
 
     #[test]

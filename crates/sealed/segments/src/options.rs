@@ -2,6 +2,7 @@
 
 use std::io;
 
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::{SegmentId, SuiteId};
 
 /// What may be done with the segments.
@@ -58,6 +59,9 @@ pub struct StoreOptions {
     pub direct: DirectIo,
     /// Where the names of new segments come from.
     pub names: NameSource,
+    /// A batch that would make a file longer than this begins another, in bytes; at most `SEGMENT_BYTES_MAX`. The first
+    /// batch of a file goes there in any case.
+    pub segment_bytes_max: u64,
 }
 
 /// What a store did since it was opened.
@@ -88,6 +92,7 @@ impl StoreOptions {
             access: Access::ReadWrite,
             direct: DirectIo::Auto,
             names: Box::new(random_name),
+            segment_bytes_max: SEGMENT_BYTES_MAX,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::{SegmentId, SuiteId};
 
 use crate::append::Writer;
@@ -25,6 +26,7 @@ pub struct SegmentStore {
     pub(crate) access: Access,
     pub(crate) suite: SuiteId,
     pub(crate) names: NameSource,
+    pub(crate) segment_bytes_max: u64,
     pub(crate) pool: Arc<Pool>,
     pub(crate) files: Files,
     pub(crate) writer: Mutex<Writer>,
@@ -48,6 +50,7 @@ impl SegmentStore {
             access: options.access,
             suite: options.suite,
             names: options.names,
+            segment_bytes_max: options.segment_bytes_max.min(SEGMENT_BYTES_MAX),
             pool,
             files: Files::new(),
             writer: Mutex::default(),

@@ -33,7 +33,7 @@ impl Folder {
         self.path().join(name::path(id))
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("segments")
     }
 }

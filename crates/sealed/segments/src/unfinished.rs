@@ -51,10 +51,10 @@ impl Unfinished {
         }
     }
 
-    /// Whether `batch` and the table of contents after it fit.
-    pub(crate) fn has_room(&self, batch: &Batch) -> bool {
+    /// Whether `batch` and the table of contents after it fit a file of `bytes_max`.
+    pub(crate) fn has_room(&self, batch: &Batch, bytes_max: u64) -> bool {
         let contents = contents_bytes_max(self.index_bytes + u64::from(batch.index_len));
-        self.end + batch.len() + ending_len(contents) <= SEGMENT_BYTES_MAX
+        self.end + batch.len() + ending_len(contents) <= bytes_max
     }
 
     /// The longest table of contents that still fits, in bytes.

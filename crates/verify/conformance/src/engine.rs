@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Random, SystemRandom};
+use strongroom_filesystem::limits::Thresholds;
 use strongroom_filesystem::{
     Background, Clock, Disk, Filesystem, Options, Parts, Result, Timestamp,
 };
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::{Epoch, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{SegmentStore, StoreOptions};
@@ -53,6 +55,80 @@ pub fn quiet() -> Options {
     }
 }
 
+/// Everything that can be chosen about the file system under test.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How it runs.
+    pub options: Options,
+    /// How its database runs, and who watches that.
+    pub metadata: strongroom_metadata::Options,
+    /// See `StoreOptions`.
+    pub segment_bytes_max: u64,
+}
+
+impl From<Options> for Setup {
+    fn from(options: Options) -> Self {
+        Self {
+            options,
+            metadata: strongroom_metadata::Options::default(),
+            segment_bytes_max: SEGMENT_BYTES_MAX,
+        }
+    }
+}
+
+/// As `quiet`, with every bound so small that a hundred operations fill many segments, and what usually takes gigabytes
+/// (new segments, compaction, purges in steps, checkpoints, rewritten cells) happens all the time.
+#[must_use]
+pub fn small() -> Setup {
+    Setup {
+        options: Options {
+            thresholds: Thresholds {
+                drain_bytes: 64 * 1024,
+                batch_bytes: 64 * 1024,
+                carried_bytes_max: 16 * 1024,
+                waiting_bytes_max: 32 * 1024,
+                cell_fragments_max: 3,
+                purge_regions_per_step: 1,
+                purge_extents_per_step: 2,
+                dirty_pages_max: 2,
+                move_blocks: 2,
+                small_segment_bytes: 24 * 1024,
+                small_segments_max: 2,
+            },
+            ..quiet()
+        },
+        metadata: strongroom_metadata::Options {
+            log_bytes: 64 * 1024,
+            reserve_bytes: 1024 * 1024,
+            ..strongroom_metadata::Options::default()
+        },
+        segment_bytes_max: 160 * 1024,
+    }
+}
+
+/// Keeps the nonce ledger of this process in the file `path`, shared with all others that do.
+///
+/// # Errors
+/// Of the disk; or if this build has no ledger.
+pub fn keep_nonce_ledger(path: &Path) -> std::io::Result<()> {
+    #[cfg(feature = "nonce-ledger")]
+    return strongroom_crypto::ledger::keep_in(path);
+    #[cfg(not(feature = "nonce-ledger"))]
+    return Err(std::io::Error::other(format!(
+        "built without the feature nonce-ledger, so nothing is kept in {}",
+        path.display()
+    )));
+}
+
+/// How many keys and nonces the nonce ledger knows of; `None` if this build has none.
+#[must_use]
+pub fn nonce_ledger_len() -> Option<usize> {
+    #[cfg(feature = "nonce-ledger")]
+    return Some(strongroom_crypto::ledger::len());
+    #[cfg(not(feature = "nonce-ledger"))]
+    return None;
+}
+
 /// The newest epoch that there are keys for.
 pub const EPOCH_MAX: u32 = 7;
 
@@ -69,10 +145,11 @@ pub fn sealer(newest: u32) -> BlockSealer {
     )
 }
 
-fn parts(folder: &Path, store: Store, options: Options, epoch: u32) -> Result<Parts> {
+fn parts(folder: &Path, store: Store, setup: Setup, epoch: u32) -> Result<Parts> {
     let mut session = [0; 8];
     SystemRandom.fill(&mut session)?;
     let mut segment_options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
+    segment_options.segment_bytes_max = setup.segment_bytes_max;
     segment_options.names = Box::new(move || {
         let mut name = strongroom_segments::random_name()?.0;
         name[..8].copy_from_slice(&session);
@@ -86,7 +163,7 @@ fn parts(folder: &Path, store: Store, options: Options, epoch: u32) -> Result<Pa
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),
         session,
-        options,
+        options: setup.options,
     })
 }
 
@@ -94,13 +171,10 @@ fn parts(folder: &Path, store: Store, options: Options, epoch: u32) -> Result<Pa
 ///
 /// # Errors
 /// Of the disk.
-pub fn create(folder: &Path, options: Options) -> Result<Filesystem> {
-    let store = Store::create(
-        folder,
-        &METADATA_KEY,
-        strongroom_metadata::Options::default(),
-    )?;
-    let parts = parts(folder, store, options, 0)?;
+pub fn create(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
+    let setup = setup.into();
+    let store = Store::create(folder, &METADATA_KEY, setup.metadata.clone())?;
+    let parts = parts(folder, store, setup, 0)?;
     Filesystem::format(&parts, 0, 0)?;
     Filesystem::open(parts)
 }
@@ -109,11 +183,8 @@ pub fn create(folder: &Path, options: Options) -> Result<Filesystem> {
 ///
 /// # Errors
 /// Of the disk, or if something is damaged.
-pub fn open(folder: &Path, options: Options) -> Result<Filesystem> {
-    let store = Store::open(
-        folder,
-        &METADATA_KEY,
-        strongroom_metadata::Options::default(),
-    )?;
-    Filesystem::open(parts(folder, store, options, EPOCH_MAX)?)
+pub fn open(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
+    let setup = setup.into();
+    let store = Store::open(folder, &METADATA_KEY, setup.metadata.clone())?;
+    Filesystem::open(parts(folder, store, setup, EPOCH_MAX)?)
 }

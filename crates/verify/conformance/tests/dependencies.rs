@@ -131,6 +131,41 @@ fn licences() -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Goal: a build of the whole workspace, which joins the features that its crates ask for, is the product without test code.
+/// Method: no crate asks for a feature that only tests may have, and no such feature is on by default.
+#[test]
+fn no_crate_switches_a_test_only_feature_on() {
+    const TEST_ONLY: [&str; 2] = ["nonce-ledger", "cheap-argon2"];
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked", "--no-deps"])
+        .current_dir(top())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut declared = BTreeSet::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            for feature in dependency["features"].as_array().unwrap() {
+                assert!(
+                    !TEST_ONLY.contains(&feature.as_str().unwrap()),
+                    "{name}: {feature}"
+                );
+            }
+        }
+        for (feature, enables) in package["features"].as_object().unwrap() {
+            let enables = enables.as_array().unwrap().iter();
+            let reaches_one = enables
+                .map(|enabled| enabled.as_str().unwrap())
+                .any(|enabled| TEST_ONLY.iter().any(|only| enabled.ends_with(only)));
+            let is_one = TEST_ONLY.contains(&feature.as_str());
+            assert!(is_one || !reaches_one, "{name}: {feature} switches one on");
+            declared.extend(is_one.then(|| feature.clone()));
+        }
+    }
+    assert_eq!(declared.len(), TEST_ONLY.len(), "both still exist");
+}
+
 #[test]
 fn every_licence_is_allowed_and_every_allowance_is_needed() {
     let allowed = listed("allow", None);

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use strongroom_filesystem::Work;
 
 use fault::{Fate, Faults};
 use state::State;
@@ -60,6 +61,7 @@ pub struct Progress {
 #[derive(Debug, Default)]
 struct Seen {
     threads: [Reached; THREADS_MAX],
+    running: Running,
     pipe: Option<File>,
 }
 
@@ -93,8 +95,23 @@ impl Mark {
     }
 }
 
+/// The byte that says that the program begins, or has ended, `work` in the background.
+#[must_use]
+pub fn work_byte(work: Work, mark: Mark) -> u8 {
+    0xc0 | (work as u8) << 1 | u8::from(mark == Mark::Return)
+}
+
+/// How much of each sort of background work is under way, in the order of `Work::ALL`.
+pub type Running = [u32; Work::ALL.len()];
+
 impl Seen {
     fn take(&mut self, byte: u8) {
+        if byte >= 0xc0 {
+            if let Some(count) = self.running.get_mut(usize::from(byte & 0x3f) >> 1) {
+                *count = count.saturating_add_signed(if byte & 1 == 0 { 1 } else { -1 });
+            }
+            return;
+        }
         let thread = usize::from(byte & 0x7f) >> 1;
         if let Some(reached) = self.threads.get_mut(thread).filter(|_| byte >= 0x80) {
             if byte & 1 == 0 {
@@ -134,12 +151,12 @@ impl Progress {
         self.seen.lock().take(mark.byte(thread));
     }
 
-    /// How far each thread is.
+    /// How far each thread is, and what goes on in the background.
     #[must_use]
-    pub fn now(&self) -> [Reached; THREADS_MAX] {
+    pub fn now(&self) -> ([Reached; THREADS_MAX], Running) {
         let mut seen = self.seen.lock();
         seen.drain();
-        seen.threads
+        (seen.threads, seen.running)
     }
 }
 
@@ -151,6 +168,8 @@ pub struct Frozen {
     pub calls: u64,
     /// How far each thread of the program was.
     pub threads: [Reached; THREADS_MAX],
+    /// What went on in its background.
+    pub running: Running,
 }
 
 impl Frozen {
@@ -172,6 +191,8 @@ struct Inner {
     calls: u64,
     faults: Faults,
     freeze_at: BTreeSet<u64>,
+    freeze_within_work: Option<u32>,
+    requests_within: Running,
     frozen: Vec<Frozen>,
     cut_at: Option<u64>,
     powered: bool,
@@ -199,6 +220,8 @@ impl Disk {
                 calls: 0,
                 faults: Faults::default(),
                 freeze_at: BTreeSet::new(),
+                freeze_within_work: None,
+                requests_within: Running::default(),
                 frozen: Vec::new(),
                 cut_at: None,
                 powered: true,
@@ -239,6 +262,12 @@ impl Disk {
     /// Remembers the moment before request number `call` (from 1) is carried out.
     pub fn freeze_before(&self, call: u64) {
         self.inner.lock().freeze_at.insert(call);
+    }
+
+    /// Remembers the moment before every `every`-th request that is made within each sort of background work, and before
+    /// the first few of them.
+    pub fn freeze_within_work(&self, every: u32) {
+        self.inner.lock().freeze_within_work = Some(every.max(1));
     }
 
     /// Cuts the power before request number `call` is carried out; the moment is remembered.
@@ -334,11 +363,32 @@ impl Disk {
 
 impl Inner {
     fn freeze(&self) -> Frozen {
+        let (threads, running) = self.progress.now();
         Frozen {
             state: self.state.clone(),
             calls: self.calls,
-            threads: self.progress.now(),
+            threads,
+            running,
         }
+    }
+
+    fn is_due_within_work(&mut self) -> bool {
+        const FIRST: u32 = 4;
+        let Some(every) = self.freeze_within_work else {
+            return false;
+        };
+        let mut due = false;
+        let running = self.progress.now().1;
+        for (seen, _) in self
+            .requests_within
+            .iter_mut()
+            .zip(running)
+            .filter(|(_, running)| *running > 0)
+        {
+            *seen += 1;
+            due |= *seen <= FIRST || seen.is_multiple_of(every);
+        }
+        due
     }
 
     fn count(&mut self, call: Call) -> Result<Fate, Errno> {
@@ -347,7 +397,8 @@ impl Inner {
         }
         let number = self.calls + 1;
         let cut = self.cut_at.is_some_and(|at| at <= number);
-        if cut || self.freeze_at.remove(&number) {
+        let within = self.is_due_within_work();
+        if cut || self.freeze_at.remove(&number) || within {
             let moment = self.freeze();
             self.frozen.push(moment);
         }

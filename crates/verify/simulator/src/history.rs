@@ -99,7 +99,7 @@ impl History {
             let meaning = match act {
                 Act::Tick | Act::BeginEpoch | Act::Remove(_) => Meaning::default(),
                 // A revision stands at a barrier.
-                Act::Take => Meaning {
+                Act::Take | Act::Compact => Meaning {
                     barrier: true,
                     ..Meaning::default()
                 },

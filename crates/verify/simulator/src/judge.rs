@@ -299,7 +299,7 @@ mod tests {
                 .filter(|act| {
                     !matches!(
                         act,
-                        Act::Operation(Operation::Sync | Operation::SyncNode { .. })
+                        Act::Compact | Act::Operation(Operation::Sync | Operation::SyncNode { .. })
                     )
                 })
                 .collect();

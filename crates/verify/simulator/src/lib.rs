@@ -6,6 +6,7 @@
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]
 
+pub mod database_faults;
 pub mod disk;
 pub mod history;
 pub mod judge;
@@ -14,4 +15,5 @@ pub mod random;
 pub mod revisions;
 pub mod run;
 pub mod transactions;
+pub mod vault;
 pub mod worker;

@@ -9,22 +9,36 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use strongroom_conformance::engine;
+use strongroom_filesystem::Work;
+use strongroom_metadata::DiskFault;
+use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
 use strongroom_simulator::transactions;
-use strongroom_simulator::worker::work;
+use strongroom_simulator::vault;
+use strongroom_simulator::worker::{Scale, recover, work};
 
 const USAGE: &str = "usage:
-  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N]
+  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
   strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
+  strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
+  strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
+  all                   [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
         STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
 faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
 transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
+vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
+        request fail, for every n from FIRST to LAST (default: every STRIDE-th)
+database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
+cover   also fails unless the power was cut within each sort of background work
+scale   small (default): segments, batches and thresholds so small that all background work happens in every run; real
+ledger  keep the nonce ledger of all processes in FILE (in a build with the feature nonce-ledger)
 journal names are durable after any sync, as on ext4; default: only after a sync of their directory
 
 Needs root and the FUSE device. Example: strongroom-sim run --seeds 0..100";
@@ -35,6 +49,7 @@ struct Arguments {
     trial: Trial,
     first: u64,
     last: Option<u64>,
+    cover: bool,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -63,7 +78,10 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         stride: 13,
         names: NameSync::Directory,
         threads: 1,
+        scale: Scale::Small,
+        ledger: None,
         lies: false,
+        recut: true,
         fault: None,
         program,
     };
@@ -72,11 +90,16 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
         trial,
         first: 1,
         last: None,
+        cover: false,
     };
     let mut rest = arguments.iter();
     while let Some(option) = rest.next() {
         if option == "--journal" {
             parsed.trial.names = NameSync::Journal;
+            continue;
+        }
+        if option == "--cover" {
+            parsed.cover = true;
             continue;
         }
         let value = rest
@@ -90,6 +113,14 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
             }
             "--threads" => parsed.trial.threads = threads(value)?,
             "--stride" => parsed.trial.stride = number(value)?,
+            "--scale" => {
+                parsed.trial.scale =
+                    Scale::by_name(value).ok_or_else(|| format!("no scale {value:?}\n{USAGE}"))?
+            }
+            "--ledger" => {
+                engine::keep_nonce_ledger(Path::new(value)).map_err(|error| error.to_string())?;
+                parsed.trial.ledger = Some(value.into());
+            }
             "--first" => parsed.first = number(value)?,
             "--last" => parsed.last = Some(number(value)?),
             "--policy" => {
@@ -104,6 +135,13 @@ fn parse(arguments: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
+/// The counts of cuts within each sort of background work, in words.
+fn in_words(within: &[u64]) -> String {
+    let each = Work::ALL.iter().zip(within);
+    let each = each.map(|(work, cuts)| format!("{cuts} in {}", format!("{work:?}").to_lowercase()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// Runs every seed by `run`, which the command line calls `verb`.
 fn run_seeds(
     arguments: &Arguments,
@@ -111,13 +149,21 @@ fn run_seeds(
     run: fn(u64, &Trial) -> Result<Seen, String>,
 ) -> bool {
     let mut sound = true;
+    let mut all = Seen::default();
     let trial = &arguments.trial;
     for seed in arguments.seeds.clone() {
         match run(seed, trial) {
-            Ok(seen) => println!(
-                "seed {seed}: sound; {} acts, {} requests, {} moments, {} trees",
-                seen.returned, seen.calls, seen.moments, seen.trees
-            ),
+            Ok(seen) => {
+                println!(
+                    "seed {seed}: sound; {} acts, {} requests, {} moments, {} trees; cuts: {}",
+                    seen.returned,
+                    seen.calls,
+                    seen.moments,
+                    seen.trees,
+                    in_words(&seen.within)
+                );
+                all.add(&seen);
+            }
             Err(complaint) => {
                 sound = false;
                 let journal = if trial.names == NameSync::Journal {
@@ -128,13 +174,181 @@ fn run_seeds(
                 let threads = trial.threads;
                 println!("seed {seed}: VIOLATION {complaint}");
                 println!(
-                    "  repeat: target/debug/strongroom-sim {verb} --seeds {seed} --ops {} --stride {} --threads {threads}{journal}",
-                    trial.acts, trial.stride
+                    "  repeat: target/debug/strongroom-sim {verb} --seeds {seed} --ops {} --stride {} --threads {threads} --scale {}{journal}",
+                    trial.acts,
+                    trial.stride,
+                    trial.scale.name()
                 );
             }
         }
     }
+    println!(
+        "all: {} moments, {} trees, {} vaults used further, {} recoveries cut; cuts: {}",
+        all.moments,
+        all.trees,
+        all.used,
+        all.recoveries,
+        in_words(&all.within)
+    );
+    // A run that itself sealed nothing has not read what the others noted.
+    let noted = engine::nonce_ledger_len().filter(|noted| trial.ledger.is_some() && *noted > 0);
+    if let Some(noted) = noted {
+        println!("all: {noted} keys and nonces in the ledger, none met two plaintexts");
+    }
+    if arguments.cover && all.within.contains(&0) {
+        println!("NOT COVERED: a sort of background work was never cut; try more seeds");
+        return false;
+    }
     sound
+}
+
+/// The ways in which one request can fail: how, which sort counts, whether it stays so.
+const FAILURES: [(Failure, Option<Call>, bool); 3] = [
+    (Failure::Io, None, false),
+    (Failure::NoSpace, None, true),
+    (Failure::Short, Some(Call::Write), false),
+];
+
+fn run_vault(arguments: &Arguments) -> bool {
+    let journal = match arguments.trial.names {
+        NameSync::Journal => " --journal",
+        NameSync::Directory => "",
+    };
+    let stride = arguments.trial.stride;
+    let cuts = match vault::run(&arguments.trial) {
+        Ok(cuts) => cuts,
+        Err(complaint) => {
+            println!("vault: VIOLATION {complaint}");
+            println!(
+                "  repeat: target/debug/strongroom-sim vault --stride {stride} --last 0{journal}"
+            );
+            return false;
+        }
+    };
+    println!(
+        "vault: sound; {} acts, {} requests, {} moments, {} trees",
+        cuts.returned, cuts.calls, cuts.moments, cuts.trees
+    );
+    let mut sound = true;
+    let (mut tried, mut struck) = (0, 0);
+    let last = arguments.last.unwrap_or(cuts.calls).min(cuts.calls);
+    let step = usize::try_from(arguments.trial.stride).unwrap_or(1).max(1);
+    for (failure, call, lasting) in FAILURES {
+        for nth in (arguments.first..=last).step_by(step) {
+            let fault = Fault {
+                call,
+                nth,
+                failure,
+                lasting,
+            };
+            let trial = Trial {
+                policies: vec![Policy::KEEP_ALL, Policy::LOSE_ALL],
+                stride: u64::MAX,
+                fault: Some(fault),
+                ..arguments.trial.clone()
+            };
+            match vault::run(&trial) {
+                Ok(seen) => struck += seen.faults,
+                Err(complaint) => {
+                    sound = false;
+                    println!("vault {failure:?} at request {nth}: VIOLATION {complaint}");
+                    println!(
+                        "  repeat: target/debug/strongroom-sim vault --stride {stride} --first {nth} --last {nth}{journal}"
+                    );
+                }
+            }
+            tried += 1;
+        }
+    }
+    println!("vault: {tried} faults planned, {struck} requests failed");
+    sound
+}
+
+fn run_database(arguments: &Arguments) -> Result<bool, String> {
+    let mut sound = true;
+    let step = usize::try_from(arguments.trial.stride).unwrap_or(1).max(1);
+    for seed in arguments.seeds.clone() {
+        let mut count = [0_u64; 3];
+        for (target, fault) in [
+            (Target::Read, DiskFault::Failure),
+            (Target::Write, DiskFault::Failure),
+            (Target::Write, DiskFault::NoSpace),
+            (Target::Sync, DiskFault::Failure),
+        ] {
+            for nth in (arguments.first..=arguments.last.unwrap_or(u64::MAX)).step_by(step) {
+                let plan = Plan { target, nth, fault };
+                match database_faults::run(seed, arguments.trial.acts, plan) {
+                    Ok(Outcome::NotReached) => break,
+                    Ok(Outcome::Unnoticed) => count[0] += 1,
+                    Ok(Outcome::Alone) => count[1] += 1,
+                    Ok(Outcome::Stopped) => count[2] += 1,
+                    Err(complaint) => {
+                        sound = false;
+                        println!(
+                            "seed {seed} {fault:?} of {target:?} {nth}: VIOLATION {complaint}"
+                        );
+                        println!(
+                            "  repeat: target/debug/strongroom-sim database --seeds {seed} --ops {} --stride 1 --first {nth} --last {nth}",
+                            arguments.trial.acts
+                        );
+                    }
+                }
+            }
+        }
+        let [unnoticed, alone, stopped] = count;
+        println!(
+            "seed {seed}: {} faults in the database; {stopped} stopped the vault, {alone} one operation, {unnoticed} nobody",
+            unnoticed + alone + stopped
+        );
+    }
+    Ok(sound)
+}
+
+/// What this program is called as when it is the process on the simulated disk.
+const WORKERS: [&str; 4] = ["worker", "recover", "transactions-worker", "vault-worker"];
+
+/// What all workers are told last: where the nonce ledger is, if it is kept.
+fn begin_ledger(rest: &[String]) -> Result<(), String> {
+    match rest.first() {
+        Some(path) => engine::keep_nonce_ledger(Path::new(path)).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn work_as_told(arguments: &[String]) -> Result<(), String> {
+    let scale = |name: &str| Scale::by_name(name).ok_or_else(|| format!("no scale {name:?}"));
+    match arguments {
+        [verb, folder, first, second, rest @ ..] if verb == "vault-worker" => {
+            begin_ledger(rest)?;
+            vault::work(Path::new(folder), first, second)
+        }
+        [verb, folder, size, rest @ ..] if verb == "recover" => {
+            begin_ledger(rest)?;
+            recover(Path::new(folder), scale(size)?)
+        }
+        [verb, folder, size, seed, count, rest @ ..] if verb == "transactions-worker" => {
+            begin_ledger(rest)?;
+            transactions::work(
+                Path::new(folder),
+                number(seed)?,
+                number(count)?,
+                scale(size)?,
+            )
+        }
+        [_, folder, size, seed, count, workers, rest @ ..] => {
+            begin_ledger(rest)?;
+            let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
+            let seed = number(seed)?;
+            work(
+                Path::new(folder),
+                seed,
+                count,
+                threads(workers)?,
+                scale(size)?,
+            )
+        }
+        _ => Err(USAGE.to_owned()),
+    }
 }
 
 fn run_faults(arguments: &Arguments) -> Result<bool, String> {
@@ -150,11 +364,7 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
             .calls;
         let last = arguments.last.unwrap_or(calls).min(calls);
         let (mut tried, mut struck) = (0, 0);
-        for (failure, call, lasting) in [
-            (Failure::Io, None, false),
-            (Failure::NoSpace, None, true),
-            (Failure::Short, Some(Call::Write), false),
-        ] {
+        for (failure, call, lasting) in FAILURES {
             for nth in arguments.first..=last {
                 let fault = Some(Fault {
                     call,
@@ -177,8 +387,9 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
                         sound = false;
                         println!("seed {seed} {failure:?} at request {nth}: VIOLATION {complaint}");
                         println!(
-                            "  repeat: target/debug/strongroom-sim faults --seeds {seed} --ops {} --first {nth} --last {nth}",
-                            arguments.trial.acts
+                            "  repeat: target/debug/strongroom-sim faults --seeds {seed} --ops {} --scale {} --first {nth} --last {nth}",
+                            arguments.trial.acts,
+                            arguments.trial.scale.name()
                         );
                     }
                 }
@@ -215,17 +426,12 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
-        Some((verb, [folder, seed, count, workers])) if verb == "worker" => {
-            let worked = number(seed).and_then(|seed| {
-                let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
-                work(Path::new(folder), seed, count, threads(workers)?)
-            });
-            return end_worker(worked);
+        Some((verb, rest)) if verb == "vault" => parse(rest).map(|parsed| run_vault(&parsed)),
+        Some((verb, rest)) if verb == "database" => {
+            parse(rest).and_then(|parsed| run_database(&parsed))
         }
-        Some((verb, [folder, seed, count])) if verb == "transactions-worker" => {
-            let worked = number(seed)
-                .and_then(|seed| transactions::work(Path::new(folder), seed, number(count)?));
-            return end_worker(worked);
+        Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
+            return end_worker(work_as_told(&arguments));
         }
         _ => Err(USAGE.to_owned()),
     };

@@ -10,6 +10,9 @@ use strongroom_filesystem::{AllocateMode, NodeKind, RenameMode, XattrMode};
 
 use crate::random::Choices;
 
+/// Bytes of a file whose extents share a row: 4 MiB.
+const REGION_BYTES: u64 = 4 << 20;
+
 /// One step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -17,6 +20,8 @@ pub enum Act {
     Operation(Operation),
     /// What the background thread does from time to time: drains, commits, moves, reclaims.
     Tick,
+    /// Everything durable, and no waste left in any segment.
+    Compact,
     /// New keys seal from here on, as after a key slot was removed.
     BeginEpoch,
     /// Takes a revision.
@@ -31,7 +36,7 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     let mut choices = Choices::named(seed, &[0x0ac7]);
     // Some seeds sync often, some hardly ever: both ends find what the other cannot.
     let syncs = *choices.one_of(&[1, 4, 12]);
-    let ticks = *choices.one_of(&[0, 2, 8]);
+    let ticks = *choices.one_of(&[1, 3, 8]);
     // From numbers of their own: a seed's other acts are the same with epochs and revisions and without.
     let mut changes = Choices::named(seed, &[0xe90c]);
     let epochs = *changes.one_of(&[0, 1, 4]);
@@ -53,9 +58,11 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
 }
 
 fn act(choices: &mut Choices, syncs: u64, ticks: u64) -> Act {
-    let drawn = choices.below(60 + syncs + ticks);
-    if drawn >= 60 + syncs {
-        return Act::Tick;
+    let drawn = choices.below(60 + syncs + ticks + 1);
+    match drawn.checked_sub(60 + syncs) {
+        None => {}
+        Some(0) => return Act::Compact,
+        Some(_) => return Act::Tick,
     }
     Act::Operation(match drawn {
         0..25 => on_names(choices),
@@ -78,7 +85,14 @@ fn name(choices: &mut Choices) -> u8 {
 
 fn offset(choices: &mut Choices) -> u32 {
     let bound = *choices.one_of(&[1, 5_000, 70_000, 300_000]);
-    u32::try_from(choices.below(bound)).unwrap_or(0)
+    // Now and then behind the first region of extents, so that a file has several; not often, because the model remembers
+    // every state of the whole file.
+    let from = if choices.chance(1, 10) {
+        REGION_BYTES
+    } else {
+        0
+    };
+    u32::try_from(from + choices.below(bound)).unwrap_or(0)
 }
 
 fn len(choices: &mut Choices) -> u32 {

@@ -13,14 +13,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use strongroom_conformance::engine;
-use strongroom_conformance::tree::read_tree;
+use strongroom_conformance::operation::content;
+use strongroom_conformance::tree::{Tree, first_difference, read_tree};
+use strongroom_filesystem::{Caller, Filesystem, InodeId, NewNode, NodeKind, Work};
 use tempfile::TempDir;
 
 use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Policy, Reached};
 use crate::history::History;
 use crate::judge::{Moment, below, judge};
 use crate::plan::acts;
-use crate::worker::{thread_name, thread_seed};
+use crate::worker::{Scale, thread_name, thread_seed};
 
 /// A worker that has not ended by then hangs.
 const WORKER_SECONDS_MAX: u64 = 120;
@@ -30,6 +32,19 @@ pub const NOT_MADE_CODE: u8 = 3;
 
 /// What `run` then says.
 pub const NOT_MADE: &str = "the file system could not be made";
+
+/// The vault that a cut left is used further after every so many cuts, and cut again while it recovers after every so many.
+const USED_EVERY: u64 = 3;
+const RECUT_EVERY: u64 = 24;
+
+/// Between two cuts of a recovery lie this many requests.
+const RECUT_STRIDE: u64 = 5;
+
+/// So many of the policies are tried at one moment.
+const POLICIES_AT_ONCE: usize = 3;
+
+/// While the worker does something in the background, a cut is tried before every so many requests.
+const WITHIN_STRIDE: u32 = 5;
 
 /// How hard to try.
 #[derive(Clone, Debug)]
@@ -44,8 +59,14 @@ pub struct Trial {
     pub names: NameSync,
     /// Threads of the worker; above 1 each has its own directory, and the contract holds for each.
     pub threads: usize,
+    /// How large things are.
+    pub scale: Scale,
+    /// Where all processes of the run keep their nonce ledger, if this build has one.
+    pub ledger: Option<std::path::PathBuf>,
     /// Whether the disk only pretends to sync.
     pub lies: bool,
+    /// Whether recoveries are cut too.
+    pub recut: bool,
     /// A request that fails.
     pub fault: Option<Fault>,
     /// The program that is the worker: `strongroom-sim` itself.
@@ -65,6 +86,46 @@ pub struct Seen {
     pub returned: u64,
     /// Requests that failed by plan.
     pub faults: u64,
+    /// Vaults that were used further after a cut.
+    pub used: u64,
+    /// Recoveries that were cut, and trees judged after that.
+    pub recoveries: u64,
+    /// Moments within each sort of background work, in the order of `Work::ALL`.
+    pub within: [u64; Work::ALL.len()],
+}
+
+impl Seen {
+    /// Counts a moment, and what was going on then.
+    pub(crate) fn note(&mut self, moment: &Frozen) {
+        self.moments += 1;
+        for (cuts, running) in self.within.iter_mut().zip(moment.running) {
+            *cuts += u64::from(running > 0);
+        }
+    }
+
+    /// Counts the outcome of another seed with those before it.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            calls,
+            moments,
+            trees,
+            returned,
+            faults,
+            used,
+            recoveries,
+            within,
+        } = self;
+        *calls += other.calls;
+        *moments += other.moments;
+        *trees += other.trees;
+        *returned += other.returned;
+        *faults += other.faults;
+        *used += other.used;
+        *recoveries += other.recoveries;
+        for (cuts, others) in within.iter_mut().zip(other.within) {
+            *cuts += others;
+        }
+    }
 }
 
 /// Runs `seed`.
@@ -83,9 +144,15 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
     if trial.lies {
         disk.lie();
     }
-    let numbers = [seed, trial.acts as u64, trial.threads as u64];
-    let worker = Worker::start(&disk, mount.path(), &trial.program, "worker", &numbers)
-        .map_err(|error| error.to_string())?;
+    let arguments = [
+        "worker".to_owned(),
+        mount.path().display().to_string(),
+        trial.scale.name().to_owned(),
+        seed.to_string(),
+        trial.acts.to_string(),
+        trial.threads.to_string(),
+    ];
+    let worker = Worker::start(&disk, &arguments, trial).map_err(|error| error.to_string())?;
     worker.wait()?;
     let last = disk.cut();
     drop(mount);
@@ -98,17 +165,33 @@ pub fn run(seed: u64, trial: &Trial) -> Result<Seen, String> {
         ..Seen::default()
     };
     frozen.push(last);
-    for moment in frozen.iter().filter(|moment| has_begun(moment)) {
-        seen.moments += 1;
-        for policy in &trial.policies {
-            judge_cut(moment, *policy, seed, &histories).map_err(|complaint| {
+    let mut judged = 0_u64;
+    for (at, moment) in frozen.iter().filter(|moment| has_begun(moment)).enumerate() {
+        seen.note(moment);
+        for policy in in_turn(&trial.policies, at) {
+            let told = |complaint| {
                 format!(
                     "cut before request {} ({}): {complaint}",
                     moment.calls + 1,
                     policy.name()
                 )
-            })?;
+            };
+            // Another policy each time, so that all come to all.
+            let turn = judged;
+            judged += 1;
+            let after = if turn.is_multiple_of(USED_EVERY) {
+                After::Use
+            } else {
+                After::Leave
+            };
+            judge_cut(moment, *policy, seed, &histories, trial.scale, after).map_err(told)?;
             seen.trees += 1;
+            seen.used += u64::from(after == After::Use);
+            if turn.is_multiple_of(RECUT_EVERY) && trial.recut {
+                seen.trees += cut_recovery(moment, *policy, seed, trial, &histories)
+                    .map_err(|complaint| told(format!("while it recovered: {complaint}")))?;
+                seen.recoveries += 1;
+            }
         }
     }
     Ok(seen)
@@ -118,9 +201,18 @@ pub(crate) fn freeze_at(disk: &Disk, seed: u64, trial: &Trial) {
     let stride = trial.stride.max(1);
     // Beyond any run of `acts` acts: an act needs a few requests, a write of 200,000 bytes some fifty.
     let bound = (trial.acts * trial.threads.max(1)) as u64 * 100;
+    if stride < bound {
+        disk.freeze_within_work(WITHIN_STRIDE);
+    }
     for call in (1..bound).filter(|call| call % stride == seed % stride) {
         disk.freeze_before(call);
     }
+}
+
+/// The policies for the moment numbered `at`: some, in turn. One more moment finds more than one more policy for the same.
+pub(crate) fn in_turn(policies: &[Policy], at: usize) -> impl Iterator<Item = &Policy> {
+    let from = policies.iter().cycle().skip(at * POLICIES_AT_ONCE);
+    from.take(policies.len().min(POLICIES_AT_ONCE))
 }
 
 /// Whether the file system was made and work on it had begun.
@@ -140,36 +232,143 @@ fn histories(seed: u64, trial: &Trial) -> Vec<(String, History)> {
     (0..trial.threads).map(of).collect()
 }
 
+/// What becomes of a vault that was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// Nothing.
+    Leave,
+    /// It is written to, compacted and opened once more.
+    Use,
+}
+
 fn judge_cut(
     moment: &Frozen,
     policy: Policy,
     seed: u64,
     histories: &[(String, History)],
+    scale: Scale,
+    after: After,
 ) -> Result<(), String> {
     let left = TempDir::new().map_err(|error| error.to_string())?;
     let disk = moment.after_cut(policy, seed ^ moment.calls);
     disk.write_to(left.path())
         .map_err(|error| error.to_string())?;
-    let system = engine::open(left.path(), engine::quiet())
+    let system = engine::open(left.path(), scale.setup())
         .map_err(|error| format!("the vault does not open: {error}"))?;
     let kept = crate::revisions::attach(&system, left.path());
     kept.mend_records(&system)
         .map_err(|error| format!("the records of revisions: {error}"))?;
+    let tree = sound_tree(&system)?;
+    judge_tree(moment, histories, &tree)?;
+    if let ([(_, history)], [reached]) = (histories, &moment.threads[..1]) {
+        crate::revisions::judge(&kept, &system, Some((history, reached_at(reached))))?;
+    } else {
+        crate::revisions::judge(&kept, &system, None)?;
+    }
+    drop(kept);
+    if after == After::Use {
+        use_further(left.path(), system, tree, scale)
+            .map_err(|complaint| format!("used further: {complaint}"))?;
+    }
+    Ok(())
+}
+
+/// The tree of a file system whose check finds nothing.
+fn sound_tree(system: &Filesystem) -> Result<Tree, String> {
     let report = system
         .check()
         .map_err(|error| format!("the check fails: {error}"))?;
     if !report.problems.is_empty() {
         return Err(format!("the check found: {}", report.problems.join("; ")));
     }
-    let tree = read_tree(&system).map_err(|error| format!("the tree cannot be read: {error}"))?;
-    if let ([(_, history)], [reached]) = (histories, &moment.threads[..1]) {
-        crate::revisions::judge(&kept, &system, Some((history, reached_at(reached))))?;
-    } else {
-        crate::revisions::judge(&kept, &system, None)?;
+    read_tree(system).map_err(|error| format!("the tree cannot be read: {error}"))
+}
+
+/// Writes into the vault that a cut left, under the same keys and into the same segments, gives back what it wastes, and
+/// opens it again: what was there is as it was, and what was written is there too.
+fn use_further(
+    folder: &Path,
+    system: Filesystem,
+    before: Tree,
+    scale: Scale,
+) -> Result<(), String> {
+    const NAME: &[u8] = b"after";
+    let failed = |what| move |error: strongroom_filesystem::Error| format!("{what}: {error}");
+    let node = NewNode {
+        kind: NodeKind::File,
+        mode: 0o600,
+        rdev: 0,
+        target: Vec::new(),
+    };
+    let made = system
+        .create(&Caller::root(), InodeId::ROOT, NAME, &node)
+        .map_err(failed("create"))?;
+    let bytes = content(77, 150_000);
+    for (at, part) in bytes.chunks(40_000).enumerate() {
+        system
+            .write(made.inode, at as u64 * 40_000, part)
+            .map_err(failed("write"))?;
+        system.sync_inode(made.inode).map_err(failed("fsync"))?;
     }
+    system.tick().map_err(failed("tick"))?;
+    system.compact().map_err(failed("compact"))?;
+    // As after another cut that loses nothing: what was synced needs no close.
+    drop(system);
+    let system = engine::open(folder, scale.setup()).map_err(failed("open"))?;
+    let mut now = sound_tree(&system)?;
+    let written = now.remove(&[b"/", NAME].concat());
+    if written.is_none_or(|leaf| leaf.bytes != bytes) {
+        return Err("what was written and synced after the cut is not there".to_owned());
+    }
+    first_difference(&before, &now).map_or(Ok(()), Err)
+}
+
+/// Opens what a cut left on a simulated disk, and cuts that too. Gives how many trees were judged.
+fn cut_recovery(
+    moment: &Frozen,
+    policy: Policy,
+    seed: u64,
+    trial: &Trial,
+    histories: &[(String, History)],
+) -> Result<u64, String> {
+    let disk = moment.after_cut(policy, seed ^ moment.calls);
+    let folder = TempDir::new().map_err(|error| error.to_string())?;
+    let mount = MountedDisk::mount(&disk, folder.path()).map_err(|error| error.to_string())?;
+    for call in (1..2_000).filter(|call| (call + seed).is_multiple_of(RECUT_STRIDE)) {
+        disk.freeze_before(call);
+    }
+    let arguments = [
+        "recover".to_owned(),
+        mount.path().display().to_string(),
+        trial.scale.name().to_owned(),
+    ];
+    Worker::start(&disk, &arguments, trial)
+        .map_err(|error| error.to_string())?
+        .wait()?;
+    let last = disk.cut();
+    drop(mount);
+    let mut frozen = disk.take_frozen();
+    frozen.push(last);
+    let mut trees = 0;
+    for (at, mut again) in frozen.into_iter().enumerate() {
+        let calls = again.calls;
+        // The program got no further than it was at the first cut.
+        again.threads = moment.threads;
+        let policy = [Policy::LOSE_ALL, Policy::TORN, Policy::RANDOM][at % 3];
+        judge_cut(&again, policy, seed, histories, trial.scale, After::Leave).map_err(
+            |complaint| {
+                let name = policy.name();
+                format!("cut before its request {} ({name}): {complaint}", calls + 1)
+            },
+        )?;
+        trees += 1;
+    }
+    Ok(trees)
+}
+
+fn judge_tree(moment: &Frozen, histories: &[(String, History)], tree: &Tree) -> Result<(), String> {
     for ((top, history), reached) in histories.iter().zip(&moment.threads) {
-        let reached = reached_at(reached);
-        judge(history, reached, &below(&tree, top.as_bytes()))
+        judge(history, reached_at(reached), &below(tree, top.as_bytes()))
             .map_err(|complaint| format!("{top} {complaint}"))?;
     }
     Ok(())
@@ -189,17 +388,10 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(
-        disk: &Disk,
-        folder: &Path,
-        program: &Path,
-        verb: &str,
-        numbers: &[u64],
-    ) -> std::io::Result<Self> {
-        let mut child = Command::new(program)
-            .arg(verb)
-            .arg(folder)
-            .args(numbers.iter().map(u64::to_string))
+    pub(crate) fn start(disk: &Disk, arguments: &[String], trial: &Trial) -> std::io::Result<Self> {
+        let mut child = Command::new(&trial.program)
+            .args(arguments)
+            .args(trial.ledger.iter())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -9,7 +9,6 @@
 //! two files (one of them over what an ordinary write left in memory), an extended attribute, a mode, and which
 //! of two names stands for which file. A state is whole if all of them tell the same number.
 
-use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
@@ -23,6 +22,7 @@ use tempfile::TempDir;
 use crate::disk::{Disk, Frozen, Mark, MountedDisk};
 use crate::random::Choices;
 use crate::run::{Seen, Trial, Worker};
+use crate::worker::{Scale, announcing, say};
 
 const ROOT: InodeId = InodeId::ROOT;
 const XATTR: &[u8] = b"user.number";
@@ -72,21 +72,16 @@ fn name(number: u64) -> Vec<u8> {
 ///
 /// # Errors
 /// If the file system cannot even be made, or nobody listens.
-pub fn work(folder: &Path, seed: u64, count: u64) -> std::result::Result<(), String> {
+pub fn work(folder: &Path, seed: u64, count: u64, scale: Scale) -> std::result::Result<(), String> {
     // Never dropped: closing is not part of a power cut.
-    let system = engine::create(folder, engine::quiet())
+    let system = engine::create(folder, announcing(scale))
         .and_then(|system| prepare(&system).map(|files| (system, files)));
     let (system, files) = system.map_err(|error| format!("create: {error}"))?;
     let system = ManuallyDrop::new(system);
     std::fs::File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| error.to_string())?;
-    let say = |mark: Mark| {
-        let mut listener = std::io::stdout().lock();
-        let said = listener.write_all(&[mark.byte(0)]);
-        said.and_then(|()| listener.flush())
-            .map_err(|error| error.to_string())
-    };
+    let say = |mark: Mark| say(mark.byte(0)).map_err(|error| error.to_string());
     for number in 1..=count {
         say(Mark::Start)?;
         if let Err(error) = advance(&system, files, seed, number) {
@@ -270,10 +265,16 @@ pub fn run(seed: u64, trial: &Trial) -> std::result::Result<Seen, String> {
     if trial.lies {
         disk.lie();
     }
-    let (verb, numbers) = ("transactions-worker", [seed, trial.acts as u64]);
-    let worker = Worker::start(&disk, mount.path(), &trial.program, verb, &numbers)
-        .map_err(|error| error.to_string())?;
-    worker.wait()?;
+    let arguments = [
+        "transactions-worker".to_owned(),
+        mount.path().display().to_string(),
+        trial.scale.name().to_owned(),
+        seed.to_string(),
+        trial.acts.to_string(),
+    ];
+    Worker::start(&disk, &arguments, trial)
+        .map_err(|error| error.to_string())?
+        .wait()?;
     let last = disk.cut();
     drop(mount);
     let mut frozen = disk.take_frozen();
@@ -284,10 +285,10 @@ pub fn run(seed: u64, trial: &Trial) -> std::result::Result<Seen, String> {
     };
     frozen.push(last);
     for moment in frozen.iter().filter(|moment| moment.threads[0].started > 0) {
-        seen.moments += 1;
+        seen.note(moment);
         for policy in &trial.policies {
             let left = moment.after_cut(*policy, seed ^ moment.calls);
-            judge(&left, moment, seed).map_err(|complaint| {
+            judge(&left, moment, seed, trial.scale).map_err(|complaint| {
                 let (calls, policy) = (moment.calls + 1, policy.name());
                 format!("cut before request {calls} ({policy}): {complaint}")
             })?;
@@ -297,11 +298,11 @@ pub fn run(seed: u64, trial: &Trial) -> std::result::Result<Seen, String> {
     Ok(seen)
 }
 
-fn judge(left: &Disk, moment: &Frozen, seed: u64) -> std::result::Result<(), String> {
+fn judge(left: &Disk, moment: &Frozen, seed: u64, scale: Scale) -> std::result::Result<(), String> {
     let folder = TempDir::new().map_err(|error| error.to_string())?;
     left.write_to(folder.path())
         .map_err(|error| error.to_string())?;
-    let system = engine::open(folder.path(), engine::quiet())
+    let system = engine::open(folder.path(), scale.setup())
         .map_err(|error| format!("the vault does not open: {error}"))?;
     let report = system
         .check()

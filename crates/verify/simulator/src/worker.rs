@@ -13,29 +13,95 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use strongroom::kept::Kept;
-use strongroom_conformance::engine;
+use strongroom_conformance::engine::{self, Setup};
 use strongroom_conformance::operation::{Answer, Session};
 use strongroom_filesystem::{
-    Background, Caller, Error, Filesystem, InodeId, NewNode, NodeKind, Options,
+    Background, Caller, Filesystem, InodeId, NewNode, NodeKind, Options, Watcher, Work,
 };
 
-use crate::disk::Mark;
+use crate::database_faults::is_of_the_disk;
+use crate::disk::{Mark, work_byte};
 use crate::plan::{Act, acts};
 
 /// How often the background thread commits while several threads work: often, so that it meets them.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Whether the world, not the caller, is the reason of `error`.
-fn is_of_the_disk(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::NoSpace
-            | Error::Failed
-            | Error::Metadata(_)
-            | Error::Segments(_)
-            | Error::Damaged { .. }
-            | Error::ReadOnly
-    )
+/// How large things are in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// As `engine::small` has it.
+    Small,
+    /// As in the product.
+    Real,
+}
+
+impl Scale {
+    /// The name it has at the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Real => "real",
+        }
+    }
+
+    /// The scale of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::Small, Self::Real]
+            .into_iter()
+            .find(|scale| scale.name() == name)
+    }
+
+    /// How the file system is made and opened.
+    #[must_use]
+    pub fn setup(self) -> Setup {
+        match self {
+            Self::Small => engine::small(),
+            Self::Real => engine::quiet().into(),
+        }
+    }
+}
+
+/// Says through the standard output what goes on in the background.
+#[derive(Debug)]
+struct Announcer;
+
+impl Watcher for Announcer {
+    fn begins(&self, work: Work) {
+        // Nobody listens any more: then the run is over anyway.
+        let _ = say(work_byte(work, Mark::Start));
+    }
+
+    fn ends(&self, work: Work) {
+        let _ = say(work_byte(work, Mark::Return));
+    }
+}
+
+pub(crate) fn say(byte: u8) -> std::io::Result<()> {
+    let mut listener = std::io::stdout().lock();
+    listener.write_all(&[byte])?;
+    listener.flush()
+}
+
+pub(crate) fn announcing(scale: Scale) -> Setup {
+    let mut setup = scale.setup();
+    setup.options.watcher = Some(std::sync::Arc::new(Announcer));
+    setup
+}
+
+/// What a program does after the power came back: opens what is there, and cleans up.
+///
+/// # Errors
+/// Whatever goes wrong.
+pub fn recover(folder: &Path, scale: Scale) -> Result<(), String> {
+    let system =
+        engine::open(folder, announcing(scale)).map_err(|error| format!("open: {error}"))?;
+    let system = ManuallyDrop::new(system);
+    system.tick().map_err(|error| format!("tick: {error}"))?;
+    system
+        .compact()
+        .map_err(|error| format!("compact: {error}"))
 }
 
 /// The name of a thread's own directory.
@@ -55,19 +121,24 @@ pub fn thread_seed(seed: u64, thread: usize) -> u64 {
 ///
 /// # Errors
 /// If the file system cannot even be made, or nobody listens.
-pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<(), String> {
-    let options = if threads > 1 {
-        Options {
+pub fn work(
+    folder: &Path,
+    seed: u64,
+    count: usize,
+    threads: usize,
+    scale: Scale,
+) -> Result<(), String> {
+    let mut setup = announcing(scale);
+    if threads > 1 {
+        setup.options = Options {
             background: Background::Thread,
             commit_interval: COMMIT_INTERVAL,
-            ..engine::quiet()
-        }
-    } else {
-        engine::quiet()
-    };
+            ..setup.options
+        };
+    }
     // Never dropped: closing is not part of a power cut.
     let system = ManuallyDrop::new(
-        engine::create(folder, options).map_err(|error| format!("create: {error}"))?,
+        engine::create(folder, setup).map_err(|error| format!("create: {error}"))?,
     );
     let kept = crate::revisions::attach(&system, folder);
     File::open(folder)
@@ -122,11 +193,11 @@ pub fn work(folder: &Path, seed: u64, count: usize, threads: usize) -> Result<()
 
 /// The newest epoch, for all threads.
 #[derive(Default)]
-struct Epochs(Mutex<u32>);
+pub(crate) struct Epochs(Mutex<u32>);
 
 impl Epochs {
     /// Begins the next epoch, if the engine has keys for one more.
-    fn begin_next(&self, system: &Filesystem) -> strongroom_filesystem::Result<()> {
+    pub(crate) fn begin_next(&self, system: &Filesystem) -> strongroom_filesystem::Result<()> {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = (*newest + 1).min(engine::EPOCH_MAX);
         system.begin_epoch(engine::sealer(*newest))
@@ -141,17 +212,12 @@ fn carry_out(
     acts: &[Act],
 ) -> Result<(), String> {
     let mut session = ManuallyDrop::new(Session::rooted(system.clone(), top));
-    let say = |mark: Mark| {
-        let mut listener = std::io::stdout().lock();
-        let said = listener
-            .write_all(&[mark.byte(thread)])
-            .and_then(|()| listener.flush());
-        said.map_err(|error| error.to_string())
-    };
+    let say = |mark: Mark| say(mark.byte(thread)).map_err(|error| error.to_string());
     for (at, act) in acts.iter().enumerate() {
         say(Mark::Start)?;
         let failure = match act {
             Act::Tick => session.system.tick().err().map(|error| error.to_string()),
+            Act::Compact => session.system.compact().err().map(|error| error.to_string()),
             Act::Take => crate::revisions::take(kept, system, at).err(),
             Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
             Act::BeginEpoch => epochs

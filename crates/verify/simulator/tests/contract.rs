@@ -2,8 +2,27 @@
 //!
 //! These tests need root and the FUSE device, and fail without them.
 
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use strongroom_conformance::engine;
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy};
-use strongroom_simulator::run::{NOT_MADE, Trial, run};
+use strongroom_simulator::run::{NOT_MADE, Seen, Trial, run};
+use strongroom_simulator::vault;
+use strongroom_simulator::worker::Scale;
+use tempfile::TempDir;
+
+/// Where all processes of these tests keep their nonce ledger, in a build that has one. Every run has the same keys, so no
+/// nonce may come back with another plaintext: not after a cut, a recovery or a compaction, and not in the next run.
+fn ledger() -> Option<PathBuf> {
+    static LEDGER: LazyLock<Option<TempDir>> = LazyLock::new(|| {
+        engine::nonce_ledger_len()?;
+        let folder = TempDir::new().expect("a folder");
+        engine::keep_nonce_ledger(&folder.path().join("ledger")).expect("a ledger");
+        Some(folder)
+    });
+    Some(LEDGER.as_ref()?.path().join("ledger"))
+}
 
 fn trial() -> Trial {
     Trial {
@@ -12,7 +31,10 @@ fn trial() -> Trial {
         stride: 23,
         names: NameSync::Directory,
         threads: 1,
+        scale: Scale::Small,
+        ledger: ledger(),
         lies: false,
+        recut: true,
         fault: None,
         program: env!("CARGO_BIN_EXE_strongroom-sim").into(),
     }
@@ -27,6 +49,52 @@ fn whatever_a_cut_leaves_keeps_the_contract() {
             .trees;
     }
     assert!(trees > 100, "only {trees} trees were judged");
+}
+
+#[test]
+fn the_power_is_cut_within_every_sort_of_background_work() {
+    let mut all = Seen::default();
+    for seed in 20..26 {
+        let long = Trial {
+            acts: 150,
+            policies: vec![Policy::LOSE_ALL],
+            stride: 401,
+            recut: false,
+            ..trial()
+        };
+        let seen = run(seed, &long).unwrap_or_else(|complaint| panic!("seed {seed}: {complaint}"));
+        all.add(&seen);
+    }
+    assert!(!all.within.contains(&0), "{:?}", all.within);
+    let noted = engine::nonce_ledger_len();
+    assert!(
+        noted.is_none_or(|noted| noted > 1_000),
+        "{noted:?} in the ledger"
+    );
+}
+
+#[test]
+fn a_whole_vault_survives_cuts_while_it_is_made_used_and_rekeyed() {
+    let sample = Trial {
+        policies: vec![Policy::LOSE_ALL, Policy::TORN],
+        stride: 41,
+        ..trial()
+    };
+    let seen = vault::run(&sample).unwrap_or_else(|complaint| panic!("{complaint}"));
+    assert!(seen.returned == 7 && seen.trees > 15, "{seen:?}");
+}
+
+/// The counterpart: on a disk that only pretends to sync, the header is lost.
+#[test]
+fn a_vault_on_a_disk_that_only_pretends_to_sync_is_found_out() {
+    let lying = Trial {
+        lies: true,
+        policies: vec![Policy::LOSE_ALL],
+        stride: 41,
+        ..trial()
+    };
+    let complaint = vault::run(&lying).expect_err("a violation");
+    assert!(complaint.starts_with("cut before"), "{complaint}");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn run_worker(disk: &Disk, mount: &MountedDisk, sync: &str) -> Vec<Frozen> {
         .unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(
-        disk.progress().now()[0],
+        disk.progress().now().0[0],
         Reached {
             started: 40,
             returned: 40

@@ -5,6 +5,7 @@
 use strongroom_simulator::disk::{NameSync, Policy};
 use strongroom_simulator::run::Trial;
 use strongroom_simulator::transactions::run;
+use strongroom_simulator::worker::Scale;
 
 fn trial() -> Trial {
     Trial {
@@ -13,6 +14,9 @@ fn trial() -> Trial {
         stride: 37,
         names: NameSync::Directory,
         threads: 1,
+        scale: Scale::Small,
+        ledger: None,
+        recut: false,
         lies: false,
         fault: None,
         program: env!("CARGO_BIN_EXE_strongroom-sim").into(),
@@ -23,7 +27,8 @@ fn trial() -> Trial {
 fn whatever_a_cut_leaves_is_the_state_after_a_whole_transaction() {
     let mut trees = 0;
     for seed in 0..4 {
-        let seen = run(seed, &trial());
+        let scale = [Scale::Small, Scale::Real][seed as usize % 2];
+        let seen = run(seed, &Trial { scale, ..trial() });
         let seen = seen.unwrap_or_else(|complaint| panic!("seed {seed}: {complaint}"));
         assert_eq!(seen.returned, 20);
         trees += seen.trees;

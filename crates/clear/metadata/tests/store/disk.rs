@@ -170,6 +170,95 @@ fn a_failed_sync_fails_the_store_and_nothing_is_copied_into_the_database_any_mor
     );
 }
 
+/// Goal: SQLite gives up the whole transaction when a page of it cannot be read, by a question too. What was changed before
+/// is gone then, and no later change may be stored as if it were there.
+#[test]
+fn a_read_that_fails_in_an_open_transaction_fails_the_store_for_changes() {
+    let folder = Folder::new();
+    let faults = Faults::new();
+    let options = Options {
+        cache_bytes: 40 * 1024,
+        ..small_options()
+    };
+    let store = watched(&folder, &faults, options);
+    for at in 0..500 {
+        create_file(&store, &format!("file {at}"));
+    }
+    store.lock().commit().unwrap();
+    store.sync_log().unwrap();
+    create_file(&store, "given up");
+    let ask_all = || {
+        (0..500).try_for_each(|at| {
+            let name = format!("file {at}");
+            store.lock().entry(InodeId::ROOT, name.as_bytes()).map(drop)
+        })
+    };
+    faults.arm(Plan {
+        target: Target::Read,
+        nth: 1,
+        fault: DiskFault::Failure,
+        lasting: false,
+    });
+    assert!(matches!(ask_all(), Err(Error::Disk(_))));
+    faults.disarm();
+    assert!(matches!(
+        store.lock().put_setting("x", b""),
+        Err(Error::Failed)
+    ));
+    assert!(matches!(store.lock().commit(), Err(Error::Failed)));
+    assert!(matches!(store.sync_log(), Err(Error::Failed)));
+    assert!(store.has_failed());
+    // SQLCipher reads nothing more on this connection, but that is no damage.
+    let again = ask_all();
+    assert!(matches!(again, Err(Error::ReadFailed)), "{again:?}");
+    drop(store);
+    assert_eq!(names(&folder.open()).len(), 500);
+}
+
+#[test]
+fn a_read_that_fails_costs_a_reader_its_connection_and_nothing_more() {
+    let folder = Folder::new();
+    let faults = Faults::new();
+    let options = Options {
+        reader_cache_bytes: 40 * 1024,
+        ..small_options()
+    };
+    let store = watched(&folder, &faults, options);
+    // More pages than the cache of a reader holds.
+    let name = |at: usize| format!("{at} {}", "x".repeat(200));
+    for at in 0..500 {
+        create_file(&store, &name(at));
+    }
+    store.lock().commit().unwrap();
+    let ask_all = || -> Result<(), Error> {
+        (0..500).try_for_each(|at| {
+            let reader = store.reader()?;
+            reader.entry(InodeId::ROOT, name(at).as_bytes())?;
+            Ok(())
+        })
+    };
+    ask_all().unwrap();
+    let mut failures = 0;
+    for nth in 1..12 {
+        faults.arm(Plan {
+            target: Target::Read,
+            nth,
+            fault: DiskFault::Failure,
+            lasting: false,
+        });
+        match ask_all() {
+            // SQLite reads some pages a second time by itself.
+            Ok(()) => {}
+            Err(Error::Disk(_)) => failures += 1,
+            Err(other) => panic!("read {nth}: {other:?}"),
+        }
+        faults.disarm();
+        ask_all().unwrap();
+    }
+    assert!(failures > 3, "{failures} reads failed");
+    assert!(!store.has_failed());
+}
+
 #[test]
 fn a_full_disk_costs_the_reserve_and_the_commit_succeeds() {
     let folder = Folder::new();

@@ -133,6 +133,7 @@ pub(crate) fn names(store: &Store) -> Vec<String> {
 /// What to fail, counted from when it is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
+    Read,
     Write,
     Sync,
 }
@@ -189,6 +190,7 @@ impl DiskObserver for Faults {
         let hit = match event {
             DiskEvent::Write { .. } => plan.target == Target::Write,
             DiskEvent::Sync { .. } => plan.target == Target::Sync,
+            DiskEvent::Read { .. } => plan.target == Target::Read,
             DiskEvent::Truncate { .. } => false,
         };
         if !hit {

@@ -80,7 +80,7 @@ fn nothing_is_written_before_the_commit_however_much_is_changed() {
     let store = Store::create(folder.path(), &KEY, options).unwrap();
     let written = || {
         let disk = store.counters().disk;
-        (disk.database.writes, disk.log.writes)
+        [disk.database, disk.log].map(|file| (file.writes, file.bytes, file.syncs))
     };
     let before = written();
     for round in 0..2000 {

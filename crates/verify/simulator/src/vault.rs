@@ -1,0 +1,271 @@
+//! Cuts the power under a whole vault: its making, its opening, changes of its keys, its closing.
+//!
+//! Takes   a simulated disk, and two key files
+//! Gives   what was looked at, or the first violation
+//! Never   uses a passphrase: measuring its cost takes seconds
+//! Spec    spec/5-crash-contract.md, [5.10]
+//!
+//! What must hold after a cut:
+//!  (1) Before `create` returned the folder is the new vault, or says that making it was interrupted and holds nothing, or is
+//!      as empty as before; after what the message says to do, it can be made again.
+//!  (2) From then on a key opens the vault until its removal began, and one that was added opens it once that returned; a key
+//!      whose removal returned opens it no more. In between both are allowed; some key always opens it.
+//!  (3) What was synced is there, and the check finds nothing.
+
+use std::path::{Path, PathBuf};
+
+use strongroom::filesystem::{Background, Options};
+use strongroom::{
+    AddKey, CreateOptions, Error, KeyFile, Keys, NewKey, OpenOptions, Secret, SystemRandom, Vault,
+};
+use tempfile::TempDir;
+
+use crate::disk::{Disk, Frozen, Mark, MountedDisk, Policy};
+use crate::run::{Seen, Trial, Worker, in_turn};
+use crate::worker::say;
+
+/// What the worker does, one after the other; the number of an act is its place here, from 1.
+const ACTS: [fn(&Scene) -> strongroom::Result<()>; 7] = [
+    create,
+    |scene| scene.store(&scene.first, "/one"),
+    |scene| scene.store(&scene.first, "/two"),
+    add_key,
+    |scene| scene.store(&scene.second, "/three"),
+    remove_key,
+    |scene| scene.store(&scene.second, "/four"),
+];
+
+/// The acts that store a file, with its name.
+const STORED: [(usize, &str); 4] = [(2, "/one"), (3, "/two"), (5, "/three"), (7, "/four")];
+
+const CREATED: usize = 1;
+const ADDED: usize = 4;
+const REMOVED: usize = 6;
+
+/// A vault and its two keys.
+struct Scene {
+    folder: PathBuf,
+    first: KeyFile,
+    second: KeyFile,
+}
+
+/// What stands in each file.
+fn content(path: &str) -> Vec<u8> {
+    path.bytes().cycle().take(30_000).collect()
+}
+
+fn engine() -> Options {
+    Options {
+        background: Background::Manual,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+fn create(scene: &Scene) -> strongroom::Result<()> {
+    let options = CreateOptions::new()
+        .key_file(scene.first.clone())
+        .engine(engine());
+    Vault::create(&scene.folder, options)?.vault.close()
+}
+
+fn add_key(scene: &Scene) -> strongroom::Result<()> {
+    let mut keys = Keys::open(&scene.folder, &Secret::KeyFile(scene.first.clone()))?;
+    let key = NewKey::KeyFile(scene.second.clone());
+    keys.add("second", AddKey::Other(key))
+}
+
+fn remove_key(scene: &Scene) -> strongroom::Result<()> {
+    let slot = Keys::open(&scene.folder, &Secret::KeyFile(scene.first.clone()))?
+        .unlocked_by()
+        .expect("a key file opened a slot");
+    Keys::open(&scene.folder, &Secret::KeyFile(scene.second.clone()))?.remove(slot)
+}
+
+impl Scene {
+    fn open(&self, key: &KeyFile) -> strongroom::Result<Vault> {
+        let options = OpenOptions {
+            engine: engine(),
+            ..OpenOptions::default()
+        };
+        Vault::open(&self.folder, Secret::KeyFile(key.clone()), options)
+    }
+
+    /// Opens, writes, syncs, closes.
+    fn store(&self, key: &KeyFile, path: &str) -> strongroom::Result<()> {
+        let vault = self.open(key)?;
+        vault.write(path, content(path))?;
+        vault.sync()?;
+        vault.close()
+    }
+}
+
+/// Carries the acts out in the folder `vault` of `folder`, and says so. Ends at the first error.
+///
+/// # Errors
+/// If a key is none, or nobody listens.
+pub fn work(folder: &Path, first: &str, second: &str) -> Result<(), String> {
+    let key = |text: &str| KeyFile::parse(text.as_bytes()).map_err(|error| error.to_string());
+    let scene = Scene {
+        folder: folder.join("vault"),
+        first: key(first)?,
+        second: key(second)?,
+    };
+    for act in ACTS {
+        say(Mark::Start.byte(0)).map_err(|error| error.to_string())?;
+        if let Err(error) = act(&scene) {
+            eprintln!("stopped: {error}");
+            return Ok(());
+        }
+        say(Mark::Return.byte(0)).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Runs the acts on a simulated disk, with a cut before every `stride`-th request, or with a fault, as `trial` says.
+///
+/// # Errors
+/// The violation, in words.
+pub fn run(trial: &Trial) -> Result<Seen, String> {
+    let disk = Disk::new(trial.names);
+    let folder = TempDir::new().map_err(|error| error.to_string())?;
+    let mount = MountedDisk::mount(&disk, folder.path())
+        .map_err(|error| format!("mounting needs root and /dev/fuse: {error}"))?;
+    if trial.stride < REQUESTS_MAX {
+        (1..REQUESTS_MAX)
+            .step_by(usize::try_from(trial.stride.max(1)).unwrap_or(1))
+            .for_each(|call| disk.freeze_before(call));
+    }
+    if let Some(fault) = trial.fault {
+        disk.plan(fault);
+    }
+    if trial.lies {
+        disk.lie();
+    }
+    let key = || KeyFile::random(&SystemRandom).map_err(|error| error.to_string());
+    let (first, second) = (key()?, key()?);
+    let arguments = [
+        "vault-worker".to_owned(),
+        mount.path().display().to_string(),
+        first.text().trim().to_owned(),
+        second.text().trim().to_owned(),
+    ];
+    Worker::start(&disk, &arguments, trial)
+        .map_err(|error| error.to_string())?
+        .wait()?;
+    let last = disk.cut();
+    drop(mount);
+    let mut seen = Seen {
+        calls: last.calls,
+        returned: last.threads[0].returned,
+        faults: disk.faults_struck(),
+        ..Seen::default()
+    };
+    if trial.fault.is_none() && seen.returned != ACTS.len() as u64 {
+        return Err(format!(
+            "only {} acts of the vault's run returned",
+            seen.returned
+        ));
+    }
+    let mut frozen = disk.take_frozen();
+    frozen.push(last);
+    for (at, moment) in frozen.iter().enumerate() {
+        seen.moments += 1;
+        for policy in in_turn(&trial.policies, at) {
+            judge(moment, *policy, &first, &second).map_err(|complaint| {
+                let (call, name) = (moment.calls + 1, policy.name());
+                format!("cut before request {call} ({name}): {complaint}")
+            })?;
+            seen.trees += 1;
+        }
+    }
+    Ok(seen)
+}
+
+/// More requests than the acts make.
+const REQUESTS_MAX: u64 = 5_000;
+
+fn judge(moment: &Frozen, policy: Policy, first: &KeyFile, second: &KeyFile) -> Result<(), String> {
+    let left = TempDir::new().map_err(|error| error.to_string())?;
+    moment
+        .after_cut(policy, moment.calls)
+        .write_to(left.path())
+        .map_err(|error| error.to_string())?;
+    let scene = Scene {
+        folder: left.path().join("vault"),
+        first: first.clone(),
+        second: second.clone(),
+    };
+    let reached = moment.threads[0];
+    let (started, returned) = (reached.started as usize, reached.returned as usize);
+    if returned < CREATED {
+        return judge_creation(&scene);
+    }
+    let opens = |key: &KeyFile| match scene.open(key) {
+        Ok(vault) => judge_open(&vault, returned).map(|()| true),
+        Err(Error::WrongSecret(_)) => Ok(false),
+        Err(error) => Err(format!("the vault does not open: {error}")),
+    };
+    let (by_first, by_second) = (opens(first)?, opens(second)?);
+    let told = |which: &str, what: &str| Err(format!("(2): the {which} key {what} the vault"));
+    if started < REMOVED && !by_first {
+        return told("first", "does not open");
+    }
+    if returned >= REMOVED && by_first {
+        return told("first", "was removed and opens");
+    }
+    if returned >= ADDED && !by_second {
+        return told("second", "was added and does not open");
+    }
+    if started < ADDED && by_second {
+        return told("second", "was not added and opens");
+    }
+    if by_first || by_second {
+        Ok(())
+    } else {
+        told("first or second", "does not open")
+    }
+}
+
+/// (1)
+fn judge_creation(scene: &Scene) -> Result<(), String> {
+    match scene.open(&scene.first) {
+        Ok(vault) => return judge_open(&vault, 0),
+        Err(Error::NotAVault) => {}
+        Err(Error::InterruptedCreate) => {
+            match create(scene) {
+                Err(Error::InterruptedCreate) => {}
+                other => return Err(format!("(1): made over an interrupted one: {other:?}")),
+            }
+            std::fs::remove_dir_all(&scene.folder).map_err(|error| error.to_string())?;
+        }
+        Err(error) => return Err(format!("(1): a vault half made says {error}")),
+    }
+    create(scene).map_err(|error| format!("(1): it cannot be made again: {error}"))?;
+    let vault = scene
+        .open(&scene.first)
+        .map_err(|error| format!("(1): made again, it does not open: {error}"))?;
+    judge_open(&vault, 0)
+}
+
+/// (3)
+fn judge_open(vault: &Vault, returned: usize) -> Result<(), String> {
+    let report = vault
+        .check()
+        .map_err(|error| format!("(3): the check fails: {error}"))?;
+    if !report.problems.is_empty() {
+        return Err(format!(
+            "(3): the check found: {}",
+            report.problems.join("; ")
+        ));
+    }
+    for (act, path) in STORED {
+        match vault.read(path) {
+            Ok(found) if found == content(path) => {}
+            _ if act > returned => {}
+            Ok(found) => return Err(format!("(3): {path} has {} other bytes", found.len())),
+            Err(error) => return Err(format!("(3): {path} was synced: {error}")),
+        }
+    }
+    vault.close().map_err(|error| format!("closing: {error}"))
+}
