@@ -479,7 +479,9 @@ impl Running {
 
     fn unmount(&mut self) -> io::Result<()> {
         let mut result = Ok(());
-        if !matches!(self.system.served, Served::Plain) && self.is_mounted().unwrap_or(true) {
+        let served =
+            !matches!(self.system.served, Served::Plain) && self.is_mounted().unwrap_or(true);
+        if served {
             result = match self.system.sync {
                 Sync::Vault => run(Command::new(&self.program)
                     .arg("umount")
@@ -492,6 +494,10 @@ impl Running {
             }
         }
         if let Some(mut child) = self.child.take() {
+            // One that does not serve yet is not left to mount when nobody looks any more.
+            if !served {
+                child.kill()?;
+            }
             let start = Instant::now();
             while child.try_wait()?.is_none() {
                 if start.elapsed() > END_MAX {
@@ -501,6 +507,10 @@ impl Running {
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
+        }
+        // It may have mounted between the look and its end.
+        if !served && self.is_mounted().unwrap_or(true) {
+            let _ = run(Command::new("umount").arg("-l").arg(&self.directory));
         }
         if let Some(device) = self.loop_device.take() {
             result = result.and(run(Command::new("losetup").arg("-d").arg(device)));
