@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::help;
-use crate::history_arguments::{Diff, Log, Restore, Snapshot};
+use crate::history_arguments::{Diff, Log, Restore, SELECTORS, Snapshot};
 use crate::location::Location;
 use crate::size::{self, NewQuota};
 
@@ -105,7 +105,7 @@ pub(crate) enum Command {
     Compact(Whole),
     /// Measures how fast a directory is: a mount, or a disk to compare it with; needs 3 GB there, --quick a tenth
     #[command(
-        after_help = "Example:\n  sudo strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
+        after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
     /// Keeps states of the whole vault: takes, lists and removes them
@@ -115,17 +115,17 @@ pub(crate) enum Command {
     Snapshot(Snapshot),
     /// Shows the kept states, newest first; of one path, those in which it changed
     #[command(
-        after_help = "Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt"
+        after_help = format!("Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt\n\n{SELECTORS}")
     )]
     Log(Log),
     /// Shows how two kept states differ
     #[command(
-        after_help = "Example:\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:"
+        after_help = format!("Example:\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:\n\n{SELECTORS}")
     )]
     Diff(Diff),
     /// Brings back what a kept state had at a path, or everything
     #[command(
-        after_help = "Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt ."
+        after_help = format!("Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt .\n\n{SELECTORS}")
     )]
     Restore(Restore),
     /// Prints a completion script for a shell

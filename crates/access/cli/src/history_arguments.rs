@@ -85,7 +85,6 @@ pub(crate) struct SnapshotRemove {
 
 /// Arguments of `log`.
 #[derive(Args, Debug)]
-#[command(after_long_help = SELECTORS)]
 pub(crate) struct Log {
     /// The vault; with a path, what it was in each of them
     #[arg(value_name = "VAULT[:PATH]")]
@@ -99,7 +98,6 @@ pub(crate) struct Log {
 
 /// Arguments of `diff`.
 #[derive(Args, Debug)]
-#[command(after_long_help = SELECTORS)]
 pub(crate) struct Diff {
     /// The vault; with a path, only what lies there
     #[arg(value_name = "VAULT[:PATH]")]
@@ -122,7 +120,6 @@ pub(crate) struct Diff {
 
 /// Arguments of `restore`.
 #[derive(Args, Debug)]
-#[command(after_long_help = SELECTORS)]
 pub(crate) struct Restore {
     /// What to bring back; without a path, everything
     #[arg(value_name = "VAULT[:PATH]")]
