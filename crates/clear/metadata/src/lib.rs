@@ -16,6 +16,7 @@ mod connect;
 mod disk;
 mod error;
 mod history;
+mod holes;
 pub mod limits;
 mod marked;
 mod migrations;

@@ -12,7 +12,7 @@
 //!      only for a question: it would be stored alone, without all that was acknowledged before it.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
@@ -416,34 +416,6 @@ impl<'s> Transaction<'s> {
     }
 
     // ---- the rest
-
-    /// Notes that `inode` has a hole over all of `regions`, whatever rows it still has there. Replaces a hole with
-    /// the same first region.
-    ///
-    /// # Errors
-    /// `Error::Invalid` for no region; as for every change.
-    pub fn put_hole(&mut self, inode: InodeId, regions: &Range<u64>) -> Result<()> {
-        check_numbers(&[inode.0, regions.start, regions.end])?;
-        if regions.is_empty() {
-            return Err(Error::Invalid("a hole is empty"));
-        }
-        self.change(0, |writer| {
-            let params = [key(inode.0), key(regions.start), key(regions.end)];
-            writer.run(Statement::HolePut, params)?;
-            Ok(())
-        })
-    }
-
-    /// Forgets the hole of `inode` that begins at region `first`: it has no rows there any more.
-    ///
-    /// # Errors
-    /// As for every change.
-    pub fn remove_hole(&mut self, inode: InodeId, first: u64) -> Result<()> {
-        self.change(0, |writer| {
-            writer.run(Statement::HoleRemove, [key(inode.0), key(first)])?;
-            Ok(())
-        })
-    }
 
     /// Stores a setting, new or changed.
     ///

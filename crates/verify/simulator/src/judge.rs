@@ -299,7 +299,9 @@ mod tests {
                 .filter(|act| {
                     !matches!(
                         act,
-                        Act::Compact | Act::Operation(Operation::Sync | Operation::SyncNode { .. })
+                        Act::Compact
+                            | Act::Take
+                            | Act::Operation(Operation::Sync | Operation::SyncNode { .. })
                     )
                 })
                 .collect();

@@ -265,7 +265,6 @@ fn judge_cut(
     } else {
         crate::revisions::judge(&kept, &system, None)?;
     }
-    drop(kept);
     if after == After::Use {
         use_further(left.path(), system, tree, scale)
             .map_err(|complaint| format!("used further: {complaint}"))?;
@@ -315,6 +314,7 @@ fn use_further(
     // As after another cut that loses nothing: what was synced needs no close.
     drop(system);
     let system = engine::open(folder, scale.setup()).map_err(failed("open"))?;
+    let _kept = crate::revisions::attach(&system, folder);
     let mut now = sound_tree(&system)?;
     let written = now.remove(&[b"/", NAME].concat());
     if written.is_none_or(|leaf| leaf.bytes != bytes) {

@@ -217,7 +217,11 @@ fn carry_out(
         say(Mark::Start)?;
         let failure = match act {
             Act::Tick => session.system.tick().err().map(|error| error.to_string()),
-            Act::Compact => session.system.compact().err().map(|error| error.to_string()),
+            Act::Compact => session
+                .system
+                .compact()
+                .err()
+                .map(|error| error.to_string()),
             Act::Take => crate::revisions::take(kept, system, at).err(),
             Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
             Act::BeginEpoch => epochs
