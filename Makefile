@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim fuzz kill bench bench-quick bench-peers million demo vectors clean
+.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-peers million demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ posix: build ## pjdfstest and fsx on a mount, as root
 
 sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 	tools/sim.sh
+
+damage: setup ## 600 damages to files of a vault folder: each is named, no wrong byte is read, and a repair brings back the rest
+	tools/damage.sh
 
 fuzz: setup ## hostile bytes for every decoder, 2,000,000 mutants each; FUZZ_SEED=n for others
 	tools/fuzz.sh

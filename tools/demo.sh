@@ -29,9 +29,12 @@ echo "mounted at $mount"
 
 say "2. A real source tree: the sources this very build used"
 start=$(seconds)
-sources=$(ls -d "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/openssl-src-* | head -n 1)
+# One folder for each crate of Cargo.lock, where cargo unpacked it; crates of other platforms were never fetched.
+registry=$(dirname "$(ls -d "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/openssl-src-* | head -n 1)")
+mapfile -t crates < <(awk -F'"' '/^name = /{name=$2} /^version = /{print name "-" $2}' Cargo.lock |
+    while read -r crate; do [ ! -d "$registry/$crate" ] || echo "$crate"; done)
 mkdir "$mount/source"
-tar -C "$sources" -cf - . | tar -C "$mount/source" -xf -
+tar -C "$registry" -cf - "${crates[@]}" | tar -C "$mount/source" -xf -
 echo "$(find "$mount/source" -type f | wc -l) files, $(du -sh --apparent-size "$mount/source" | cut -f1) unpacked in $(took "$start")"
 
 say "3. A git repository of them, on the mount"

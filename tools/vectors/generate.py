@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes spec/vectors/block/*.json: sealed blocks and records, right ones and such with exactly one fault.
 
-An implementation of spec/2-block.md of its own, slow and plain: BLAKE3 from blake3_slow.py, AES-GCM and
-ChaCha20-Poly1305 from the Python package `cryptography`. The package `blake3` only cross-checks the former.
+An implementation of spec/2-block.md of its own, slow and plain: BLAKE3 from blake3_slow.py, AEGIS-256 from aegis_slow.py,
+AES-GCM and ChaCha20-Poly1305 from the Python package `cryptography`. The package `blake3` only cross-checks the former.
 Gives the same files on every run; what it did not write itself it removes from the folder.
 
     python3 -m venv VENV && VENV/bin/pip install -r tools/vectors/requirements.txt
@@ -15,13 +15,16 @@ import pathlib
 import blake3 as blake3_package
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
+from aegis_slow import AEGIS256
 from blake3_slow import blake3, derive_key
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "block"
 CHUNK, TAG, BLOCK_MAX = 16 * 1024, 16, 64 * 1024
 LABEL, FORMAT = b"strongroom\0\0", 0
 BLOCK_SEALING = "strongroom format 0 2026-11-21 block sealing"
-AEADS = {1: AESGCM, 2: ChaCha20Poly1305}
+AEADS = {1: AESGCM, 2: ChaCha20Poly1305, 3: AEGIS256}
+NONCE_LENGTHS = {1: 12, 2: 12, 3: 32}
+SUITES = ((1, "aes"), (2, "chacha"), (3, "aegis"))
 DATA, BATCH_INDEX, REPLICA_KEY = 1, 4, 9
 NO_SALT = bytes(32)
 
@@ -44,7 +47,7 @@ def name(kind, clear, salt=NO_SALT, compartment=COMPARTMENT, id_key=ID_KEY, form
 
 def key_and_base(suite, epoch_key, block_id):
     block_key = derive_key(BLOCK_SEALING, epoch_key)
-    stream = blake3(suite.to_bytes(2, "little") + block_id, 44, key=block_key)
+    stream = blake3(suite.to_bytes(2, "little") + block_id, 32 + NONCE_LENGTHS[suite], key=block_key)
     return stream[:32], stream[32:]
 
 
@@ -58,7 +61,7 @@ def seal(suite, epoch, block_id, clear, last_flag=True, aad=b"", number=lambda i
     chunks, sealed = cut(clear), b""
     for index, chunk in enumerate(chunks):
         flag = 1 if last_flag and index == len(chunks) - 1 else 0
-        mask = number(index).to_bytes(11, "little") + bytes([flag])
+        mask = number(index).to_bytes(NONCE_LENGTHS[suite] - 1, "little") + bytes([flag])
         nonce = bytes(left ^ right for left, right in zip(base, mask))
         sealed += AEADS[suite](key).encrypt(nonce, chunk, aad)
     return sealed
@@ -83,7 +86,7 @@ def vector(file, spec, why, expect, operation, suite, kind, epoch, compartment=C
 
 def right_blocks():
     """Blocks that open. Long ones give a pattern's length and the hash of the sealed bytes."""
-    for suite, label in ((1, "aes"), (2, "chacha")):
+    for suite, label in SUITES:
         for length in (0, 1, 100):
             clear = pattern(length)
             block_id = name(DATA, clear)
@@ -102,7 +105,7 @@ def right_blocks():
 
 
 def right_records():
-    for suite, label in ((1, "aes"), (2, "chacha")):
+    for suite, label in SUITES:
         for kind, clear in ((BATCH_INDEX, b"an index"), (REPLICA_KEY, bytes(80)), (BATCH_INDEX, b"")):
             block_id = name(kind, clear, SALT)
             record = SALT + block_id + seal(suite, 5, block_id, clear)
@@ -135,6 +138,7 @@ def faulty_blocks():
     fault("unknown-epoch", "2.13", "no key for the epoch", "unknown-epoch", epoch=6)
     fault("other-epoch", "2.13", "sealed under epoch 5, said to be of epoch 0", epoch=0)
     fault("other-suite", "2.12", "sealed by suite 1, opened as suite 2", suite=2)
+    fault("other-suite-3", "2.12", "sealed by suite 1, opened as suite 3", suite=3)
     fault("other-kind", "2.4", "a block of data is no batch index", kind=BATCH_INDEX)
     fault("other-compartment", "2.5", "sealed in another compartment", compartment=bytes(16))
     fault("aad", "2.18", "associated data that must be empty is not", sealed=seal(1, 5, block_id, clear, aad=b"x"))
@@ -146,6 +150,28 @@ def faulty_blocks():
     named("name-salted", "a block's salt is zero", salt=SALT)
     named("name-other-key", "a name made with another id key", id_key=bytes(32))
     named("name-of-other-content", "sealed under the name of another content", clear=pattern(99))
+
+
+def faulty_aegis_blocks():
+    """What only a nonce of 32 bytes can be wrong in, and that its tags are checked."""
+    clear = pattern(100)
+    block_id = name(DATA, clear)
+    sealed = seal(3, 5, block_id, clear)
+
+    def fault(file, spec, why, sealed):
+        vector(file, spec, why, "tampered", "open", 3, DATA, 5, id=block_id, clear_len=100, sealed=sealed)
+
+    key, base = key_and_base(3, EPOCH_KEYS[5], block_id)
+    short_mask = bytes(11) + b"\1" + bytes(20)
+    nonce = bytes(left ^ right for left, right in zip(base, short_mask))
+    fault("aegis-ciphertext-bit", "2.21", "one bit of the ciphertext is flipped", flip(sealed, 3))
+    fault("aegis-tag-bit", "2.21", "one bit of the tag is flipped", flip(sealed, len(sealed) - 1))
+    fault("aegis-no-last-flag", "2.17", "the last chunk lacks the flag", seal(3, 5, block_id, clear, last_flag=False))
+    fault("aegis-flag-in-byte-12", "2.17", "the flag stands where a nonce of 12 bytes has it",
+          AEGIS256(key).encrypt(nonce, clear, b""))
+    short_base = base[:12] + bytes(20)
+    nonce = short_base[:31] + b"\1"
+    fault("aegis-short-base", "2.12", "a base of 12 bytes, filled with zeros", AEGIS256(key).encrypt(nonce, clear, b""))
 
 
 def faulty_chunks():
@@ -220,6 +246,7 @@ def main():
     right_blocks()
     right_records()
     faulty_blocks()
+    faulty_aegis_blocks()
     faulty_chunks()
     faulty_records()
     FOLDER.mkdir(parents=True, exist_ok=True)

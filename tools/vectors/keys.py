@@ -260,7 +260,7 @@ def main():
     case("damaged-empty", "1.7.2", "damaged", "nothing is there", "")
     case("format-unknown", "1.7.4", "format", "format 1", replaced('"format": 0', '"format": 1'))
     case("flag-unknown", "1.7.4", "format", "a flag", replaced('"flags": []', '"flags": ["x"]'))
-    case("suite-unknown", "1.7.4", "format", "suite 3", replaced('"suite": 1', '"suite": 3'))
+    case("suite-unknown", "1.7.4", "format", "suite 4", replaced('"suite": 1', '"suite": 4'))
     case("field-unknown", "1.7.4", "format", "a field", replaced('"suite": 1', '"suite": 1, "x": 1'))
     case("argon2-over-ceiling", "1.6.6", "format", "memory of 8 GiB", replaced('"memory_kib": 65536', '"memory_kib": 8388608'))
     case("argon2-under-floor", "1.6.6", "format", "memory of 32 KiB", replaced('"memory_kib": 65536', '"memory_kib": 32'))

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::damage_arguments::{Recover, Repair, Verify};
 use crate::help;
-use crate::history_arguments::{Diff, Log, Restore, SELECTORS, Snapshot};
+use crate::history_arguments::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
+use crate::key_arguments::Key;
 use crate::location::Location;
 use crate::size::{self, NewQuota};
+use crate::tool_arguments::{Bench, Completions, Man, Stats};
+use crate::tune_arguments::Tune;
 
 /// An end-to-end encrypted file system in a folder.
 #[derive(Debug, Parser)]
@@ -97,6 +101,15 @@ pub(crate) enum Command {
     /// Checks the structure of a vault; exits with 5 if something is wrong
     #[command(after_help = "Example:\n  strongroom check photos")]
     Check(Whole),
+    /// Reads everything a vault holds and names damaged files; exits with 14 if there are any
+    #[command(after_help = help::verify())]
+    Verify(Verify),
+    /// Mends what verify finds; exits with 14 if something stays lost
+    #[command(after_help = help::repair())]
+    Repair(Repair),
+    /// Brings a vault back whose database, header or replica file is lost or ruined; exits with 14 if something stays lost
+    #[command(after_help = help::recover())]
+    Recover(Recover),
     /// Makes everything durable that was written so far, through a mount too; sync(1) does not reach a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]
     Sync(Whole),
@@ -108,6 +121,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
+    /// Measures the crypto providers of this machine, shows who is fastest, and remembers the choice
+    #[command(after_help = help::tune())]
+    Tune(Tune),
     /// Keeps states of the whole vault: takes, lists and removes them
     #[command(
         after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
@@ -128,6 +144,9 @@ pub(crate) enum Command {
         after_help = format!("Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt .\n\n{SELECTORS}")
     )]
     Restore(Restore),
+    /// Takes the content of a file that is there no more out of all snapshots, for good
+    #[command(after_help = help::erase())]
+    Erase(Erase),
     /// Prints a completion script for a shell
     #[command(
         after_help = "Example:\n  strongroom completions bash > ~/.local/share/bash-completion/completions/strongroom"
@@ -183,6 +202,8 @@ pub(crate) enum Suite {
     Aes,
     /// ChaCha20-Poly1305 and BLAKE3, for processors without AES instructions
     Chacha,
+    /// AEGIS-256 and BLAKE3, faster where there are AES instructions; not every build opens such a vault
+    Aegis,
 }
 
 /// Arguments of `init`.
@@ -227,7 +248,8 @@ pub(crate) struct Mount {
     pub(crate) log_verbosity: u8,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
     /// idle=SECONDS, writeback (the kernel gathers small writes; others see them later), save-power (let
-    /// processors sleep between requests; slower)
+    /// processors sleep between requests; slower), snapshot=WHEN (how often a snapshot is taken if something changed:
+    /// hourly, which is the default, daily, off, or a number with m, h or d behind it)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]
@@ -450,140 +472,6 @@ pub(crate) struct Info {
     pub(crate) unlock: bool,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-/// Arguments of `stats`.
-#[derive(Args, Debug)]
-pub(crate) struct Stats {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Arguments of `bench`.
-#[derive(Args, Debug)]
-pub(crate) struct Bench {
-    /// The directory; a new one is made in it, and removed after
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
-    /// Little work and one round
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// These rows only
-    #[arg(long, value_name = "ROW,…")]
-    pub(crate) only: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Arguments of `key`.
-#[derive(Args, Debug)]
-pub(crate) struct Key {
-    #[command(subcommand)]
-    pub(crate) command: KeyCommand,
-}
-
-/// What to do with keys.
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeyCommand {
-    /// Adds a way to unlock: a passphrase unless an option says otherwise
-    #[command(
-        after_help = "Example:\n  strongroom key add photos\n  strongroom key add photos --new-key-file usb/photos.key"
-    )]
-    Add(KeyAdd),
-    /// Lists the ways to unlock; needs no secret
-    #[command(after_help = "Example:\n  strongroom key list photos")]
-    List(KeyList),
-    /// Removes a way to unlock; what is stored from now on it can never open
-    #[command(
-        after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
-    )]
-    Remove(KeyRemove),
-    /// Changes the passphrase that is given
-    #[command(after_help = "Example:\n  strongroom key change photos")]
-    Change(KeyChange),
-}
-
-/// Arguments of `key add`.
-#[derive(Args, Debug)]
-pub(crate) struct KeyAdd {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
-    /// A name for it, shown by `key list`; not secret
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) label: String,
-    /// A further recovery code, printed once
-    #[arg(long, group = "new")]
-    pub(crate) new_recovery_code: bool,
-    /// A new key file, made at FILE
-    #[arg(long, value_name = "FILE", group = "new")]
-    pub(crate) new_key_file: Option<PathBuf>,
-    /// An age or SSH public key
-    #[arg(long, value_name = "RECIPIENT", group = "new")]
-    pub(crate) recipient: Option<String>,
-    /// Read the new passphrase from the first line of FILE
-    #[arg(long, value_name = "FILE", group = "new")]
-    pub(crate) new_passphrase_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// Arguments of `key list`.
-#[derive(Args, Debug)]
-pub(crate) struct KeyList {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Arguments of `key remove`.
-#[derive(Args, Debug)]
-pub(crate) struct KeyRemove {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
-    /// Which: its name in `key list`, or how that begins
-    #[arg(value_name = "KEY")]
-    pub(crate) key: String,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-}
-
-/// Arguments of `key change`.
-#[derive(Args, Debug)]
-pub(crate) struct KeyChange {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
-    /// Read the new passphrase from the first line of FILE
-    #[arg(long, value_name = "FILE")]
-    pub(crate) new_passphrase_file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-}
-
-/// Arguments of `completions`.
-#[derive(Args, Debug)]
-pub(crate) struct Completions {
-    /// The shell
-    #[arg(value_name = "SHELL")]
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Arguments of `man`.
-#[derive(Args, Debug)]
-pub(crate) struct Man {
-    /// The folder for the pages
-    #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
 }
 
 fn parse_octal(text: &str) -> Result<u32, String> {

@@ -2,6 +2,7 @@
 
 use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
+use strongroom::providers::ProviderError;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +36,13 @@ pub(crate) enum ExitCode {
     Unsupported = 12,
     /// Mounting or unmounting failed.
     Mount = 13,
+    /// `verify` found damage; or `repair` or `recover` could not bring everything back.
+    DamageFound = 14,
 }
 
 impl ExitCode {
     /// Every code, in order.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Ok,
         Self::Other,
         Self::Usage,
@@ -54,6 +57,7 @@ impl ExitCode {
         Self::NotAVault,
         Self::Unsupported,
         Self::Mount,
+        Self::DamageFound,
     ];
 
     /// What it means, in a few words.
@@ -73,6 +77,9 @@ impl ExitCode {
             Self::NotAVault => "not a vault, or an unfinished one",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
+            Self::DamageFound => {
+                "verify found damage, or repair or recover could not bring all of it back"
+            }
         }
     }
 
@@ -89,8 +96,9 @@ impl ExitCode {
         match error {
             Error::File(file) => Self::of_file(file),
             Error::WrongSecret(_) => Self::WrongSecret,
-            Error::NoSecret(_) => Self::Usage,
+            Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
+            Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,
             Error::ParentMissing | Error::Revision(_) => Self::NotFound,
@@ -100,8 +108,11 @@ impl ExitCode {
             | Error::KeysContended
             | Error::FolderMoved
             | Error::OwnerUnreachable
-            | Error::OtherVersion => Self::InUse,
+            | Error::OtherVersion
+            | Error::MeasuringElsewhere => Self::InUse,
             Error::UnknownFormat(_) | Error::NoLocks => Self::Unsupported,
+            Error::Provider(ProviderError::Environment(_)) => Self::Usage,
+            Error::Provider(ProviderError::NoProvider { .. }) => Self::Unsupported,
             Error::PathTooLong | Error::TooManySymlinks => Self::Other,
             Error::Operation { error, .. } => Self::of(error),
             Error::Io { source, .. } => Self::of_io(source),
@@ -147,7 +158,7 @@ mod tests {
     #[test]
     fn the_codes_are_the_ones_in_the_manual_and_never_change() {
         let codes: Vec<u8> = ExitCode::ALL.iter().map(|code| *code as u8).collect();
-        assert_eq!(codes, (0..14).collect::<Vec<u8>>());
+        assert_eq!(codes, (0..15).collect::<Vec<u8>>());
         assert_eq!(ExitCode::WrongSecret as u8, 4);
         assert_eq!(ExitCode::Damaged as u8, 5);
         assert_eq!(ExitCode::NotAVault as u8, 11);

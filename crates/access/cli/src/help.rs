@@ -20,7 +20,9 @@ fn example(lines: &[&str]) -> String {
 pub(crate) fn all() -> String {
     format!(
         "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
-         It is cut at the first colon behind a vault folder.\n\n{}\n{}",
+         It is cut at the first colon behind a vault folder.\n\n\
+         STRONGROOM_PROVIDERS in the environment names the library that computes an algorithm, as in \
+         AES-256-GCM=ring,BLAKE3=simd; `strongroom info VAULT` shows those in use.\n\n{}\n{}",
         ExitCode::table(),
         example(&[
             "strongroom init photos",
@@ -66,6 +68,33 @@ pub(crate) fn info() -> String {
     )
 }
 
+pub(crate) fn rotate() -> String {
+    format!(
+        "Everything new is sealed under new keys at once. What is stored, snapshots included, is sealed anew bit by bit \
+         by the process that has the vault open, under half of its time; then the old keys go. A vault that nobody has \
+         open is sealed anew by this command. Killed or unmounted in between, it goes on when the vault is opened next. \
+         The ways to unlock stay. Who kept an old copy of the whole vault folder can still read that copy.\n\n{}",
+        example(&[
+            "strongroom key rotate photos",
+            "strongroom key rotate photos --status",
+            "strongroom key rotate photos --wait",
+        ])
+    )
+}
+
+pub(crate) fn erase() -> String {
+    format!(
+        "Whatever names the file had in snapshots, its content leaves all of them; of a directory, that of all files below it. \
+         Names, attributes and link targets stay, and so does content that other files have too. Remove what is there now first. \
+         Copies of the vault folder that were made before are not reached: rotate the keys then, and remove the copies.\n\n{}",
+        example(&[
+            "strongroom erase photos:/scan.pdf --dry-run",
+            "strongroom rm photos:/scan.pdf",
+            "strongroom erase photos:/scan.pdf",
+        ])
+    )
+}
+
 pub(crate) fn quota() -> String {
     format!(
         "Counted are sealed content and the rows of the database. Under a quota that is used up already, removing \
@@ -74,6 +103,61 @@ pub(crate) fn quota() -> String {
             "strongroom quota photos",
             "strongroom quota photos 20G",
             "strongroom quota photos none",
+        ])
+    )
+}
+
+pub(crate) fn verify() -> String {
+    format!(
+        "Every table is compared with every other, every sealed block opens under its name, every checksum of every file \
+         fits. What does not is told by file: which bytes, and in which kept states. Works while the vault is mounted. \
+         Ctrl-C stops it, and --resume goes on.\n\n{}",
+        example(&[
+            "strongroom verify photos",
+            "strongroom verify --deep --json photos",
+            "strongroom verify --resume photos",
+        ])
+    )
+}
+
+pub(crate) fn repair() -> String {
+    format!(
+        "Blocks that do not open are mended from other copies of them, lost header, replica file and database as by \
+         `strongroom recover`, records and nodes of kept states from the database. Kept states that the database does \
+         not know are kept again; content that nothing names goes to lost+found, files that nobody can explain to the \
+         folder `unexplained` in the vault folder. Nothing is deleted but copies. What stays lost is listed byte by byte, and \
+         reads as errors; storing the same content again mends it. Unmount first.\n\n{}",
+        example(&[
+            "strongroom repair --dry-run photos",
+            "strongroom repair photos"
+        ])
+    )
+}
+
+pub(crate) fn recover() -> String {
+    format!(
+        "A lost or damaged vault.json or replica.json is put back from its second copy beside it. A lost or damaged \
+         metadata.db is rebuilt from what lies in the segments, in the state of the newest kept state that can be read; \
+         the old one is kept beside it. Content that no kept state names goes to lost+found. Bytes that are lost are \
+         listed, and read as errors. Doing it twice, or killing it half-way, does no harm.\n\n{}",
+        example(&[
+            "strongroom recover photos",
+            "strongroom recover --rebuild photos"
+        ])
+    )
+}
+
+pub(crate) fn tune() -> String {
+    format!(
+        "Takes half a minute; let nothing else run meanwhile. Every vault of this user computes with the choice from then on; a \
+         mount that runs, from the next mount on. Without this command the first use on a machine measures in 300 ms, and again \
+         when processor, cores or libraries change. The variable STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… ranks above the \
+         saved wishes, which rank above what was measured.\n\nMiB/s are medians; beside them the middle half of the rounds, in \
+         which all providers take turns. The provider with the greatest median is chosen.\n\n{}",
+        example(&[
+            "strongroom tune",
+            "strongroom tune --chart providers.svg",
+            "strongroom tune --prefer AES-256-GCM=ring",
         ])
     )
 }

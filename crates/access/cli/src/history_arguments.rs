@@ -36,7 +36,16 @@ pub(crate) enum SnapshotCommand {
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
+    /// Sets how many snapshots stay, and removes the others now and whenever a mount takes one by the clock; without
+    /// numbers, shows the rule
+    #[command(after_help = KEEP)]
+    Keep(SnapshotKeep),
 }
+
+const KEEP: &str = "Of each of the last so many hours, days, … in which there is a snapshot, the newest stays. Snapshots with a tag, or \
+    with a message other than `scheduled`, always stay. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of those \
+    that it took itself. Times are in UTC.\n\n\
+    Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
 #[derive(Args, Debug)]
@@ -63,6 +72,9 @@ pub(crate) struct SnapshotList {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
+    /// Also show what each alone holds: what would come back if it were removed
+    #[arg(short, long)]
+    pub(crate) size: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -81,6 +93,50 @@ pub(crate) struct SnapshotRemove {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Arguments of `snapshot keep`.
+#[derive(Args, Debug)]
+pub(crate) struct SnapshotKeep {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) rule: RuleArguments,
+    /// Only show what would go; set nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// How many stay.
+#[derive(Args, Debug)]
+pub(crate) struct RuleArguments {
+    /// The last N, whenever they were taken
+    #[arg(long, value_name = "N")]
+    pub(crate) last: Option<u32>,
+    /// One for each of N hours
+    #[arg(long, value_name = "N")]
+    pub(crate) hourly: Option<u32>,
+    /// One for each of N days
+    #[arg(long, value_name = "N")]
+    pub(crate) daily: Option<u32>,
+    /// One for each of N weeks, which begin on Monday
+    #[arg(long, value_name = "N")]
+    pub(crate) weekly: Option<u32>,
+    /// One for each of N months
+    #[arg(long, value_name = "N")]
+    pub(crate) monthly: Option<u32>,
+    /// One for each of N years
+    #[arg(long, value_name = "N")]
+    pub(crate) yearly: Option<u32>,
+    /// All of them
+    #[arg(long, conflicts_with_all = ["last", "hourly", "daily", "weekly", "monthly", "yearly"])]
+    pub(crate) everything: bool,
+    /// Only those with the message `scheduled`, as a mount takes them; those without message and tag stay too
+    #[arg(long)]
+    pub(crate) scheduled_only: bool,
 }
 
 /// Arguments of `log`.
@@ -133,6 +189,19 @@ pub(crate) struct Restore {
     /// Take no snapshot first of what is replaced
     #[arg(long)]
     pub(crate) no_snapshot: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `erase`.
+#[derive(Args, Debug)]
+pub(crate) struct Erase {
+    /// The file, or the directory with all below it, as snapshots have it
+    #[arg(value_name = "VAULT:PATH")]
+    pub(crate) place: Location,
+    /// Only say how much it would be
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

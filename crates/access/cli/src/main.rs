@@ -8,11 +8,13 @@
 
 mod arguments;
 mod commands;
+mod damage_arguments;
 mod exit_code;
 mod failure;
 mod help;
 mod history_arguments;
 mod interrupt;
+mod key_arguments;
 mod location;
 mod logging;
 mod opening;
@@ -22,6 +24,8 @@ mod progress;
 mod prompt;
 mod secret;
 mod size;
+mod tool_arguments;
+mod tune_arguments;
 mod walk;
 
 use clap::Parser;

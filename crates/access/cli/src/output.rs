@@ -121,7 +121,8 @@ fn is_device(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::CharDevice | NodeKind::BlockDevice)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

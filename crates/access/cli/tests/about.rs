@@ -29,7 +29,13 @@ fn mounted(place: &Place) -> Option<MountPoint<'_>> {
 fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouches() {
     let place = Place::empty();
     let made = json(&place.done(&["init", "v", "--key-file", "key", "--json"]));
-    let shown = place.done(&["info", "v"]);
+    let wished = "AES-256-GCM=ring,BLAKE3=simd,Argon2id=rustcrypto,Ed25519=dalek";
+    let mut command = place.command(&["info", "v"]);
+    let output = command
+        .env("STRONGROOM_PROVIDERS", wished)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = shown.lines().collect();
     assert_eq!(
         lines[..lines.len() - 1],
@@ -37,13 +43,14 @@ fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouc
             "format       0",
             &format!("fingerprint  {}", made["fingerprint"].as_str().unwrap()),
             "suite        AES-256-GCM and BLAKE3",
+            "providers    AES-256-GCM by ring, BLAKE3 by simd, Argon2id by rustcrypto, Ed25519 by dalek",
             "generation   1",
             "keys         key file, recovery code",
             "open in      no process",
         ]
     );
     assert!(
-        lines[6].starts_with("verified     no: who can write"),
+        lines[7].starts_with("verified     no: who can write"),
         "{shown}"
     );
     let public = json(&place.done(&["info", "v", "--json"]));

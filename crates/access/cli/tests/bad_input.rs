@@ -137,7 +137,7 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
     refused(
         &place,
         5,
-        "damaged metadata.db: the file is missing; restore",
+        "damaged metadata.db: the file is missing; run `strongroom recover`",
     );
     harmed(&place, |w| cut(&database(w), 5000));
     refused(&place, 5, "damaged metadata.db");
@@ -176,7 +176,7 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
     harmed(&place, |w| swapped(w, "replica.json"));
     refused(&place, 5, "damaged replica.json");
     harmed(&place, |w| fs::remove_file(w.join("replica.json")).unwrap());
-    refused(&place, 5, "put it back from a backup");
+    refused(&place, 5, "run `strongroom recover`");
     harmed(&place, |w| cut(&w.join("replica.json"), 50));
     refused(&place, 5, "damaged replica.json");
     assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
@@ -239,7 +239,7 @@ fn damage_in_a_segment_costs_the_files_in_it_and_no_other() {
     assert!(
         place
             .keyed_fails(5, &["check", "w"])
-            .contains("copy out what you need")
+            .contains("run `strongroom verify`")
     );
     harmed(&place, |w| fs::remove_file(segment(w)).unwrap());
     lost("damaged content");

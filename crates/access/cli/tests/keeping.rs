@@ -243,6 +243,8 @@ fn a_device_that_this_user_cannot_make_is_left_out_with_its_reason_and_the_rest_
         .args(["get", "v:/t", "mine", "--json", "--key-file", "key"])
         .current_dir(place.path(""))
         .env("XDG_RUNTIME_DIR", place.path("run"))
+        .env("XDG_CONFIG_HOME", place.path("config"))
+        .env("XDG_CACHE_HOME", place.path("cache"))
         .uid(NOBODY)
         .gid(NOBODY)
         .output()

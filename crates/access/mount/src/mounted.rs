@@ -244,14 +244,20 @@ impl Core {
         let _ = self.wait();
     }
 
-    /// Makes the kernel send what it keeps: after a lazy unmount it would do so too late.
+    /// Makes the kernel send what it keeps, and waits until it is here: after a lazy unmount it would come too late.
     fn collect(&self) {
         if self.shared.writes == Writes::Through {
             return;
         }
+        // All that is kept is on its way then, but of a FUSE file system the kernel does not wait for it.
         let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         if let Err(error) = sent {
             log::error!("what the kernel keeps of open files could not be collected: {error}");
+        }
+        // Before it forgets a page, it waits for that page to be written.
+        let invalidator = self.notifier.invalidator();
+        for inode in self.shared.references.inodes() {
+            invalidator.content(inode, 0, u64::MAX);
         }
     }
 

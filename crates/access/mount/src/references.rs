@@ -45,6 +45,15 @@ impl References {
         }
     }
 
+    /// Every node that the kernel knows now.
+    pub(crate) fn inodes(&self) -> Vec<InodeId> {
+        self.0
+            .iter()
+            .flat_map(|part| part.lock().keys().copied().collect::<Vec<_>>())
+            .map(InodeId)
+            .collect()
+    }
+
     /// Takes back all that is left.
     pub(crate) fn take_all(&self) -> impl Iterator<Item = (InodeId, u64)> + '_ {
         self.0.iter().flat_map(|part| {

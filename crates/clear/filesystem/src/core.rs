@@ -63,8 +63,8 @@ pub struct Options {
     pub background: Background,
     /// Refuse every mutation.
     pub read_only: bool,
-    /// Threads that seal and open.
-    pub threads: usize,
+    /// Threads that seal and open; `None` for as many as were measured to pay, or one per core.
+    pub threads: Option<usize>,
     /// From when on it works in the background, and how much in one step.
     pub thresholds: limits::Thresholds,
     /// Who is told of that work.
@@ -88,11 +88,13 @@ pub enum Work {
     Purge,
     /// A fragmented cell is rewritten.
     Defragmentation,
+    /// Blocks of an earlier epoch are sealed anew.
+    Resealing,
 }
 
 impl Work {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Checkpoint,
         Self::Rollover,
         Self::Settling,
@@ -100,6 +102,7 @@ impl Work {
         Self::Removal,
         Self::Purge,
         Self::Defragmentation,
+        Self::Resealing,
     ];
 }
 
@@ -135,7 +138,7 @@ impl Default for Options {
             commit_interval: limits::COMMIT_INTERVAL,
             background: Background::Thread,
             read_only: false,
-            threads: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+            threads: None,
             thresholds: limits::Thresholds::default(),
             watcher: None,
         }

@@ -15,6 +15,7 @@ use crate::flush::{RegionEdit, number_of};
 use crate::node::{Node, NodeState};
 use crate::overlay::CELL_BYTES;
 use crate::place::{Placed, Placement};
+use crate::read::Fetched;
 use crate::{Error, Result};
 
 /// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
@@ -31,7 +32,10 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
     let seen = cell_extents(core, &node, cell)?;
     for run in runs(&seen) {
         let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
-        crate::read::read_extents(core, inode, run, &mut clear)?;
+        if crate::read::read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
+            // The cell heals another time.
+            return Ok(());
+        }
         let sealing = core.sealers.sealing();
         let sealed = vec![sealing.seal(Kind::Data, &clear)];
         core.count_sealed(&sealed);

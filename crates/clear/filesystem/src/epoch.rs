@@ -56,6 +56,12 @@ impl Sealers {
         self.newest.read().clone()
     }
 
+    /// Makes `sealer` the one of now; waits for those who seal.
+    pub(crate) fn replace(&self, sealer: BlockSealer) {
+        let _alone = self.working.write();
+        *self.newest.write() = sealer;
+    }
+
     /// To seal with. Where this stands in the order of locks says `core.rs`.
     pub(crate) fn sealing(&self) -> Sealing<'_> {
         let working = self.working.read();
@@ -101,6 +107,14 @@ impl Filesystem {
     /// `ReadOnly`, or `Failed` after a sync or commit that failed.
     pub fn check_writable(&self) -> Result<()> {
         self.core.mutate().map(drop)
+    }
+
+    /// A fact that `keep_setting` kept.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.core.store.lock().setting(name)?)
     }
 
     /// Keeps a fact of the vault's in the metadata; durable on return, with all that was acknowledged before.

@@ -85,7 +85,7 @@ pub enum Error {
     #[error("segments: {0}")]
     Segments(#[source] strongroom_segments::Error),
     /// Environment or tampering: a block of a kept tree does not open.
-    #[error("the history is damaged; run `strongroom check`")]
+    #[error("the history is damaged; run `strongroom verify`")]
     DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
     #[error("damaged content in inode {} at offset {offset}", inode.0)]

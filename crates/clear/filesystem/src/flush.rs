@@ -169,10 +169,6 @@ impl Core {
     /// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
     /// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
     pub(crate) fn may_carry(&self, reason: Reason) -> bool {
-        if self.space.has_suspects() {
-            // A carried block cannot take the place of a damaged one; an appended one can.
-            return false;
-        }
         let waiting = self.store.waiting_bytes();
         let waiting_max = self.options.thresholds.waiting_bytes_max;
         if waiting > waiting_max {
@@ -290,13 +286,7 @@ pub(crate) fn number_of(
 ) -> Result<BlockNumber> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
         writer.change_references(number, 1)?;
-        if core.is_suspect(writer, number)?
-            && let (place @ Place::Segment(..), _) = placed.row()
-        {
-            // The stored bytes are damaged or lost, and these are the same content: they take their place.
-            writer.move_block(number, placed.epoch, place)?;
-            core.space.trust(number);
-        }
+        replace_if_suspect(core, writer, number, &placed)?;
         return Ok(number);
     }
     // A block that was known when it was sealed may have gone since: then its bytes are carried.
@@ -310,6 +300,26 @@ pub(crate) fn number_of(
         waiting,
     )?;
     Ok(number)
+}
+
+/// Where the stored bytes of a block are damaged, lost or erased, those of `placed`, the same content, take their place.
+pub(crate) fn replace_if_suspect(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    number: BlockNumber,
+    placed: &Placed,
+) -> Result<()> {
+    if !core.is_suspect(writer, number)? {
+        return Ok(());
+    }
+    // One that was known and trusted when it was sealed has no bytes here; then it stays as it is.
+    if let (place, waiting) = placed.row()
+        && (place != Place::Waiting || waiting.is_some())
+    {
+        writer.replace_block(number, placed.clear_len, placed.epoch, place, waiting)?;
+        core.space.trust(number);
+    }
+    Ok(())
 }
 
 /// Which of `sealed` an equal block exists for already, so that it need not be appended.

@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use strongroom_crypto::BlockSealer;
+use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock};
 use strongroom_metadata::{BlockNumber, InodeId, Place, Reader, Transaction};
 use strongroom_segments::Part;
 
 use crate::core::Core;
 use crate::epoch::Sealing;
-use crate::flush::drain_all;
+use crate::flush::{drain_all, replace_if_suspect};
 use crate::limits::DIRTY_PAGES_MAX;
 use crate::place::{Placed, Placement};
 use crate::{Attributes, Error, Filesystem, KeptExtent, ListedEntry, Listing, Result};
@@ -200,6 +200,10 @@ impl<'a> Engine<'a> {
         Self { core }
     }
 
+    pub(crate) const fn core(&self) -> &'a Core {
+        self.core
+    }
+
     /// What seals now.
     #[must_use]
     pub fn sealer(&self) -> BlockSealer {
@@ -241,9 +245,11 @@ impl<'a> Engine<'a> {
             };
             let clear_len = block.clear_len as usize;
             let sealer = self.core.sealers.newest();
-            let opened = sealer.open(block.epoch, kind, id, clear_len, &bytes);
-            if let Ok(clear) = opened {
-                return Ok(Some(clear));
+            match sealer.open(block.epoch, kind, id, clear_len, &bytes) {
+                Ok(clear) => return Ok(Some(clear)),
+                // It was sealed anew since it was looked up, and the old keys are gone.
+                Err(OpenError::UnknownEpoch { .. }) => continue,
+                Err(_) => {}
             }
             self.core.space.suspect_block(block.number);
             break;
@@ -374,6 +380,15 @@ impl<'a> Engine<'a> {
         Ok((worked, then()?))
     }
 
+    /// Moves the blocks that travel in the database, up to `last`, to a segment: what a revision names must not be lost
+    /// with the database.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn settle(&self, last: BlockNumber) -> Result<()> {
+        crate::space::settle_until(self.core, last)
+    }
+
     /// Commits what was changed, durably.
     ///
     /// # Errors
@@ -444,12 +459,7 @@ fn row_of(
     placed: &Placed,
 ) -> Result<(BlockNumber, bool)> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
-        if core.is_suspect(writer, number)?
-            && let (place @ Place::Segment(..), _) = placed.row()
-        {
-            writer.move_block(number, epoch, place)?;
-            core.space.trust(number);
-        }
+        replace_if_suspect(core, writer, number, placed)?;
         return Ok((number, false));
     }
     let (place, waiting) = placed.row();

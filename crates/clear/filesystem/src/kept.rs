@@ -18,7 +18,7 @@ use crate::history::{Engine, History};
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::name::Name;
 use crate::permission::{self, EXECUTE, READ};
-use crate::read::{Fetch, fetch_all, fetch_of};
+use crate::read::{Fetch, Fetched, fetch_all, fetch_of};
 use crate::{
     Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget, Timestamp,
 };
@@ -229,15 +229,10 @@ impl Kept<'_> {
                     fetches.push(fetch_of(&mut writer, inode, &part, offset)?);
                 }
             }
-            match fetch_all(self.core, inode, offset, buffer, fetches) {
-                // A block was moved meanwhile.
-                Err(Error::Segments(strongroom_segments::Error::Missing(_))) if attempts < 3 => {
-                    attempts += 1;
-                }
-                Err(Error::Segments(strongroom_segments::Error::Missing(_))) => {
-                    return Err(Error::Damaged { inode, offset });
-                }
-                result => return result,
+            match fetch_all(self.core, inode, offset, buffer, fetches)? {
+                Fetched::Whole => return Ok(()),
+                Fetched::Moved if attempts < 3 => attempts += 1,
+                Fetched::Moved => return Err(Error::Damaged { inode, offset }),
             }
         }
     }

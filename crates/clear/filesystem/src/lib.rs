@@ -12,18 +12,22 @@ mod check;
 mod commit;
 mod copy;
 mod core;
+mod damage;
 mod defragment;
 mod draft;
 mod epoch;
+mod erase;
 mod error;
 mod extents;
 mod flush;
 mod history;
 mod holes;
+mod isolate;
 mod kept;
 pub mod limits;
 mod list;
 mod lock;
+mod moving;
 mod name;
 mod namespace;
 mod node;
@@ -36,12 +40,14 @@ mod quota;
 mod read;
 mod region_cache;
 mod rename;
+mod reseal;
 mod reservation;
 mod scene;
 mod seek;
 mod space;
 mod transaction;
 mod types;
+mod verify;
 mod write;
 mod xattr;
 
@@ -49,14 +55,21 @@ use std::sync::Arc;
 
 pub use check::CheckReport;
 pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use damage::DamagedRange;
 pub use draft::Draft;
+pub use erase::{ERASED_SEGMENT, Erased};
 pub use error::Error;
 pub use history::{Engine, History};
 pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
 pub use open::Counters;
+pub use reseal::{Older, Resealed};
+pub use space::LOST_SEGMENT;
 pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 pub use transaction::Content;
 pub use types::*;
+pub use verify::{
+    DamagedBlock, LostChunks, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
+};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -151,3 +151,15 @@ pub(crate) const RENAME_ROUNDS_MAX: usize = 64;
 /// How often a transaction is carried out before it is kept: once to find what must be stored first, once for real.
 /// The third is for the reader's peace of mind: nothing can become pending in between.
 pub(crate) const TRANSACTION_ROUNDS_MAX: usize = 3;
+
+/// Blocks that one job of the verification opens: 1 MiB of large ones, so that all cores end at about one time.
+pub(crate) const VERIFY_JOB_BLOCKS: usize = 16;
+
+/// Rows of blocks that the verification reads at a time.
+pub(crate) const VERIFY_PAGE_BLOCKS: usize = 4096;
+
+/// Damaged blocks that are remembered from one run to the next: half a mebibyte.
+pub(crate) const ISOLATED_BLOCKS_MAX: usize = 65_536;
+
+/// Names of one node that a report gives; more are left out.
+pub(crate) const REPORTED_NAMES_MAX: usize = 16;

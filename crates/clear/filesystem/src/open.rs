@@ -5,7 +5,7 @@
 //! Never   deletes a segment file that it cannot explain
 //!
 //! Invariants
-//!  (1) After open no segment holds bytes behind its last committed batch.
+//!  (1) After open no segment that is appended to holds bytes behind its last whole batch.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,7 +22,7 @@ use crate::node::NodeTable;
 use crate::{Error, Filesystem, Result, Timestamp};
 
 /// The setting that names the runs which may have left segment files behind.
-const SESSIONS: &str = "segment_sessions";
+pub(crate) const SESSIONS: &str = "segment_sessions";
 
 /// What a file system did since it was opened. For tests and `stats`; counts do not drift as times do.
 #[derive(Clone, Debug)]
@@ -93,8 +93,14 @@ impl Filesystem {
             session,
             options,
         } = parts;
+        let threads = options
+            .threads
+            .or(strongroom_crypto::providers::choice().threads);
+        let threads = threads.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+        });
         // The caller of the pool works too.
-        let pool = strongroom_crypto::Pool::new(options.threads.saturating_sub(1));
+        let pool = strongroom_crypto::Pool::new(threads.saturating_sub(1));
         let quota = crate::quota::Quota::load(&store.lock())?;
         let reserved = store.lock().reservations()?;
         let reserved = reserved
@@ -133,6 +139,7 @@ impl Filesystem {
                 offset: 0,
             });
         }
+        crate::isolate::resume(&core)?;
         if !core.options.read_only {
             recover_segments(&core)?;
             forget_leftovers(&core, session)?;
@@ -190,11 +197,19 @@ impl Filesystem {
     }
 }
 
+/// Whether a segment is one of those that have a row and never a file.
+pub(crate) fn has_no_file(id: &SegmentId) -> bool {
+    [crate::LOST_SEGMENT, crate::ERASED_SEGMENT].contains(id)
+}
+
 /// (1), and leftovers of segments that were begun or leaving when the last run ended.
 fn recover_segments(core: &Core) -> Result<()> {
     let rows = core.store.lock().segments()?;
     let mut resumed = Vec::new();
     for row in &rows {
+        if has_no_file(&row.id) {
+            core.space.suspect_segment(row.number);
+        }
         if row.state != SegmentState::Open {
             continue;
         }
@@ -228,19 +243,21 @@ fn recover_segments(core: &Core) -> Result<()> {
     Ok(())
 }
 
+/// Whether one of the runs that the setting names began this file.
+pub(crate) fn is_of_session(sessions: &[u8], id: &SegmentId) -> bool {
+    sessions
+        .chunks_exact(8)
+        .any(|session| id.0.starts_with(session))
+}
+
 /// Removes segment files that an earlier run began and never committed a block of. Files of runs that the
 /// database does not know stay: an older copy of it may have been put back, and they hold newer content.
 fn forget_leftovers(core: &Core, session: [u8; 8]) -> Result<()> {
     let mut writer = core.store.lock();
     let known: HashSet<_> = writer.segments()?.iter().map(|row| row.id).collect();
     let sessions = writer.setting(SESSIONS)?.unwrap_or_default();
-    let ours = |id: &SegmentId| {
-        sessions
-            .chunks_exact(8)
-            .any(|session| id.0.starts_with(session))
-    };
     for id in core.segments.list()? {
-        if !known.contains(&id) && ours(&id) {
+        if !known.contains(&id) && is_of_session(&sessions, &id) {
             core.segments.remove(id)?;
         }
     }

@@ -10,9 +10,11 @@
 
 use std::ops::Range;
 
-use strongroom_crypto::BlockSealer;
+use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{Kind, Location, chunk_span};
-use strongroom_metadata::{Block, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction};
+use strongroom_metadata::{
+    Block, BlockNumber, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
+};
 use strongroom_segments::{Part as SealedPart, SealedBytes};
 
 use crate::core::Core;
@@ -37,22 +39,22 @@ impl Filesystem {
             return kept.read(inode, offset, buffer);
         }
         let node = self.core.node(inode)?;
-        let mut last = Error::Stale;
         for _ in 0..ATTEMPTS {
-            match read_once(&self.core, &node, offset, buffer) {
-                Err(Error::Segments(error @ strongroom_segments::Error::Missing(_))) => {
-                    last = Error::Segments(error);
-                }
-                result => return result,
+            if let Some(count) = read_once(&self.core, &node, offset, buffer)? {
+                return Ok(count);
             }
         }
-        Err(match last {
-            Error::Segments(strongroom_segments::Error::Missing(_)) => {
-                Error::Damaged { inode, offset }
-            }
-            other => other,
-        })
+        Err(Error::Damaged { inode, offset })
     }
+}
+
+/// What came of filling a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// It is filled.
+    Whole,
+    /// A block was moved since it was looked up, or sealed anew and the old keys are gone: look again. (2)
+    Moved,
 }
 
 /// A piece of the buffer to be filled from a block.
@@ -67,14 +69,15 @@ pub(crate) struct Fetch {
     location: Option<Location>,
 }
 
-fn read_once(core: &Core, node: &Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+/// Gives the count of bytes; `None` if a block was moved meanwhile.
+fn read_once(core: &Core, node: &Node, offset: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
     let mut below = Vec::new();
     {
         let state = node.lock();
         let len = readable(&state, offset, buffer.len())?;
         fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
         if below.is_empty() {
-            return Ok(len);
+            return Ok(Some(len));
         }
     }
     let mut writer = core.store.lock();
@@ -96,8 +99,10 @@ fn read_once(core: &Core, node: &Node, offset: u64, buffer: &mut [u8]) -> Result
     }
     drop(state);
     drop(writer);
-    fetch_all(core, node.id, offset, &mut buffer[..len], fetches)?;
-    Ok(len)
+    match fetch_all(core, node.id, offset, &mut buffer[..len], fetches)? {
+        Fetched::Whole => Ok(Some(len)),
+        Fetched::Moved => Ok(None),
+    }
 }
 
 /// How many of `wanted` bytes at `offset` lie before the end.
@@ -215,9 +220,9 @@ pub(crate) fn read_extents(
     inode: InodeId,
     list: &[Extent],
     out: &mut [u8],
-) -> Result<()> {
+) -> Result<Fetched> {
     let Some(first) = list.first() else {
-        return Ok(());
+        return Ok(Fetched::Whole);
     };
     let mut writer = core.store.lock();
     let fetches = list
@@ -235,7 +240,7 @@ pub(crate) fn fetch_all(
     offset: u64,
     buffer: &mut [u8],
     fetches: Vec<Fetch>,
-) -> Result<()> {
+) -> Result<Fetched> {
     let parts: Vec<SealedPart> = fetches.iter().filter_map(sealed_part).collect();
     let mut sealed = core.segments.read_many(&parts).into_iter();
     let mut total = 0;
@@ -245,7 +250,7 @@ pub(crate) fn fetch_all(
             Some(_) => None,
             None => match sealed.next().expect("one answer per part") {
                 Ok(bytes) => Some(bytes),
-                Err(error @ strongroom_segments::Error::Missing(_)) => return Err(error.into()),
+                Err(strongroom_segments::Error::Missing(_)) => return Ok(Fetched::Moved),
                 Err(_) => {
                     core.space.suspect_block(fetch.block.number);
                     return Err(Error::Damaged {
@@ -258,19 +263,17 @@ pub(crate) fn fetch_all(
         total += fetch.out.len();
         jobs.push((fetch, bytes));
     }
-    let damaged = |out: &Range<usize>| Error::Damaged {
-        inode,
-        offset: offset + out.start as u64,
-    };
     let sealer = core.sealers.newest();
     if total < POOL_BYTES || jobs.len() < 2 {
-        return jobs.iter().try_for_each(|(fetch, bytes)| {
+        for (fetch, bytes) in &jobs {
             let out = &mut buffer[fetch.out.clone()];
-            open_into(&sealer, fetch, bytes.as_ref(), out).map_err(|()| {
-                core.space.suspect_block(fetch.block.number);
-                damaged(&fetch.out)
-            })
-        });
+            let opened = open_into(&sealer, fetch, bytes.as_ref(), out);
+            if judge(core, inode, offset, &fetch.out, fetch.block.number, opened)? == Fetched::Moved
+            {
+                return Ok(Fetched::Moved);
+            }
+        }
+        return Ok(Fetched::Whole);
     }
     // A job of the pool owns what it works on, so each opens into a buffer of its own.
     let open = |(fetch, bytes): (Fetch, Option<SealedBytes>)| {
@@ -278,17 +281,46 @@ pub(crate) fn fetch_all(
         move || {
             let mut clear = vec![0; fetch.out.len()];
             let opened = open_into(&sealer, &fetch, bytes.as_ref(), &mut clear);
-            (fetch.out, fetch.block.number, opened.map(|()| clear))
+            (fetch.out, fetch.block.number, opened, clear)
         }
     };
-    for (out, number, opened) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
-        let clear = opened.map_err(|()| {
-            core.space.suspect_block(number);
-            damaged(&out)
-        })?;
+    for (out, number, opened, clear) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
+        if judge(core, inode, offset, &out, number, opened)? == Fetched::Moved {
+            return Ok(Fetched::Moved);
+        }
         buffer[out].copy_from_slice(&clear);
     }
-    Ok(())
+    Ok(Fetched::Whole)
+}
+
+/// What it means that a block did or did not open.
+fn judge(
+    core: &Core,
+    inode: InodeId,
+    offset: u64,
+    out: &Range<usize>,
+    number: BlockNumber,
+    opened: std::result::Result<(), NotOpened>,
+) -> Result<Fetched> {
+    let Err(why) = opened else {
+        return Ok(Fetched::Whole);
+    };
+    // Also where only its keys are gone: if they stay gone, no new content may be named after it.
+    core.space.suspect_block(number);
+    match why {
+        NotOpened::KeysGone => Ok(Fetched::Moved),
+        NotOpened::Damaged => Err(Error::Damaged {
+            inode,
+            offset: offset + out.start as u64,
+        }),
+    }
+}
+
+/// Why a block was not opened.
+enum NotOpened {
+    Damaged,
+    /// There are no keys of its epoch.
+    KeysGone,
 }
 
 /// The sealed chunks that cover what is wanted.
@@ -304,15 +336,15 @@ fn open_into(
     fetch: &Fetch,
     bytes: Option<&SealedBytes>,
     out: &mut [u8],
-) -> std::result::Result<(), ()> {
+) -> std::result::Result<(), NotOpened> {
     let clear_len = fetch.block.clear_len as usize;
     let sealed: &[u8] = match (&fetch.waiting, bytes) {
         (Some(whole), _) => {
             let span = chunk_span(clear_len, fetch.clear.clone());
-            whole.get(span).ok_or(())?
+            whole.get(span).ok_or(NotOpened::Damaged)?
         }
         (None, Some(bytes)) => bytes.as_ref(),
-        (None, None) => return Err(()),
+        (None, None) => return Err(NotOpened::Damaged),
     };
     let block = &fetch.block;
     sealer
@@ -325,7 +357,10 @@ fn open_into(
             sealed,
             out,
         )
-        .map_err(|_| ())
+        .map_err(|error| match error {
+            OpenError::UnknownEpoch { .. } => NotOpened::KeysGone,
+            _ => NotOpened::Damaged,
+        })
 }
 
 impl Core {

@@ -15,16 +15,12 @@ use parking_lot::{Mutex, RwLock};
 use strongroom_crypto::BlockSealer;
 use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
-use strongroom_format::{Epoch, Kind, Location, SealedBlock, SegmentId};
-use strongroom_metadata::{
-    Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction,
-};
-use strongroom_segments::{Appended, Part};
+use strongroom_format::{Epoch, Kind, SegmentId};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction};
 
 use crate::core::{Core, Work};
-use crate::epoch::Sealing;
 use crate::limits::Thresholds;
-use crate::place::{append_batch, note_batch};
+use crate::moving::{move_blocks, read_sealed, under_newest_epoch};
 use crate::{Error, Filesystem, Result, Space};
 
 /// The disk is asked again after this many admitted bytes.
@@ -39,6 +35,9 @@ const LIVE_SHARE_MIN: (u64, u64) = (1, 2);
 /// Per batch of a segment the offset of its first block, and its index.
 type Contents = Vec<(u32, Vec<IndexEntry>)>;
 
+/// The segment of blocks that are lost: its row has blocks, so that reading what names them fails, and it has no file.
+pub const LOST_SEGMENT: SegmentId = SegmentId([0; 16]);
+
 /// What the space part keeps in memory.
 #[derive(Default)]
 pub(crate) struct SpaceState {
@@ -52,8 +51,8 @@ pub(crate) struct SpaceState {
     pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
     pub(crate) placing: RwLock<()>,
-    /// `reclaim` and `compact` exclude each other; holds what they remember.
-    reclaiming: Mutex<Reclaiming>,
+    /// Whoever moves blocks out of segments excludes the others; holds what they remember.
+    pub(crate) reclaiming: Mutex<Reclaiming>,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
     suspects: Mutex<Suspects>,
 }
@@ -66,11 +65,13 @@ struct Probe {
 }
 
 #[derive(Default)]
-struct Reclaiming {
+pub(crate) struct Reclaiming {
     /// `changes` when a segment was made leaving: once that is durable, it may go.
     left: HashMap<SegmentNumber, u64>,
     /// Segments with blocks that do not open: compaction goes on with others.
     passed_over: HashSet<SegmentNumber>,
+    /// How far sealing anew has come, see `reseal.rs`.
+    pub(crate) resealing: crate::reseal::Resealing,
 }
 
 #[derive(Default)]
@@ -280,7 +281,13 @@ fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Cont
 
 /// Moves carried blocks out of the database into a segment.
 pub(crate) fn settle(core: &Core) -> Result<()> {
+    settle_until(core, BlockNumber(u64::MAX))
+}
+
+/// Moves those that are no newer than `until`: others may be added all the time.
+pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
     let _doing = core.doing(Work::Settling);
+    let mut after = BlockNumber(0);
     loop {
         let _gate = core.mutate()?;
         let sealing = core.sealers.sealing();
@@ -288,7 +295,14 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
         let mut numbers = Vec::new();
         {
             let writer = core.store.lock();
-            for (number, bytes) in writer.waiting_blocks(core.options.thresholds.move_blocks)? {
+            let mut page = writer.waiting_blocks(after, core.options.thresholds.move_blocks)?;
+            page.retain(|(number, _)| *number <= until);
+            let Some((last, _)) = page.last() else {
+                return Ok(());
+            };
+            // One that does not open stays where it is, and is passed by.
+            after = *last;
+            for (number, bytes) in page {
                 let block = writer.block(number)?;
                 if let Some(current) =
                     block.and_then(|block| under_newest_epoch(&sealing, &block, &bytes))
@@ -299,7 +313,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
             }
         }
         if sealed.is_empty() {
-            return Ok(());
+            continue;
         }
         move_blocks(core, &sealing, &numbers, &sealed, |block| {
             block.place == Place::Waiting
@@ -307,53 +321,15 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
     }
 }
 
-/// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
-fn move_blocks(
-    core: &Core,
-    sealing: &Sealing<'_>,
-    numbers: &[BlockNumber],
-    sealed: &[(Kind, SealedBlock)],
-    still: impl Fn(&Block) -> bool,
-) -> Result<()> {
-    let refs: Vec<(Kind, &SealedBlock)> =
-        sealed.iter().map(|(kind, block)| (*kind, block)).collect();
-    let _placing = core.space.placing.read();
-    let appended = append_batch(core, sealing, &refs)?;
-    let mut writer = core.store.lock();
-    let moved = point_at(
-        core,
-        &mut writer,
-        sealing.epoch(),
-        numbers,
-        &appended,
-        still,
-    );
-    core.fail_on_error(moved)?;
-    core.changed();
-    Ok(())
-}
-
-fn point_at(
-    core: &Core,
-    writer: &mut Transaction<'_>,
-    epoch: Epoch,
-    numbers: &[BlockNumber],
-    appended: &Appended,
-    still: impl Fn(&Block) -> bool,
-) -> Result<()> {
-    let segment = note_batch(core, writer, epoch, appended)?;
-    for (number, location) in numbers.iter().zip(&appended.locations) {
-        // Freed meanwhile: its copy is waste in the new segment.
-        if writer.block(*number)?.is_some_and(|block| still(&block)) {
-            writer.move_block(*number, epoch, Place::Segment(segment, location.offset))?;
-        }
-    }
-    Ok(())
-}
-
 /// Lets empty segments go, and compacts one that is worth it.
 pub(crate) fn reclaim(core: &Core) -> Result<()> {
     let mut reclaiming = core.space.reclaiming.lock();
+    let_empty_go(core, &mut reclaiming)?;
+    compact_one(core, &mut reclaiming, Eagerness::Idle).map(|_| ())
+}
+
+/// Takes empty segments one step further on their way out.
+pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<()> {
     let segments = core.store.lock().segments()?;
     let open = core.segments.open_segment();
     let durable = crate::commit::durable(core);
@@ -381,7 +357,7 @@ pub(crate) fn reclaim(core: &Core) -> Result<()> {
             _ => {}
         }
     }
-    compact_one(core, &mut reclaiming, Eagerness::Idle).map(|_| ())
+    Ok(())
 }
 
 /// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.
@@ -445,7 +421,7 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
         };
         after = last.number;
         let sealing = core.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, id, &blocks);
+        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks);
         if numbers.is_empty() {
             // Damaged blocks stay where they are, and nothing is lost by it.
             reclaiming.passed_over.insert(number);
@@ -485,62 +461,4 @@ fn choose<'a>(
             .then(|| small().min_by_key(|s| s.total_bytes))
             .flatten()
     })
-}
-
-/// The sealed bytes of those `blocks` that still open: a copy never spreads damage.
-fn read_sealed(
-    core: &Core,
-    sealing: &Sealing<'_>,
-    segment: SegmentId,
-    blocks: &[Block],
-) -> (Vec<BlockNumber>, Vec<(Kind, SealedBlock)>) {
-    let mut numbers = Vec::new();
-    let mut sealed = Vec::new();
-    for block in blocks {
-        let Place::Segment(_, offset) = block.place else {
-            continue;
-        };
-        let len = strongroom_format::limits::sealed_len(block.clear_len as usize);
-        let Ok(len) = u32::try_from(len) else {
-            continue;
-        };
-        let part = Part {
-            location: Location {
-                segment,
-                offset,
-                len,
-            },
-            range: 0..len,
-        };
-        let Some(Ok(bytes)) = core.segments.read_many(&[part]).pop() else {
-            continue;
-        };
-        if let Some(current) = under_newest_epoch(sealing, block, bytes.as_ref()) {
-            numbers.push(block.number);
-            sealed.push(current);
-        }
-    }
-    (numbers, sealed)
-}
-
-/// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
-/// sealed again under its unchanged id.
-fn under_newest_epoch(
-    sealing: &Sealing<'_>,
-    block: &Block,
-    bytes: &[u8],
-) -> Option<(Kind, SealedBlock)> {
-    let clear_len = block.clear_len as usize;
-    let clear = sealing
-        .open(block.epoch, block.kind, &block.id, clear_len, bytes)
-        .ok()?;
-    if block.epoch != sealing.epoch() {
-        return Some((block.kind, sealing.seal(block.kind, &clear)));
-    }
-    let sealed = SealedBlock {
-        id: block.id,
-        clear_len: block.clear_len,
-        bytes: bytes.to_vec(),
-    };
-    Some((block.kind, sealed))
 }

@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) Extents are sorted and apart, and none leaves its 64 KiB cell or its block.    [6.5.1]
 
+use std::ops::Range;
+
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 use strongroom_format::{BlockId, Kind};
@@ -43,6 +45,21 @@ impl Extent {
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.start.saturating_add(self.len as u64)
+    }
+
+    /// The bytes of the file that it cannot give if `lost` ranges of its clear block are lost.
+    #[must_use]
+    pub fn without(&self, lost: &[Range<u32>]) -> Vec<Range<u64>> {
+        let (first, last) = (
+            self.block_offset,
+            self.block_offset.saturating_add(self.len),
+        );
+        let inside = |lost: &Range<u32>| {
+            let (start, end) = (lost.start.max(first), lost.end.min(last));
+            let at = |offset: u32| self.start.saturating_add(u64::from(offset - first));
+            (start < end).then(|| at(start)..at(end))
+        };
+        lost.iter().filter_map(inside).collect()
     }
 
     /// (1)

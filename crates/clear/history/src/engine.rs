@@ -59,6 +59,12 @@ pub trait Engine {
         then: impl FnOnce() -> Result<T, Self::Error>,
     ) -> Result<(S, T), Self::Error>;
 
+    /// Moves the blocks that the database carries, up to `last`, to where they do not need it.
+    ///
+    /// # Errors
+    /// The disk's.
+    fn settle(&self, last: BlockNumber) -> Result<(), Self::Error>;
+
     /// Commits what was changed, durably.
     ///
     /// # Errors

@@ -90,6 +90,22 @@ pub(crate) fn decode_xattrs(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(xattrs)
 }
 
+/// The entries that a block of a tree holds itself: those of a leaf of a directory.
+///
+/// # Errors
+/// `Error::Damaged` for bytes that no such block has.
+pub(crate) fn entries_of_block(bytes: &[u8]) -> Result<Vec<Entry>> {
+    let mut decoder = Decoder::new("node of a tree", bytes);
+    decoder.array_exact(2)?;
+    if matches!(decoder.unsigned()?, ROOT | VALUE) {
+        return Ok(Vec::new());
+    }
+    match Node::<EntryTrie>::decode(bytes)? {
+        Node::Leaf(entries) => Ok(entries),
+        Node::Branch(_) => Ok(Vec::new()),
+    }
+}
+
 /// The blocks that a block of this kind and content names, each once.
 ///
 /// # Errors

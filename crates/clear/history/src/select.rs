@@ -14,7 +14,7 @@ use crate::revision::RevisionId;
 const PREFIX_DIGITS_MIN: usize = 2;
 
 /// A day.
-const DAY_S: i64 = 86_400;
+pub(crate) const DAY_S: i64 = 86_400;
 
 /// What a selector asks of a revision.
 #[derive(Clone, Debug)]
@@ -194,28 +194,45 @@ fn like(pattern: &str, tag: &str) -> bool {
     }
 }
 
-/// Those that nothing follows.
+/// Those that nothing follows: no kept one by name, and none of the same device that was taken later. What lay between
+/// may have been removed.
 fn heads(all: &[Candidate<'_>]) -> Vec<usize> {
-    let followed = |id: &RevisionId| all.iter().any(|one| one.parents.contains(id));
-    (0..all.len())
-        .filter(|place| !followed(&all[*place].id))
-        .collect::<Vec<_>>()
+    let followed = |place: usize| {
+        let id = &all[place].id;
+        let by_name = all.iter().any(|one| one.parents.contains(id));
+        by_name
+            || all[place + 1..]
+                .iter()
+                .any(|one| one.device == all[place].device)
+    };
+    (0..all.len()).filter(|place| !followed(*place)).collect()
 }
 
-/// What the selected ones follow; of nothing given, what the heads follow.
+/// What the selected ones follow; of nothing given, what the heads follow. Where that was removed, the newest of the same
+/// device before it.
 fn parents(value: &str, all: &[Candidate<'_>], now: Timestamp) -> Result<Vec<usize>, SelectError> {
     let children = if value.is_empty() {
         heads(all)
     } else {
         select_term(value, all, now)?
     };
-    let wanted: Vec<RevisionId> = children
-        .into_iter()
-        .flat_map(|place| all[place].parents.iter().copied())
-        .collect();
-    Ok((0..all.len())
-        .filter(|place| wanted.contains(&all[*place].id))
-        .collect())
+    let mut wanted = vec![false; all.len()];
+    for child in children {
+        let one = &all[child];
+        let mut is_kept = false;
+        for (place, other) in all.iter().enumerate() {
+            if one.parents.contains(&other.id) {
+                (wanted[place], is_kept) = (true, true);
+            }
+        }
+        let before = all[..child]
+            .iter()
+            .rposition(|other| other.device == one.device);
+        if let (false, false, Some(before)) = (is_kept, one.parents.is_empty(), before) {
+            wanted[before] = true;
+        }
+    }
+    Ok((0..all.len()).filter(|place| wanted[*place]).collect())
 }
 
 /// First nanosecond of a period, and the first behind it.
@@ -329,7 +346,7 @@ fn digits(text: &str, count: usize) -> Option<i64> {
 }
 
 /// Days since 1970-01-01 of a day of the Gregorian calendar; `None` for one that does not exist.
-fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(crate) fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let lengths = [
         31,
@@ -450,6 +467,28 @@ mod tests {
     }
 
     #[test]
+    fn after_a_removal_the_newest_is_still_one_and_follows_the_one_before_it() {
+        let all = history();
+        // All of one device, and what the last two follow is gone.
+        let left: Vec<Candidate<'_>> = [0, 2, 3]
+            .iter()
+            .map(|place| &all[*place])
+            .map(|one| Candidate {
+                id: one.id,
+                parents: &one.parents,
+                device: &[7; 32],
+                time: one.time,
+                tags: &one.tags,
+            })
+            .collect();
+        let now = Timestamp(NOW * 1_000_000_000);
+        for (selector, places) in [("h:", vec![2]), ("p:", vec![1]), ("p:p:", vec![0])] {
+            assert_eq!(select(selector, &left, now).unwrap(), places, "{selector}");
+        }
+        assert_eq!(select("p:p:p:", &left, now).unwrap(), [0; 0]);
+    }
+
+    #[test]
     fn what_is_no_selector_is_refused_and_says_why() {
         for selector in [
             "",
@@ -479,14 +518,15 @@ mod tests {
     #[test]
     fn one_is_one_and_the_error_lists_the_candidates() {
         let (one, other) = (RevisionId([1; 32]), RevisionId([2; 32]));
-        let candidate = |id| Candidate {
+        let devices = [[1; 32], [2; 32]];
+        let candidate = |id, device| Candidate {
             id,
             parents: &[],
-            device: &[0; 32],
+            device,
             time: Timestamp(0),
             tags: &[],
         };
-        let all = [candidate(one), candidate(other)];
+        let all = [candidate(one, &devices[0]), candidate(other, &devices[1])];
         assert_eq!(select_one("0101", &all, Timestamp(0)), Ok(0));
         assert_eq!(
             select_one("i:ff", &all, Timestamp(0)),

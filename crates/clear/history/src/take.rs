@@ -52,15 +52,13 @@ pub fn take<E: Engine>(
 ) -> Result<Taken, E::Error> {
     // Whether message and tags will do is known before anything is done.
     draft(signer, now, new).check()?;
-    let held = Held { engine };
+    let held = Held::begin(engine)?;
     let reader = engine.reader()?;
     let (history, snapshot) = engine.barrier(
-        |writer| {
-            writer.hold();
-            Ok(writer.begin_generation()?)
-        },
+        |writer| Ok((writer.begin_generation()?, writer.newest_block())),
         || Ok(reader.snapshot()?),
     )?;
+    let (history, newest_block) = history;
     let generation = history.generation - 1;
     let base = history.base.map(|base| base.root);
     let known = match history.base {
@@ -87,7 +85,8 @@ pub fn take<E: Engine>(
         ..draft(signer, now, new)
     };
     let revision = Revision::sign(body, signer)?;
-    // What the record names is durable before the record is.
+    // What the record names is durable before the record is, and outlives the database.                     [6.6.7]
+    engine.settle(newest_block)?;
     engine.commit()?;
     write_record(&revision)?;
     engine.change(|writer| {
@@ -115,6 +114,26 @@ pub fn take<E: Engine>(
     Ok(Taken::New(Box::new(revision)))
 }
 
+/// Stores every node of the tree of the living state, built from nothing: nodes of kept trees that are lost are stored
+/// again if they are among them. What no kept tree names is given back.
+///
+/// # Errors
+/// Those of the engine.
+pub fn store_nodes<E: Engine>(engine: &E) -> Result<(), E::Error> {
+    let _held = Held { engine };
+    let reader = engine.reader()?;
+    let ((), snapshot) = engine.barrier(
+        |writer| {
+            writer.hold();
+            Ok(())
+        },
+        || Ok(reader.snapshot()?),
+    )?;
+    Builder::new(engine, &snapshot, None)?.build()?;
+    drop(snapshot);
+    engine.commit()
+}
+
 fn draft(signer: &RevisionSigner, now: Timestamp, new: &NewRevision) -> RevisionBody {
     RevisionBody {
         vault: signer.vault(),
@@ -129,9 +148,19 @@ fn draft(signer: &RevisionSigner, now: Timestamp, new: &NewRevision) -> Revision
     }
 }
 
-/// (1): lets the blocks go, however taking ends.
-struct Held<'e, E: Engine> {
+/// (1): keeps the blocks where they are counted, and lets them go however the work ends.
+pub(crate) struct Held<'e, E: Engine> {
     engine: &'e E,
+}
+
+impl<'e, E: Engine> Held<'e, E> {
+    pub(crate) fn begin(engine: &'e E) -> Result<Self, E::Error> {
+        engine.change(|writer| {
+            writer.hold();
+            Ok(())
+        })?;
+        Ok(Self { engine })
+    }
 }
 
 impl<E: Engine> Drop for Held<'_, E> {

@@ -22,7 +22,7 @@ mod read;
 pub(crate) use read::{compare, get, page, range};
 
 /// Digits of a key.
-const LEVELS: usize = 64;
+pub(crate) const LEVELS: usize = 64;
 
 /// Children of a branch: one for each digit.
 const FAN: usize = 16;
@@ -32,7 +32,7 @@ const FAN: usize = 16;
 pub(crate) struct Key(pub(crate) [u8; 32]);
 
 impl Key {
-    fn digit(&self, level: usize) -> usize {
+    pub(crate) fn digit(&self, level: usize) -> usize {
         let byte = self.0[level / 2];
         usize::from(if level.is_multiple_of(2) {
             byte >> 4

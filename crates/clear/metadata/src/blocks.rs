@@ -69,16 +69,7 @@ impl Transaction<'_> {
         place: Place,
         waiting_bytes: Option<&[u8]>,
     ) -> Result<BlockNumber> {
-        check_len(clear_len as usize, BLOCK_BYTES_MAX, "a block is too long")?;
-        match (&place, waiting_bytes) {
-            (Place::Waiting, Some(bytes)) if bytes.len() == sealed_len(clear_len as usize) => {}
-            (Place::Segment(..), None) => {}
-            _ => {
-                return Err(Error::Invalid(
-                    "place, bytes and length of a block do not agree",
-                ));
-            }
-        }
+        check_waiting(&place, waiting_bytes, clear_len)?;
         self.change(waiting_bytes.map_or(0, <[u8]>::len), |writer| {
             let (segment, start) = columns(&place);
             if let Some(segment) = segment {
@@ -145,6 +136,12 @@ impl Transaction<'_> {
         })
     }
 
+    /// The newest block there is, or was. Costs nothing.
+    #[must_use]
+    pub fn newest_block(&self) -> BlockNumber {
+        BlockNumber(self.writer.numbers.next_block.saturating_sub(1))
+    }
+
     /// From now until `let_go`, blocks of content that lose their last reference stay, released. Counts; in memory.
     pub fn hold(&mut self) {
         self.writer.holds += 1;
@@ -202,6 +199,48 @@ impl Transaction<'_> {
             }
             writer.count_bytes(&block.place, block.clear_len, Direction::Lost);
             writer.count_bytes(&place, block.clear_len, Direction::Gained);
+            Ok(())
+        })
+    }
+
+    /// Gives a block whose bytes are damaged, lost or erased other bytes: equal content was stored again. They lie at `place`,
+    /// sealed by the keys of `epoch`; `waiting_bytes` are they if that is `Waiting`. References stay.
+    ///
+    /// `clear_len`: of a lost block nobody knew it.
+    ///
+    /// # Errors
+    /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if place, bytes and length do not agree; as for
+    /// every change.
+    pub fn replace_block(
+        &mut self,
+        number: BlockNumber,
+        clear_len: u32,
+        epoch: Epoch,
+        place: Place,
+        waiting_bytes: Option<&[u8]>,
+    ) -> Result<()> {
+        check_waiting(&place, waiting_bytes, clear_len)?;
+        self.change(waiting_bytes.map_or(0, <[u8]>::len), |writer| {
+            let (segment, start) = columns(&place);
+            if let Some(segment) = segment {
+                writer.segment_is_there(SegmentNumber(segment))?;
+            }
+            let block = writer
+                .reads
+                .block(number)?
+                .ok_or(Error::UnknownBlock(number))?;
+            writer.run(
+                Statement::BlockReplace,
+                (key(number.0), segment, start, epoch.0, clear_len),
+            )?;
+            if block.place == Place::Waiting {
+                writer.run(Statement::WaitingRemove, [key(number.0)])?;
+            }
+            if let Some(bytes) = waiting_bytes {
+                writer.run(Statement::WaitingPut, (key(number.0), mark(bytes)))?;
+            }
+            writer.count_bytes(&block.place, block.clear_len, Direction::Lost);
+            writer.count_bytes(&place, clear_len, Direction::Gained);
             Ok(())
         })
     }
@@ -396,6 +435,18 @@ impl Writer {
                 .ok_or_else(damaged)?;
         }
         Ok(segment)
+    }
+}
+
+/// Whether bytes are given exactly where they wait, and as many as they should be.
+fn check_waiting(place: &Place, waiting_bytes: Option<&[u8]>, clear_len: u32) -> Result<()> {
+    check_len(clear_len as usize, BLOCK_BYTES_MAX, "a block is too long")?;
+    match (place, waiting_bytes) {
+        (Place::Waiting, Some(bytes)) if bytes.len() == sealed_len(clear_len as usize) => Ok(()),
+        (Place::Segment(..), None) => Ok(()),
+        _ => Err(Error::Invalid(
+            "place, bytes and length of a block do not agree",
+        )),
     }
 }
 

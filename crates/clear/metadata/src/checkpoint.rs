@@ -88,6 +88,16 @@ impl Store {
         }
     }
 
+    /// Ends a store that is to be moved as one file: all of the log is in the database, durably, on return.
+    ///
+    /// # Errors
+    /// The disk's; `Error::Busy` if somebody reads.
+    pub fn finish(self) -> Result<()> {
+        self.lock().commit()?;
+        self.sync_log()?;
+        self.checkpoint_now()
+    }
+
     /// Moves all of the log into the database and empties it, whatever its length.
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
         let mut checkpointer = self.checkpointer.lock();

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("the metadata key does not open the database, or its first page is damaged")]
     WrongKey,
     /// Environment or tampering: a page or row is not as it was written.
-    #[error("the metadata database is damaged ({0}); run `strongroom check`")]
+    #[error("the metadata database is damaged ({0}); run `strongroom verify`")]
     Damaged(&'static str),
     /// Environment: the disk is full, the reserve used up as well.
     #[error("no space left on the disk that holds the vault")]

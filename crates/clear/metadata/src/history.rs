@@ -240,6 +240,33 @@ impl Transaction<'_> {
         })
     }
 
+    /// Gives no number up to `last` to a new inode: they are somebody's already.
+    ///
+    /// # Errors
+    /// `Error::Invalid` if none is left; as for every change.
+    pub fn skip_inodes(&mut self, last: InodeId) -> Result<()> {
+        let next = last.0.saturating_add(1);
+        check_numbers(&[next])?;
+        self.change(0, |writer| {
+            writer.numbers.next_inode = writer.numbers.next_inode.max(next);
+            Ok(())
+        })
+    }
+
+    /// Goes on behind `sequence` with the next revision that is taken here.
+    ///
+    /// # Errors
+    /// As for every change.
+    pub fn skip_sequence(&mut self, sequence: u64) -> Result<()> {
+        check_numbers(&[sequence])?;
+        self.change(0, |writer| {
+            writer.put_history(History {
+                sequence: writer.history.sequence.max(sequence),
+                ..writer.history
+            })
+        })
+    }
+
     /// Makes `base` the newest tree. References are the caller's matter.
     ///
     /// # Errors

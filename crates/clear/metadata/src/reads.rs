@@ -359,14 +359,32 @@ impl Reads {
         })
     }
 
-    /// Up to `limit` waiting blocks with their sealed bytes, oldest first.
+    /// Up to `limit` waiting blocks with numbers above `after`, with their sealed bytes, oldest first.
     ///
     /// # Errors
     /// As for every question.
-    pub fn waiting_blocks(&self, limit: usize) -> Result<Vec<(BlockNumber, Vec<u8>)>> {
-        self.all(Statement::WaitingList, [bound(limit)], |row| {
-            Ok((BlockNumber(whole(row, 0)?), value_at(row, 1)?.to_vec()))
-        })
+    pub fn waiting_blocks(
+        &self,
+        after: BlockNumber,
+        limit: usize,
+    ) -> Result<Vec<(BlockNumber, Vec<u8>)>> {
+        self.all(
+            Statement::WaitingList,
+            [key(after.0), bound(limit)],
+            |row| Ok((BlockNumber(whole(row, 0)?), value_at(row, 1)?.to_vec())),
+        )
+    }
+
+    /// Up to `limit` waiting blocks with numbers above `after`, oldest first.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn waiting_numbers(&self, after: BlockNumber, limit: usize) -> Result<Vec<BlockNumber>> {
+        self.all(
+            Statement::WaitingNumbers,
+            [key(after.0), bound(limit)],
+            |row| Ok(BlockNumber(whole(row, 0)?)),
+        )
     }
 
     // ---- segments

@@ -21,8 +21,10 @@ use strongroom_filesystem::Filesystem;
 use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
-use crate::folder::{Folder, HEADER, LOCK, REPLICA, SEGMENTS, UNFINISHED};
-use crate::held_keys::HeldKeys;
+use crate::folder::{
+    Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED,
+};
+use crate::held_keys::{HeldKeys, save_copies};
 use crate::join::Joining;
 use crate::limits::CREATE_FREE_BYTES_MIN;
 use crate::open::{self, OpenOptions, Unlocked};
@@ -30,6 +32,7 @@ use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
 use crate::runtime::Listener;
+use crate::tuning::{self, Tuning};
 use crate::{Error, Result, Vault};
 
 /// What a new vault is made with. A recovery code is always made too.
@@ -107,6 +110,13 @@ impl CreateOptions {
     #[must_use]
     pub fn engine(mut self, engine: crate::filesystem::Options) -> Self {
         self.engine.engine = engine;
+        self
+    }
+
+    /// Whether the crypto providers of this machine may be measured first; they are unless told otherwise.
+    #[must_use]
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.engine.tuning = tuning;
         self
     }
 
@@ -270,13 +280,16 @@ fn begin(folder: &Folder) -> Result<()> {
 
 fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKeys, RecoveryCode)> {
     let recovery_code = RecoveryCode::random(&SystemRandom)?;
+    // Before the first key: nobody waits for a measurement later.
+    tuning::settle(options.engine.tuning);
     let slots = options.slots(&recovery_code)?;
     let Changed { header, keyring } =
         strongroom_crypto::create(&slots, options.suite, &SystemRandom, open::now_s())?;
     let replica = keyring.new_replica(&SystemRandom)?;
     let key = replica.metadata_key().bytes();
     let store = Store::create(folder.path(), key, strongroom_metadata::Options::default())?;
-    open::write_generation(&store, keyring.generation())?;
+    let generation = keyring.generation().to_le_bytes();
+    open::write_setting(&store, open::GENERATION, &generation)?;
     let parts = open::parts(folder, &keyring, store, Access::ReadWrite, &options.engine)?;
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
@@ -285,6 +298,7 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
     filesystem.sync()?;
     folder.replace(REPLICA, &keyring.seal_replica(&replica, &SystemRandom)?)?;
     folder.replace(HEADER, &header)?; // (1)
+    save_copies(folder)?;
     fs::remove_file(folder.part(UNFINISHED)).map_err(Error::io("finishing the vault folder"))?;
     folder.sync()?;
     let keys = HeldKeys::new(folder, Unlocked { keyring, replica })?;
@@ -298,7 +312,8 @@ fn clear(folder: &Folder, made_folder: bool) {
         format!("{DATABASE_FILE}-wal"),
         format!("{DATABASE_FILE}-shm"),
     ];
-    let others = [RESERVE_FILE, REPLICA, HEADER].map(str::to_owned);
+    let others = [RESERVE_FILE, REPLICA, HEADER, REPLICA_SAVED, HEADER_SAVED];
+    let others = others.map(str::to_owned);
     for name in database.into_iter().chain(others) {
         let _ = fs::remove_file(folder.part(&name));
         let _ = fs::remove_file(folder.part(&format!("{name}.new")));

@@ -44,6 +44,22 @@ pub enum Error {
     /// Caller: no `vault.json` in that folder.
     #[error("no vault there; make one with `strongroom init`")]
     NotAVault,
+    /// Environment: the header is gone from a folder that holds the rest of a vault.
+    #[error(
+        "vault.json is missing; {}",
+        if *saved {
+            "run `strongroom recover`: it puts the saved copy back"
+        } else {
+            "its saved copy too, and without a header no key opens anything: put vault.json back from a backup of this folder"
+        }
+    )]
+    HeaderLost {
+        /// Whether the second copy is there.
+        saved: bool,
+    },
+    /// Environment: a recovery was interrupted after its last step began.
+    #[error("a recovery of this vault was interrupted; run `strongroom recover` again")]
+    InterruptedRecovery,
     /// Caller: `create` on a folder that holds a vault.
     #[error("there is a vault already; choose another folder")]
     AlreadyAVault,
@@ -130,6 +146,9 @@ pub enum Error {
     /// Environment: the vault needs a newer version.
     #[error("{0}")]
     UnknownFormat(String),
+    /// Environment: nothing here computes what the vault needs, or `STRONGROOM_PROVIDERS` asks for what is not there.
+    #[error("{0}")]
+    Provider(strongroom_crypto::ProviderError),
     /// Tampering, or a restored copy: the header is older than one that was seen here.
     #[error(
         "vault.json is older than the one this folder had before (generation {found}, expected at least {seen}); put the newer file back, or restore the whole folder from one backup"
@@ -146,6 +165,15 @@ pub enum Error {
     /// Caller: a revision that is not there, or not the only one that is meant; see the text.
     #[error("{0}")]
     Revision(String),
+    /// Caller: a wish for a crypto provider that cannot be met.
+    #[error("{0}")]
+    Preference(#[from] strongroom_crypto::providers::PreferenceError),
+    /// Environment: another process measures the crypto providers and does not end.
+    #[error("another process is measuring the crypto providers; try again when it has ended")]
+    MeasuringElsewhere,
+    /// Environment: this user has no folder to remember anything in.
+    #[error("this user has no home folder; set HOME or {0} to a folder of yours")]
+    NoUserFolder(&'static str),
     /// Environment: the metadata store or the segment store.
     #[error("{0}")]
     Storage(String),
@@ -189,7 +217,7 @@ impl From<filesystem::Error> for Error {
 fn of_metadata(error: &metadata::Error) -> Error {
     let damaged = |why: &str| Error::Damaged {
         what: metadata::DATABASE_FILE,
-        why: format!("{why}; restore the whole folder from a backup"),
+        why: format!("{why}; run `strongroom recover`, or restore the whole folder from a backup"),
     };
     match error {
         metadata::Error::WrongKey => {

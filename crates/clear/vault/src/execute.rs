@@ -4,7 +4,7 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
-use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
+use strongroom_filesystem::{self as filesystem, Durability, Filesystem, NodeKind, SetAttributes};
 
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Installed;
@@ -51,6 +51,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Counters
         | Request::Check
         | Request::Compact
+        | Request::Rotation
         | Request::InstallKeys { .. } => on_whole(session, request),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
@@ -60,6 +61,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             carry_out::transaction(session, steps, durability)
         }
         Request::History(request) => crate::revisions::execute(session, request),
+        Request::Verify(request) => crate::verify::execute(session, request),
         _ => on_path(session, request),
     }
 }
@@ -288,28 +290,33 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
             filesystem.compact()?;
             Ok(Response::Done)
         }
-        Request::InstallKeys { base, header } => {
-            match session.engine.install_keys(*base, header.0)? {
-                Installed::Yes => Ok(Response::Done),
-                Installed::Stale => Ok(Response::KeysStale),
-            }
-        }
-        Request::Check => {
-            let report = filesystem.check()?;
-            let mut problems = report.problems;
-            if problems.len() > PROBLEMS_MAX {
-                let more = problems.len() - PROBLEMS_MAX;
-                problems.truncate(PROBLEMS_MAX);
-                problems.push(format!("and {more} more"));
-            }
-            let (inodes, entries, blocks) = (report.inodes, report.entries, report.blocks);
-            Ok(Response::Check(CheckFields {
-                inodes,
-                entries,
-                blocks,
-                problems,
-            }))
-        }
+        Request::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        Request::InstallKeys {
+            base,
+            header,
+            purpose,
+        } => match session.engine.install_keys(*base, header.0, *purpose)? {
+            Installed::Yes => Ok(Response::Done),
+            Installed::Stale => Ok(Response::KeysStale),
+        },
+        Request::Check => Ok(Response::Check(check(filesystem)?)),
         _ => Err(Error::Protocol("a request in the wrong place")),
     }
+}
+
+/// What the structural check says, no longer than an answer may be.
+pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckFields> {
+    let report = filesystem.check()?;
+    let mut problems = report.problems;
+    if problems.len() > PROBLEMS_MAX {
+        let more = problems.len() - PROBLEMS_MAX;
+        problems.truncate(PROBLEMS_MAX);
+        problems.push(format!("and {more} more"));
+    }
+    Ok(CheckFields {
+        inodes: report.inodes,
+        entries: report.entries,
+        blocks: report.blocks,
+        problems,
+    })
 }

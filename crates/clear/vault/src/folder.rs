@@ -13,6 +13,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use strongroom_metadata::DATABASE_FILE;
+
 use crate::limits::HEADER_BYTES_MAX;
 use crate::{Error, Result};
 
@@ -28,8 +30,19 @@ pub(crate) const SEGMENTS: &str = "segments";
 pub(crate) const REVISIONS: &str = "revisions";
 /// Present while `create` runs.
 pub(crate) const UNFINISHED: &str = "init-unfinished";
+/// What the second copy of a small file is called: a lost or damaged file is put back from it.
+const SAVED_SUFFIX: &str = ".saved";
 /// What a replacement is written to first.
 const NEW_SUFFIX: &str = ".new";
+
+/// The second copy of the header.
+pub(crate) const HEADER_SAVED: &str = "vault.json.saved";
+/// The second copy of this copy's own facts.
+pub(crate) const REPLICA_SAVED: &str = "replica.json.saved";
+
+fn saved_name(name: &str) -> String {
+    format!("{name}{SAVED_SUFFIX}")
+}
 
 /// A vault folder, or one that shall become it.
 #[derive(Clone, Debug)]
@@ -77,21 +90,69 @@ impl Folder {
         match self.read(HEADER)? {
             Some(header) => Ok(header),
             None if self.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            None if self.has(&saved_name(HEADER)) => Err(Error::HeaderLost { saved: true }),
+            None if self.has(DATABASE_FILE) || self.has(REPLICA) => {
+                Err(Error::HeaderLost { saved: false })
+            }
             None => Err(Error::NotAVault),
         }
     }
 
+    /// The second copy of `name`; `None` if there is none.
+    pub(crate) fn saved(&self, name: &'static str) -> Result<Option<Vec<u8>>> {
+        match name {
+            HEADER => self.read(HEADER_SAVED),
+            _ => self.read(REPLICA_SAVED),
+        }
+    }
+
+    /// Writes the second copy of `name` anew if it has other bytes.
+    pub(crate) fn save(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
+        // One that cannot be read is replaced, too.
+        if matches!(self.saved(name), Ok(Some(saved)) if saved == bytes) {
+            return Ok(());
+        }
+        self.replace(&saved_name(name), bytes)
+    }
+
     /// The replica file's bytes.
     pub(crate) fn replica(&self) -> Result<Vec<u8>> {
-        let why = || "the file is missing; put it back from a backup of this folder".to_owned();
         self.read(REPLICA)?.ok_or_else(|| Error::Damaged {
             what: REPLICA,
-            why: why(),
+            why: "the file is missing; run `strongroom recover`".to_owned(),
         })
+    }
+
+    /// A small file that only says how far something was; nothing if it cannot be read.
+    pub(crate) fn read_state(&self, name: &'static str) -> Option<Vec<u8>> {
+        self.read(name).ok().flatten()
+    }
+
+    /// Removes such a file. Nothing depends on it: who reads it compares it with what it is about.
+    pub(crate) fn remove_state(&self, name: &'static str) {
+        let _ = fs::remove_file(self.part(name));
+    }
+
+    /// Makes the names in the folder durable, if there is one.
+    pub(crate) fn sync_if_there(&self) -> Result<()> {
+        match self.path.is_dir() {
+            true => self.sync(),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads a small file, a record of a revision; `None` if there is none.
+    pub(crate) fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.read_as(name, "record of a revision")
     }
 
     /// Reads a small file; `None` if there is none.
     fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>> {
+        self.read_as(name, name)
+    }
+
+    /// The same, told of as `what`.
+    fn read_as(&self, name: &str, what: &'static str) -> Result<Option<Vec<u8>>> {
         let file = match File::open(self.part(name)) {
             Ok(file) => file,
             Err(error)
@@ -106,7 +167,7 @@ impl Folder {
             .map_err(Error::io("looking at a file of the vault folder"))?;
         if !kind.is_file() {
             return Err(Error::Damaged {
-                what: name,
+                what,
                 why: "it is not a regular file".to_owned(),
             });
         }
@@ -115,7 +176,7 @@ impl Folder {
         reading.map_err(Error::io("reading a file of the vault folder"))?;
         if bytes.len() as u64 > HEADER_BYTES_MAX {
             return Err(Error::Damaged {
-                what: name,
+                what,
                 why: format!("it is longer than {HEADER_BYTES_MAX} bytes"),
             });
         }

@@ -81,6 +81,7 @@ pub fn requests() -> Vec<Vec<u8>> {
         Request::InstallKeys {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
+            purpose: crate::held_keys::Purpose::Rotation,
         },
     ];
     requests.iter().map(framed).collect()

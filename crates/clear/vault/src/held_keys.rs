@@ -6,17 +6,21 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) Order: header, then replica file, then the generation in the metadata. A cut anywhere leaves a vault that the
+//!  (1) Order: header, then replica file, then the generation in the metadata, then the second copies. A cut anywhere leaves a vault that the
 //!      next opening finishes.
 //!  (2) Of several changes made from one header exactly one is installed; the others are told that theirs is stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
+//!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
 
-use strongroom_crypto::{BlockSealer, Keyring};
+use serde::{Deserialize, Serialize};
+use strongroom_crypto::{BlockSealer, Changed, Keyring};
 use strongroom_filesystem::Filesystem;
+use strongroom_format::Epoch;
 use strongroom_metadata::Store;
 
 use crate::folder::{Folder, HEADER, Prepared, REPLICA};
-use crate::open::{GENERATION, Unlocked, write_generation};
+use crate::open::{GENERATION, Unlocked, write_setting};
+use crate::rotation::ROTATION;
 use crate::{Error, Result};
 
 /// The keys of a vault that this process owns, and where they are kept.
@@ -35,6 +39,15 @@ pub(crate) enum Installed {
     Stale,
 }
 
+/// What a change of keys is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// What is stored from now on.
+    Future,
+    /// What was stored before too: it is to be sealed anew under the epoch that begins.
+    Rotation,
+}
+
 /// What works with the keys, and must follow when they change.
 pub(crate) trait Follower {
     /// Fails if the change could not be followed.
@@ -43,6 +56,10 @@ pub(crate) trait Follower {
     fn begin_epoch(&self, sealer: BlockSealer) -> Result<()>;
     /// Keeps the newest generation that was seen.
     fn keep_generation(&self, generation: u64) -> Result<()>;
+    /// Keeps that nothing is to stay sealed under an epoch before `epoch`.
+    fn keep_rotation(&self, epoch: Epoch) -> Result<()>;
+    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more.
+    fn forget_epochs(&self, sealer: BlockSealer);
 }
 
 impl Follower for Filesystem {
@@ -57,6 +74,14 @@ impl Follower for Filesystem {
     fn keep_generation(&self, generation: u64) -> Result<()> {
         Ok(self.keep_setting(GENERATION, &generation.to_le_bytes())?)
     }
+
+    fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
+        Ok(self.keep_setting(ROTATION, &epoch.0.to_le_bytes())?)
+    }
+
+    fn forget_epochs(&self, sealer: BlockSealer) {
+        Filesystem::forget_epochs(self, sealer);
+    }
 }
 
 /// The metadata of a vault on which no file system runs.
@@ -70,8 +95,14 @@ impl Follower for Store {
     }
 
     fn keep_generation(&self, generation: u64) -> Result<()> {
-        write_generation(self, generation)
+        write_setting(self, GENERATION, &generation.to_le_bytes())
     }
+
+    fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
+        write_setting(self, ROTATION, &epoch.0.to_le_bytes())
+    }
+
+    fn forget_epochs(&self, _: BlockSealer) {}
 }
 
 impl HeldKeys {
@@ -82,6 +113,10 @@ impl HeldKeys {
             identity: folder.identity()?,
             unlocked,
         })
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     pub(crate) fn keyring(&self) -> &Keyring {
@@ -96,6 +131,7 @@ impl HeldKeys {
         &mut self,
         base: u64,
         header: &[u8],
+        purpose: Purpose,
         follower: &dyn Follower,
     ) -> Result<Installed> {
         follower.check()?;
@@ -109,6 +145,34 @@ impl HeldKeys {
             let why = "the new header of the vault skips a generation; nothing was changed";
             return Err(Error::Keys(why.to_owned()));
         }
+        if purpose == Purpose::Rotation {
+            // First: a cut leaves a wish that the next beginning of an epoch fulfils, and never an epoch without it.
+            follower.keep_rotation(next.epoch())?;
+        }
+        self.put(next, header, follower)?;
+        Ok(Installed::Yes)
+    }
+
+    /// Forgets the keys of every epoch before `first`, in the folder and in what runs on them; gives whether there were some.
+    ///
+    /// `first`: nothing that is durable is sealed under an older one.                                         (4)
+    ///
+    /// # Errors
+    /// Nothing was forgotten, unless it is one of making the last steps durable: those the next opening repeats.
+    pub(crate) fn forget_before(&mut self, first: Epoch, follower: &dyn Follower) -> Result<bool> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        if self.keyring().epochs().all(|epoch| epoch >= first) {
+            return Ok(false);
+        }
+        let Changed { header, keyring } = self.keyring().forget_epochs_before(first)?;
+        self.put(keyring, &header, follower)?;
+        Ok(true)
+    }
+
+    /// Puts `header` in the folder, with the replica file that belongs to it, and works with `next`.           (1)
+    fn put(&mut self, next: Keyring, header: &[u8], follower: &dyn Follower) -> Result<()> {
         let folder = self.folder.clone();
         let sealed = self.unlocked.resealed_replica(&next)?;
         // Both are written before one is put in its place: a full disk is met while nothing is changed.
@@ -117,10 +181,22 @@ impl HeldKeys {
             Some(sealed) => Some((folder.prepare(REPLICA, sealed)?, sealed.as_slice())),
             None => None,
         };
+        if !next
+            .epochs()
+            .any(|epoch| epoch == self.unlocked.replica.epoch())
+        {
+            // (4): the file must open with the header that stands beside it.
+            if let Some((prepared, sealed)) = new_replica {
+                prepared.put()?;
+                self.unlocked.replica = self.keyring().open_replica(sealed)?;
+            }
+            new_header.put()?;
+            self.check_place()?;
+            return self.adopt(next, None, follower);
+        }
         new_header.put()?; // (1)
         self.check_place()?; // (3)
-        self.adopt(next, new_replica, follower)?;
-        Ok(Installed::Yes)
+        self.adopt(next, new_replica, follower)
     }
 
     /// Takes in a header that is in the folder already: a change that failed when it was half durable, or one that
@@ -148,6 +224,7 @@ impl HeldKeys {
         follower: &dyn Follower,
     ) -> Result<()> {
         let begins = next.epoch() != self.keyring().epoch();
+        let forgets = next.epochs().next() != self.keyring().epochs().next();
         self.unlocked.keyring = next;
         let replica = match new_replica {
             Some((prepared, sealed)) => prepared.put().and_then(|()| {
@@ -160,8 +237,12 @@ impl HeldKeys {
             true => follower.begin_epoch(self.keyring().block_sealer()),
             false => Ok(()),
         };
+        if forgets && !begins {
+            follower.forget_epochs(self.keyring().block_sealer());
+        }
         let generation = follower.keep_generation(self.keyring().generation());
-        replica.and(epoch).and(generation)
+        let saved = save_copies(&self.folder);
+        replica.and(epoch).and(generation).and(saved)
     }
 
     /// Whether the path still leads to the folder that was opened.                                            (3)
@@ -172,6 +253,12 @@ impl HeldKeys {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Writes the second copies of header and replica file: no older header, with its keys, stays beside a newer one.
+pub(crate) fn save_copies(folder: &Folder) -> Result<()> {
+    folder.save(HEADER, &folder.header()?)?;
+    folder.save(REPLICA, &folder.replica()?)
 }
 
 #[cfg(test)]
@@ -223,6 +310,15 @@ mod tests {
         fn keep_generation(&self, generation: u64) -> Result<()> {
             self.note("generation", generation)
         }
+
+        fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
+            self.note("rotation", u64::from(epoch.0))
+        }
+
+        fn forget_epochs(&self, sealer: BlockSealer) {
+            let epoch = u64::from(sealer.epoch().0);
+            self.note("forget", epoch).expect("never told to fail");
+        }
     }
 
     /// A vault that is closed, and its keys.
@@ -247,7 +343,7 @@ mod tests {
         removed.unwrap().header
     }
 
-    fn with_code(keyring: &Keyring) -> strongroom_crypto::Changed {
+    fn with_code(keyring: &Keyring) -> Changed {
         let slot = NewSlot {
             label: "added".to_owned(),
             key: NewKey::RecoveryCode(RecoveryCode::random(&SystemRandom).unwrap()),
@@ -264,13 +360,17 @@ mod tests {
         let (_place, folder, mut keys) = closed_vault();
         let (header, replica) = (without_code(keys.keyring()), folder.replica().unwrap());
         let record = Record::default();
-        assert_eq!(keys.install(1, &header, &record).unwrap(), Installed::Yes);
+        assert_eq!(
+            keys.install(1, &header, Purpose::Future, &record).unwrap(),
+            Installed::Yes
+        );
         assert_eq!(*record.told.borrow(), ["epoch 1", "generation 2"]);
         assert_eq!(folder.header().unwrap(), header);
         assert_ne!(folder.replica().unwrap(), replica);
         let added = with_code(keys.keyring());
         let record = Record::default();
-        keys.install(2, &added.header, &record).unwrap();
+        keys.install(2, &added.header, Purpose::Future, &record)
+            .unwrap();
         assert_eq!(*record.told.borrow(), ["generation 3"]);
     }
 
@@ -282,23 +382,26 @@ mod tests {
         let one = with_code(keys.keyring());
         let two = with_code(&one.keyring);
         assert!(matches!(
-            keys.install(1, &two.header, &record),
+            keys.install(1, &two.header, Purpose::Future, &record),
             Err(Error::Keys(_))
         ));
-        let stale = keys.install(0, &one.header, &record).unwrap();
+        let stale = keys
+            .install(0, &one.header, Purpose::Future, &record)
+            .unwrap();
         assert_eq!(stale, Installed::Stale);
-        let same = keys.install(1, &before.0, &record);
+        let same = keys.install(1, &before.0, Purpose::Future, &record);
         assert!(matches!(same, Err(Error::Keys(_))), "{same:?}");
         for broken in [&b""[..], b"{", &one.header[..one.header.len() - 1]] {
-            assert!(keys.install(1, broken, &record).is_err());
+            assert!(keys.install(1, broken, Purpose::Future, &record).is_err());
         }
         assert!(
-            keys.install(1, &one.header, &Record::failing("check"))
+            keys.install(1, &one.header, Purpose::Future, &Record::failing("check"))
                 .is_err()
         );
         assert_eq!(files(&folder), before);
         assert!(record.told.borrow().is_empty());
-        keys.install(1, &one.header, &record).unwrap();
+        keys.install(1, &one.header, Purpose::Future, &record)
+            .unwrap();
     }
 
     #[test]
@@ -310,13 +413,14 @@ mod tests {
             // In the way of what is to be written.
             fs::create_dir(folder.part(name)).unwrap();
             let record = Record::default();
-            assert!(keys.install(1, &header, &record).is_err());
+            assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
             assert_eq!(files(&folder), before, "{name}");
             assert!(record.told.borrow().is_empty());
             fs::remove_dir(folder.part(name)).unwrap();
             assert!(!folder.has("vault.json.new"));
         }
-        keys.install(1, &header, &Record::default()).unwrap();
+        keys.install(1, &header, Purpose::Future, &Record::default())
+            .unwrap();
     }
 
     /// Goal: once the header is durable the change is in force, whatever fails behind it; what failed is made up for.
@@ -325,7 +429,7 @@ mod tests {
         let (_place, folder, mut keys) = closed_vault();
         let header = without_code(keys.keyring());
         let record = Record::failing("generation");
-        assert!(keys.install(1, &header, &record).is_err());
+        assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
         assert_eq!(*record.told.borrow(), ["epoch 1"]);
         assert_eq!(folder.header().unwrap(), header);
 
@@ -335,12 +439,13 @@ mod tests {
         fs::remove_file(folder.part(REPLICA)).unwrap();
         fs::create_dir(folder.part(REPLICA)).unwrap();
         let record = Record::default();
-        assert!(keys.install(1, &header, &record).is_err());
+        assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
         assert_eq!(*record.told.borrow(), ["epoch 1", "generation 2"]);
         fs::remove_dir(folder.part(REPLICA)).unwrap();
         fs::write(folder.part(REPLICA), &replica).unwrap();
         let added = with_code(keys.keyring());
-        keys.install(2, &added.header, &record).unwrap();
+        keys.install(2, &added.header, Purpose::Future, &record)
+            .unwrap();
         assert_ne!(
             folder.replica().unwrap(),
             replica,

@@ -21,19 +21,20 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, History, InodeId, KeptExtent, ListedEntry, Listing,
     NodeKind, Timestamp,
 };
-use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, hex};
+use strongroom_format::{Epoch, Kind, hex};
 use strongroom_history::{
-    self as history, Candidate, Difference, Engine, Entry, GiveBack, NewRevision, Revision,
-    RevisionId, Taken, Tree,
+    self as history, Candidate, Difference, Entry, GiveBack, NewRevision, Revision, RevisionId,
+    Taken, Tree,
 };
-use strongroom_metadata::{BlockNumber, Reader, Transaction};
+use strongroom_metadata::{BlockNumber, Reader};
 
+use crate::below::{Below, below};
 use crate::folder::{Folder, REVISIONS};
-use crate::kept_nodes::{BlockCache, KeptNodes};
+use crate::kept_nodes::KeptNodes;
 use crate::{Error, Result};
 
-/// Longer blocks of trees are values, and opened each time.
-const CACHED_BYTES_MAX: usize = 16 * 1024;
+/// Above every record of a revision, sealed, in bytes: body, signature and seal.
+const RECORD_BYTES_MAX: u64 = 128 * 1024;
 
 /// The history of one open vault.
 pub struct Kept {
@@ -50,63 +51,6 @@ pub struct Kept {
 impl std::fmt::Debug for Kept {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Kept").finish_non_exhaustive()
-    }
-}
-
-/// The file system below a history, and the nodes of trees that were opened lately.
-#[derive(Clone, Copy)]
-pub(crate) struct Below<'a>(filesystem::Engine<'a>, &'a BlockCache);
-
-impl Engine for Below<'_> {
-    type Error = Error;
-
-    fn sealer(&self) -> BlockSealer {
-        self.0.sealer()
-    }
-
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>> {
-        if let Some(known) = self.1.lock().get(id) {
-            return Ok(known.as_ref().clone());
-        }
-        let opened = self.0.open(kind, id)?;
-        let opened = opened.ok_or(history::Error::MissingBlock)?;
-        if opened.len() <= CACHED_BYTES_MAX {
-            self.1.lock().put(*id, Arc::new(opened.clone()));
-        }
-        Ok(opened)
-    }
-
-    fn reader(&self) -> Result<Reader<'_>> {
-        Ok(self.0.reader()?)
-    }
-
-    fn change<T>(&self, work: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.0.change(work)
-    }
-
-    fn store(
-        &self,
-        epoch: Epoch,
-        blocks: Vec<(Kind, SealedBlock)>,
-        note: impl FnMut(&mut Transaction<'_>, usize, BlockNumber, bool) -> Result<()>,
-    ) -> Result<()> {
-        self.0.store(epoch, blocks, note)
-    }
-
-    fn barrier<S, T>(
-        &self,
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<S>,
-        then: impl FnOnce() -> Result<T>,
-    ) -> Result<(S, T)> {
-        self.0.barrier(work, then)
-    }
-
-    fn commit(&self) -> Result<()> {
-        Ok(self.0.commit()?)
-    }
-
-    fn commit_if_large(&self) -> Result<()> {
-        Ok(self.0.commit_if_large()?)
     }
 }
 
@@ -162,7 +106,7 @@ impl History for Kept {
         // A name below `.history` that means nothing, or too much, is no name.
         let revision = selected.map_err(|error| match error {
             Error::Revision(_) => filesystem::Error::NotFound,
-            error => self::below(error),
+            error => crate::below::below(error),
         })?;
         self.nodes
             .revision_root(&below, name, revision.id, &revision.body.root)
@@ -246,14 +190,6 @@ impl History for Kept {
     }
 }
 
-/// An error as the file system has it.
-pub(crate) fn below(error: Error) -> filesystem::Error {
-    match error {
-        Error::File(error) => error,
-        _ => filesystem::Error::DamagedHistory,
-    }
-}
-
 impl Kept {
     /// Joins a history to `filesystem`, and writes the records that are missing.
     ///
@@ -283,7 +219,7 @@ impl Kept {
         if rows.is_empty() {
             return Ok(());
         }
-        let there = self.records()?;
+        let there: HashSet<String> = self.record_names()?.into_iter().map(|(id, _)| id).collect();
         for row in rows {
             if !there.contains(&hex::encode(&row.id)) {
                 self.write_record(filesystem, &RevisionId(row.id), &row.body)?;
@@ -325,7 +261,7 @@ impl Kept {
         self.proven(filesystem.engine())
     }
 
-    fn proven(&self, engine: filesystem::Engine<'_>) -> Result<Vec<Arc<Revision>>> {
+    pub(crate) fn proven(&self, engine: filesystem::Engine<'_>) -> Result<Vec<Arc<Revision>>> {
         let rows = engine.reader()?.revisions()?;
         let mut proven = self.proven.lock();
         proven.retain(|id, _| rows.iter().any(|row| row.id == *id));
@@ -400,7 +336,7 @@ impl Kept {
         Ok(ids.chain(tags).map(String::into_bytes).collect())
     }
 
-    fn below<'a>(&'a self, engine: filesystem::Engine<'a>) -> Below<'a> {
+    pub(crate) fn below<'a>(&'a self, engine: filesystem::Engine<'a>) -> Below<'a> {
         Below(engine, &self.nodes.blocks)
     }
 
@@ -415,7 +351,43 @@ impl Kept {
         history::remove(&engine, id, || self.remove_record(&id))
     }
 
-    fn turn(&self) -> MutexGuard<'_, ()> {
+    /// Seals every record anew that is of an epoch before the newest, and runs `then` before the next revision is taken:
+    /// nothing that is sealed under an earlier epoch is on its way meanwhile.
+    ///
+    /// # Errors
+    /// Of the stores and the disk; those of `then`.
+    #[doc(hidden)]
+    pub fn reseal_records(
+        &self,
+        filesystem: &Filesystem,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        let engine = filesystem.engine();
+        let newest = engine.sealer().epoch();
+        let rows = engine.reader()?.revisions()?;
+        for (id, epoch) in self.record_names()? {
+            if epoch >= newest.0 {
+                continue;
+            }
+            let name = format!("{id}.{epoch}");
+            let row = rows.iter().find(|row| hex::encode(&row.id) == id);
+            let body = match row {
+                Some(row) => Some(row.body.clone()),
+                // Of a revision that was about to be kept, or of another copy of the metadata.
+                None => self.open_record(&engine.sealer(), Epoch(epoch), &name)?,
+            };
+            // One that does not open tells nobody anything, with the old keys or without.
+            if let Some(body) = body {
+                self.write_record_of(filesystem, &id, &body)?;
+                self.remove_record_file(&name)?;
+            }
+        }
+        Folder::new(&self.records_folder()).sync_if_there()?;
+        then()
+    }
+
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
 
@@ -425,25 +397,69 @@ impl Kept {
         self.folder.part(REVISIONS)
     }
 
-    /// The ids of all records, in hexadecimal.
-    fn records(&self) -> Result<HashSet<String>> {
+    /// The id in hexadecimal and the epoch of every record.
+    fn record_names(&self) -> Result<Vec<(String, u32)>> {
+        let failed = || Error::io("listing the records of revisions");
         let entries = match std::fs::read_dir(self.records_folder()) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(HashSet::new()),
-            Err(error) => return Err(Error::io("listing the records of revisions")(error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed()(error)),
         };
-        let mut found = HashSet::new();
+        let mut found = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(Error::io("listing the records of revisions"))?;
-            if let Some((id, _)) = entry.file_name().to_str().and_then(record_name) {
-                found.insert(id.to_owned());
+            let name = entry.map_err(failed())?.file_name();
+            if let Some((id, epoch)) = name.to_str().and_then(record_name) {
+                found.push((id.to_owned(), epoch));
             }
         }
         Ok(found)
     }
 
+    /// The records there are, by the names of their files, with their bytes; `None` for one that cannot be read, or that
+    /// is longer than any record.
+    pub(crate) fn record_files(&self) -> Result<Vec<(String, Option<Vec<u8>>)>> {
+        record_files(&self.folder)
+    }
+
+    /// The revision in opened bytes, if it proves itself.
+    pub(crate) fn prove(&self, bytes: &[u8]) -> Result<Revision> {
+        Ok(Revision::decode(bytes, &self.signer.lock())?)
+    }
+
+    /// Stores every node of the tree of the living state that is not stored, or that does not open.
+    pub(crate) fn store_nodes(&self, filesystem: &Filesystem) -> Result<()> {
+        let _turn = self.turn();
+        self.nodes.blocks.lock().clear();
+        history::store_nodes(&self.below(filesystem.engine()))
+    }
+
+    /// Every kept revision, oldest first, or why its row cannot be trusted.
+    pub(crate) fn each_revision(
+        &self,
+        filesystem: &Filesystem,
+    ) -> Result<Vec<([u8; 32], Result<Revision>)>> {
+        let rows = filesystem.engine().reader()?.revisions()?;
+        let signer = self.signer.lock().clone();
+        let proven = rows.into_iter().map(|row| {
+            let revision = Revision::decode(&row.body, &signer).map_err(Error::from);
+            let revision = revision.and_then(|revision| {
+                if revision.id.0 == row.id {
+                    Ok(revision)
+                } else {
+                    Err(history::Error::Forged.into())
+                }
+            });
+            (row.id, revision)
+        });
+        Ok(proven.collect())
+    }
+
     /// (2)
     fn write_record(&self, filesystem: &Filesystem, id: &RevisionId, bytes: &[u8]) -> Result<()> {
+        self.write_record_of(filesystem, &id.to_string(), bytes)
+    }
+
+    fn write_record_of(&self, filesystem: &Filesystem, id: &str, bytes: &[u8]) -> Result<()> {
         let engine = filesystem.engine();
         let (epoch, sealed) = engine.seal_record(Kind::Revision, bytes)?;
         let records = Folder::new(&self.records_folder());
@@ -451,27 +467,34 @@ impl Kept {
         records.replace(&format!("{id}.{}", epoch.0), &sealed)
     }
 
-    fn remove_record(&self, id: &RevisionId) -> Result<()> {
-        let records = self.records_folder();
-        let entries = match std::fs::read_dir(&records) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io("listing the records of revisions")(error)),
+    /// What the record in the file `name` says; `None` if it does not open.
+    fn open_record(
+        &self,
+        sealer: &BlockSealer,
+        epoch: Epoch,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>> {
+        let records = Folder::new(&self.records_folder());
+        let Some(sealed) = records.read_file(name)? else {
+            return Ok(None);
         };
+        let opened = sealer.open_record(epoch, Kind::Revision, &sealed).ok();
+        Ok(opened.map(|body| body.to_vec()))
+    }
+
+    fn remove_record(&self, id: &RevisionId) -> Result<()> {
         let id = id.to_string();
-        for entry in entries {
-            let entry = entry.map_err(Error::io("listing the records of revisions"))?;
-            let name = entry.file_name();
-            if name
-                .to_str()
-                .and_then(record_name)
-                .is_some_and(|(of, _)| of == id)
-            {
-                std::fs::remove_file(entry.path())
-                    .map_err(Error::io("removing the record of a revision"))?;
-            }
+        let mut records = self.record_names()?;
+        records.retain(|(of, _)| *of == id);
+        for (id, epoch) in records {
+            self.remove_record_file(&format!("{id}.{epoch}"))?;
         }
-        Folder::new(&records).sync()
+        Folder::new(&self.records_folder()).sync_if_there()
+    }
+
+    fn remove_record_file(&self, name: &str) -> Result<()> {
+        std::fs::remove_file(self.records_folder().join(name))
+            .map_err(Error::io("removing the record of a revision"))
     }
 }
 
@@ -486,8 +509,44 @@ fn candidate(revision: &Revision) -> Candidate<'_> {
     }
 }
 
+/// The records of revisions in a vault folder, as `Kept::record_files` gives them.
+pub(crate) fn record_files(folder: &Folder) -> Result<Vec<(String, Option<Vec<u8>>)>> {
+    let records = folder.part(REVISIONS);
+    let entries = match std::fs::read_dir(&records) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("listing the records of revisions")(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io("listing the records of revisions"))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| record_name(name).is_some()) else {
+            continue;
+        };
+        found.push((name.to_owned(), read_bounded(&entry.path())));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The bytes of a file that is no longer than a record may be.
+fn read_bounded(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    // Looked at first: opening a pipe would wait.
+    if !path.symlink_metadata().ok()?.is_file() {
+        return None;
+    }
+    let file = std::fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(RECORD_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    (bytes.len() as u64 <= RECORD_BYTES_MAX).then_some(bytes)
+}
+
 /// Id and epoch of a record, from its name.
-fn record_name(name: &str) -> Option<(&str, u32)> {
+pub(crate) fn record_name(name: &str) -> Option<(&str, u32)> {
     let (id, epoch) = name.split_once('.')?;
     let is_id = id.len() == 64 && id.bytes().all(|digit| digit.is_ascii_hexdigit());
     Some((id, epoch.parse().ok()?)).filter(|_| is_id)

@@ -24,7 +24,7 @@ use strongroom_filesystem::{
 use strongroom_format::BlockId;
 use strongroom_history::{Body, Entry, RevisionId, Tree};
 
-use crate::kept::{Below, below};
+use crate::below::{Below, below};
 
 /// Nodes of trees that are kept open, at most 16 KiB each.
 const CACHED_BLOCKS: NonZeroUsize = NonZeroUsize::new(512).expect("512 is not 0");

@@ -21,7 +21,7 @@ use crate::create::passphrase_cost;
 use crate::failure::Failure;
 use crate::folder::{Folder, HEADER, REPLICA};
 use crate::frame::Bytes;
-use crate::held_keys::{HeldKeys, Installed};
+use crate::held_keys::{HeldKeys, Installed, Purpose};
 use crate::join::{OWNER_WAIT, Retry};
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
 use crate::open::{Unlocked, now_s, of_replica};
@@ -103,7 +103,9 @@ impl Keys {
             label: label.to_owned(),
             key,
         };
-        self.change(|keyring| keyring.add_slot(&slot, &SystemRandom, now_s()))
+        self.change(Purpose::Future, |keyring| {
+            keyring.add_slot(&slot, &SystemRandom, now_s())
+        })
     }
 
     /// Removes a key slot: what is stored from now on it can never open.
@@ -112,7 +114,20 @@ impl Keys {
     /// `Keys` says why: no such slot, or the last one. `WrongSecret` if the slot that unlocked these keys was removed
     /// or changed by somebody else meanwhile; `ReadOnly` if the process that has the vault open only reads it.
     pub fn remove(&mut self, slot: SlotId) -> Result<()> {
-        self.change(|keyring| keyring.remove_slot(slot, &SystemRandom))
+        self.change(Purpose::Future, |keyring| {
+            keyring.remove_slot(slot, &SystemRandom)
+        })
+    }
+
+    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open seals what was
+    /// stored before anew, bit by bit, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
+    ///
+    /// # Errors
+    /// As `remove`.
+    pub fn rotate(&mut self) -> Result<()> {
+        self.change(Purpose::Rotation, |keyring| {
+            keyring.begin_epoch(&SystemRandom)
+        })
     }
 
     /// Replaces the passphrase of `slot`: what is stored from now on the old one can never open.
@@ -121,7 +136,7 @@ impl Keys {
     /// `Keys` says why: no such slot, or none with a passphrase. Else as `remove`.
     pub fn change_passphrase(&mut self, slot: SlotId, passphrase: Passphrase) -> Result<()> {
         let cost = passphrase_cost()?;
-        self.change(|keyring| {
+        self.change(Purpose::Future, |keyring| {
             keyring.change_passphrase(slot, passphrase.clone(), cost, &SystemRandom, now_s())
         })
     }
@@ -129,11 +144,12 @@ impl Keys {
     /// Makes a change and has it installed, again and again until it was made from the newest header.          (1)
     fn change(
         &mut self,
+        purpose: Purpose,
         make: impl Fn(&Keyring) -> std::result::Result<Changed, KeyError>,
     ) -> Result<()> {
         for _ in 0..KEY_CHANGE_ATTEMPTS_MAX {
             let changed = make(&self.unlocked.keyring)?;
-            if self.install(&changed.header)? == Installed::Yes {
+            if self.install(&changed.header, purpose)? == Installed::Yes {
                 self.unlocked.keyring = changed.keyring;
                 return Ok(());
             }
@@ -154,17 +170,21 @@ impl Keys {
     }
 
     /// Has `header` put in the place of the one that these keys are of; `Stale` also if the owner left over it.
-    fn install(&self, header: &[u8]) -> Result<Installed> {
+    fn install(&self, header: &[u8], purpose: Purpose) -> Result<Installed> {
         let base = self.unlocked.keyring.generation();
         let client = match self.reach()? {
             Reached::Free(lock) => {
                 let (mut held, store) = self.hold(&lock)?;
-                return held.install(base, header, &store);
+                return held.install(base, header, purpose, &store);
             }
             Reached::Owned(client) => client,
         };
-        let header = Bytes(header);
-        match client.ask(&Request::InstallKeys { base, header }) {
+        let request = Request::InstallKeys {
+            base,
+            header: Bytes(header),
+            purpose,
+        };
+        match client.ask(&request) {
             Ok(Response::Done) => Ok(Installed::Yes),
             Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
             Ok(Response::Failed(failure)) => Err(failure.into()),
@@ -235,6 +255,7 @@ impl From<UnlockError> for Error {
             UnlockError::WrongSecret { .. } | UnlockError::NoSlotOfThatKind { .. } => {
                 Self::WrongSecret(error.to_string())
             }
+            UnlockError::Provider(provider) => Self::Provider(provider.clone()),
             UnlockError::Format(_) => Self::UnknownFormat(error.to_string()),
             UnlockError::GenerationBehind { seen, found } => Self::GenerationBehind {
                 seen: *seen,
@@ -249,7 +270,16 @@ impl From<UnlockError> for Error {
 
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
-        Self::Keys(error.to_string())
+        match error {
+            KeyError::Provider(provider) => Self::Provider(provider),
+            other => Self::Keys(other.to_string()),
+        }
+    }
+}
+
+impl From<strongroom_crypto::ProviderError> for Error {
+    fn from(error: strongroom_crypto::ProviderError) -> Self {
+        Self::Provider(error)
     }
 }
 
@@ -297,7 +327,10 @@ mod tests {
         frame::decode::<Greeting>(&buffer).unwrap();
         frame::send(&mut stream, &mut buffer, &Welcome::Session(1)).unwrap();
         receive(&mut stream, &mut buffer);
-        let Request::InstallKeys { base: 1, header } = frame::decode(&buffer).unwrap() else {
+        let Request::InstallKeys {
+            base: 1, header, ..
+        } = frame::decode(&buffer).unwrap()
+        else {
             panic!("another request")
         };
         match death {

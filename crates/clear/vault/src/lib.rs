@@ -17,6 +17,7 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+mod below;
 mod carry_out;
 mod client;
 mod content;
@@ -25,19 +26,23 @@ mod create;
 mod directory;
 mod error;
 mod execute;
+mod explain;
 mod failure;
 mod file;
 mod folder;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod held;
 mod held_keys;
+mod inventory;
 mod join;
 #[doc(hidden)]
 pub mod kept;
 mod kept_nodes;
 mod keys;
 pub mod limits;
+mod misnamed;
 mod namespace;
 mod observer;
 mod open;
@@ -45,16 +50,28 @@ mod owner;
 mod owner_lock;
 mod path;
 mod port;
+mod provider_in_use;
 mod public_information;
+mod rebuild;
+mod recover;
+mod repair;
 mod request;
 mod request_history;
+mod request_verify;
 mod restore;
 mod revisions;
+mod rotation;
 mod runtime;
+mod schedule;
 mod server;
 mod session;
+mod switch;
 mod transaction;
+pub mod tuning;
+mod unnamed;
 mod vault;
+mod verification;
+mod verify;
 mod xattrs;
 
 pub use counters::{COUNTERS, Counter};
@@ -67,9 +84,17 @@ pub use keys::{AddKey, Keys, list_slots};
 pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
+pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
+pub use recover::{Brought, RecoverOptions, RecoverProgress, RecoverReport, recover};
+pub use repair::{RepairOptions, RepairReport, repair};
 pub use request::{Access, Information};
-pub use request_history::{PathDifference, RevisionInfo, Side};
+pub use request_history::{ErasedContent, PathDifference, RevisionInfo, Side, Usage};
+pub use request_verify::{FileProblem, Loss};
+pub use rotation::Rotation;
+pub use schedule::{Schedule, ScheduleStep};
+/// Who computes the algorithms: the registry, to list, prefer and measure providers.
+pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,
     SlotInfo, SystemRandom,
@@ -77,6 +102,8 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
-pub use strongroom_history::{NewRevision, RevisionId, SelectError};
+pub use strongroom_history::{NewRevision, Retention, RevisionId, SCHEDULED, SelectError, Whose};
 pub use transaction::Operation;
+pub use tuning::Tuning;
 pub use vault::{CheckReport, Vault};
+pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};

@@ -65,5 +65,36 @@ pub const SESSION_IDLE_MS: u64 = 5_000;
 /// How long an owner that closes waits for busy sessions at most, in ms.
 pub const CLOSE_WAIT_MS: u64 = 600_000;
 
+/// The longest that the first look at the crypto providers takes, in ms.
+pub const FIRST_MEASUREMENT_MS: u64 = 300;
+
+/// About how long `strongroom tune` measures, in ms.
+pub const TUNE_MS: u64 = 24_000;
+
+/// How long is waited for another process that measures, in ms: three times as long as it may take.
+pub const TURN_WAIT_MS: u64 = 1_000;
+
 /// The longest path of a Unix socket that every system takes, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 100;
+
+/// Blocks that do not open whose files a verification names, all in all; more are counted.
+pub const VERIFY_BLOCKS_MAX: usize = 65_536;
+
+/// Lines that one answer about damage gives.
+pub const VERIFY_LINES_MAX: usize = 1_024;
+
+/// Bytes of paths in one answer about damage.
+pub const VERIFY_PAGE_BYTES: usize = 1024 * 1024;
+
+/// First, least and most bytes of segments that one step of a verification reads: about half a second of a disk's work.
+pub const VERIFY_STEP_BYTES: (u64, u64, u64) = (64 << 20, 16 << 20, 512 << 20);
+
+/// Segments that a stopped verification remembers to look at again; with more it begins anew.
+pub const VERIFY_SUSPECTS_MAX: usize = 4_096;
+
+/// Pages that a rebuilding changes before it commits: below the page cache, so that nothing spills.
+pub(crate) const REBUILD_PAGES_MAX: u64 = 4_000;
+
+/// The most bytes of one file of which nothing is known that get extents which fail; a file with more is not brought
+/// back. 64 GiB: a million extents.
+pub(crate) const REBUILD_LOST_BYTES_MAX: u64 = 64 << 30;

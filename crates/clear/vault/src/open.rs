@@ -15,26 +15,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock};
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
-use strongroom_format::{SegmentId, SuiteId};
+use strongroom_format::{Header, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, REPLICA, SEGMENTS};
+use crate::folder::{Folder, HEADER, REPLICA, SEGMENTS};
 use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
 use crate::limits::PATIENCE_MS;
 use crate::owner::Owner;
 use crate::owner_lock::OwnerLock;
+use crate::provider_in_use::in_use;
 use crate::request::{Access, Information};
 use crate::runtime::Listener;
 use crate::session::Engine;
-use crate::{Error, Result};
+use crate::tuning::{self, Tuning};
+use crate::{Error, Result, switch};
 
 /// The setting that keeps the newest generation seen.                                                         (1)
 pub(crate) const GENERATION: &str = "header_generation";
 
 /// How to open a vault.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OpenOptions {
     /// What this opening may do.
     pub access: Access,
@@ -42,6 +44,22 @@ pub struct OpenOptions {
     pub engine: Options,
     /// How long `Vault::open` waits for an owner that may be just leaving.
     pub patience: Duration,
+    /// Whether the first opening on a machine measures its crypto providers.
+    pub tuning: Tuning,
+    /// What tells the time if this process becomes the owner.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for OpenOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("OpenOptions")
+            .field("access", &self.access)
+            .field("engine", &self.engine)
+            .field("patience", &self.patience)
+            .field("tuning", &self.tuning)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for OpenOptions {
@@ -51,6 +69,8 @@ impl Default for OpenOptions {
             access: Access::ReadWrite,
             engine: Options::default(),
             patience,
+            clock: Arc::new(SystemClock),
+            tuning: Tuning::default(),
         }
     }
 }
@@ -96,7 +116,7 @@ impl Unlocked {
         let seen = read_generation(&store)?;
         self.keyring.check_generation(seen)?;
         if access == Access::ReadWrite && seen != self.keyring.generation() {
-            write_generation(&store, self.keyring.generation())?;
+            write_setting(&store, GENERATION, &self.keyring.generation().to_le_bytes())?;
         }
         Ok(store)
     }
@@ -127,7 +147,7 @@ pub(crate) fn of_replica(error: UnlockError) -> Error {
     }
 }
 
-fn read_generation(store: &Store) -> Result<u64> {
+pub(crate) fn read_generation(store: &Store) -> Result<u64> {
     match store.lock().setting(GENERATION)? {
         None => Ok(0),
         Some(bytes) => match <[u8; 8]>::try_from(bytes.as_slice()) {
@@ -140,9 +160,10 @@ fn read_generation(store: &Store) -> Result<u64> {
     }
 }
 
-pub(crate) fn write_generation(store: &Store, generation: u64) -> Result<()> {
+/// Keeps a fact in the metadata, durably.
+pub(crate) fn write_setting(store: &Store, name: &str, value: &[u8]) -> Result<()> {
     let mut transaction = store.lock();
-    transaction.put_setting(GENERATION, &generation.to_le_bytes())?;
+    transaction.put_setting(name, value)?;
     transaction.commit()?;
     drop(transaction);
     Ok(store.sync_log()?)
@@ -163,10 +184,18 @@ pub(crate) fn open(
         Some(lock) => Some((lock, Listener::bind(folder)?)),
         None => None,
     };
+    match access {
+        Access::ReadWrite => switch::finish(folder)?,
+        Access::ReadOnly if switch::is_pending(folder)? => return Err(Error::InterruptedRecovery),
+        Access::ReadOnly => {}
+    }
+    // Before the first key: nobody waits for a measurement later.
+    tuning::settle(options.tuning);
     let mut unlocked = Unlocked::new(folder, secret)?;
     let store = unlocked.store(folder, access)?;
     if access == Access::ReadWrite {
         unlocked.refresh_replica(folder)?;
+        keep_second_copies(folder, &unlocked.keyring)?;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
@@ -177,6 +206,24 @@ pub(crate) fn open(
         access,
         guard,
     )
+}
+
+/// Writes second copies of header and replica file that are missing or stale. One that is neither, but not the same, is
+/// damaged: it stays, for a verification to name it.
+fn keep_second_copies(folder: &Folder, keyring: &Keyring) -> Result<()> {
+    let is_stale = |name: &'static str| match folder.saved(name) {
+        Ok(None) => true,
+        Ok(Some(saved)) if name == HEADER => Header::decode(&saved).is_ok(),
+        Ok(Some(saved)) => keyring.open_replica(&saved).is_ok(),
+        Err(_) => false,
+    };
+    if is_stale(HEADER) {
+        folder.save(HEADER, &folder.header()?)?;
+    }
+    if is_stale(REPLICA) {
+        folder.save(REPLICA, &folder.replica()?)?;
+    }
+    Ok(())
 }
 
 /// Everything a file system is made of.
@@ -211,7 +258,7 @@ pub(crate) fn parts(
         store,
         segments,
         sealer: keyring.block_sealer(),
-        clock: Arc::new(SystemClock),
+        clock: Arc::clone(&options.clock),
         disk: Arc::new(FolderDisk {
             folder: folder.path().to_owned(),
         }),
@@ -246,6 +293,7 @@ pub(crate) fn start(
         read_only: access == Access::ReadOnly,
         compare_fingerprint: keyring.needs_fingerprint_check(),
         attachments: Vec::new(),
+        providers: in_use(keyring.suite())?,
     };
     let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
     if access == Access::ReadWrite {
@@ -260,6 +308,7 @@ pub(crate) fn suite_name(suite: SuiteId) -> &'static str {
     match suite {
         SuiteId::Aes256GcmBlake3 => "AES-256-GCM and BLAKE3",
         SuiteId::ChaCha20Poly1305Blake3 => "ChaCha20-Poly1305 and BLAKE3",
+        SuiteId::Aegis256Blake3 => "AEGIS-256 and BLAKE3",
     }
 }
 

@@ -11,6 +11,7 @@ use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
 use crate::request::Access;
+use crate::rotation::Rotator;
 use crate::runtime::Listener;
 use crate::server::Server;
 use crate::session::{Engine, Session};
@@ -21,6 +22,8 @@ pub(crate) struct Owner {
     pub(crate) session: Session,
     /// `None` for a vault on read-only media: everyone may read it at once.
     server: Option<Server>,
+    /// `None` where nothing is done in the background.
+    rotator: Option<Rotator>,
     closed: AtomicBool,
 }
 
@@ -35,6 +38,11 @@ impl Owner {
         let server = listener
             .map(|listener| Server::start(Arc::clone(&engine), listener))
             .transpose()?;
+        let rotator = engine
+            .filesystem
+            .has_background()
+            .then(|| Rotator::start(&engine))
+            .transpose()?;
         let caller = Caller {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -45,6 +53,7 @@ impl Owner {
         Ok(Self {
             session,
             server,
+            rotator,
             closed: AtomicBool::new(false),
         })
     }
@@ -60,6 +69,9 @@ impl Owner {
         }
         if let Some(server) = &self.server {
             server.stop();
+        }
+        if let Some(rotator) = &self.rotator {
+            rotator.stop();
         }
         self.session.engine.refuse_requests();
         let closed = self.session.filesystem().close();

@@ -11,6 +11,8 @@ use strongroom_format::{FORMAT, Header};
 
 use crate::folder::Folder;
 use crate::open::suite_name;
+use crate::provider_in_use::{ProviderInUse, in_use};
+use crate::tuning;
 use crate::{Result, SlotInfo};
 
 /// What the header of a vault says. Nobody vouches for it.
@@ -26,20 +28,24 @@ pub struct PublicInformation {
     pub generation: u64,
     /// The ways to unlock the vault.
     pub slots: Vec<SlotInfo>,
+    /// Which providers would compute if this process opened it.
+    pub providers: Vec<ProviderInUse>,
 }
 
 /// What everybody may know about the vault in `folder`.
 ///
 /// # Errors
-/// `NotAVault`, `InterruptedCreate`, `Damaged`, `UnknownFormat`.
+/// `NotAVault`, `InterruptedCreate`, `Damaged`, `UnknownFormat`, `Provider` if the environment names providers that are not there.
 pub fn describe(folder: impl AsRef<Path>) -> Result<PublicInformation> {
     let bytes = Folder::new(folder.as_ref()).header()?;
     let header = Header::decode(&bytes).map_err(UnlockError::from)?.header;
+    tuning::recall();
     Ok(PublicInformation {
         format: FORMAT,
         fingerprint: Fingerprint::of(header.vault).to_string(),
         suite: suite_name(header.suite).to_owned(),
         generation: header.generation,
         slots: header.slots.iter().map(SlotInfo::from).collect(),
+        providers: in_use(header.suite)?,
     })
 }

@@ -17,13 +17,17 @@ use strongroom_filesystem::{
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
+use crate::held_keys::Purpose;
 use crate::observer::Attachment;
 use crate::path::Links;
+use crate::provider_in_use::ProviderInUse;
 use crate::request_history::{HistoryRequest, HistoryResponse};
+use crate::request_verify::{VerifyRequest, VerifyResponse};
+use crate::rotation::Rotation;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 6;
+pub(crate) const PROTOCOL: u32 = 9;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -233,8 +237,11 @@ pub(crate) enum Request<'a> {
     InstallKeys {
         base: u64,
         header: Bytes<'a>,
+        purpose: Purpose,
     },
+    Rotation,
     History(HistoryRequest),
+    Verify(VerifyRequest),
 }
 
 impl Request<'_> {
@@ -252,7 +259,9 @@ impl Request<'_> {
             | Self::Sync
             | Self::Information
             | Self::Counters
-            | Self::Check => true,
+            | Self::Rotation
+            | Self::Check
+            | Self::Verify(_) => true,
             Self::History(request) => request.is_repeatable(),
             _ => false,
         }
@@ -308,7 +317,9 @@ pub(crate) enum Response {
     Check(CheckFields),
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
+    Rotation(Rotation),
     History(HistoryResponse),
+    Verify(VerifyResponse),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),
@@ -350,6 +361,8 @@ pub struct Information {
     pub compare_fingerprint: bool,
     /// Where that process shows it now.
     pub attachments: Vec<Attachment>,
+    /// Which providers compute in that process.
+    pub providers: Vec<ProviderInUse>,
 }
 
 /// Attributes on their way.

@@ -39,12 +39,34 @@ pub(crate) enum HistoryRequest {
         path: Vec<u8>,
         to: Vec<u8>,
     },
+    Retention,
+    /// `rule`: as `Retention::encode` makes it.
+    SetRetention {
+        rule: Vec<u8>,
+    },
+    /// What would come back if these went.
+    HeldAlone {
+        ids: Vec<[u8; 32]>,
+    },
+    Usage,
+    /// Takes what was at `path` out of every kept state; with `trial`, only says what that would be.
+    Erase {
+        path: Vec<u8>,
+        trial: bool,
+    },
 }
 
 impl HistoryRequest {
     /// Whether asking twice does no harm.
     pub(crate) const fn is_repeatable(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::Differences { .. })
+        matches!(
+            self,
+            Self::List { .. }
+                | Self::Differences { .. }
+                | Self::Retention
+                | Self::HeldAlone { .. }
+                | Self::Usage
+        )
     }
 
     /// Whether the vault may be another one afterwards.
@@ -62,6 +84,38 @@ pub(crate) enum HistoryResponse {
     Differences(Vec<DifferenceFields>),
     /// How many nodes were brought back.
     Restored(u64),
+    /// `None`: no rule was set.
+    Retention(Option<Vec<u8>>),
+    RuleSet,
+    HeldAlone(u64),
+    Usage(Usage),
+    Erased(ErasedContent),
+}
+
+/// What was erased, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErasedContent {
+    /// Kept states that had something at the path.
+    pub states: u64,
+    /// Files whose content it was, over all of them.
+    pub files: u64,
+    /// Sealed bytes that are gone.
+    pub bytes: u64,
+    /// Sealed bytes that stay, because other files have the same content.
+    pub shared_bytes: u64,
+    /// Segment files that still hold some of it, because other blocks in them are damaged.
+    pub segments_left: u64,
+}
+
+/// What the stored content of a vault is for, in sealed bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// What files name now, whether or not kept states name it too.
+    pub live_bytes: u64,
+    /// What only kept states hold, their directories included.
+    pub kept_bytes: u64,
+    /// What nothing names any more; compaction gives it back.
+    pub waste_bytes: u64,
 }
 
 /// A difference on its way.

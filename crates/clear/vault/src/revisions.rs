@@ -5,18 +5,25 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use strongroom_filesystem::{HISTORY_INODE, Timestamp};
-use strongroom_history::{self as history, Candidate, NewRevision, RevisionId, Taken};
+use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Timestamp};
+use strongroom_history::{
+    self as history, Candidate, NewRevision, Retention, RevisionId, State, Taken,
+};
 
 use crate::limits::{LIST_ENTRIES_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
+use crate::path::{Links, resolve};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_history::{
-    DifferenceFields, HistoryRequest, HistoryResponse, PathDifference, RevisionFields, RevisionInfo,
+    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference,
+    RevisionFields, RevisionInfo, Usage,
 };
 use crate::session::Session;
 use crate::{Error, Result, Vault};
+
+/// The setting that keeps the rule for snapshots.                                                  [6.10.4]
+const RETENTION: &str = "retention";
 
 impl Vault {
     /// Takes a revision of everything, durable on return; `None` if nothing changed and `new` asks for none then.
@@ -87,6 +94,106 @@ impl Vault {
         self.ask_done(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
+    /// The rule by which a schedule lets kept states go; `None` if none was set, and `Retention::DEFAULT` counts.
+    ///
+    /// # Errors
+    /// `Damaged` if what is stored is no rule.
+    pub fn retention(&self) -> Result<Option<Retention>> {
+        match self.ask_history(HistoryRequest::Retention)? {
+            HistoryResponse::Retention(None) => Ok(None),
+            HistoryResponse::Retention(Some(bytes)) => {
+                Retention::decode(&bytes).map(Some).ok_or_else(unexpected)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Sets the rule by which a schedule lets kept states go; durable on return. Nothing goes before `thin` is called or
+    /// the schedule takes the next.
+    ///
+    /// # Errors
+    /// `File(InvalidArgument)` for a rule that keeps nothing; `File(ReadOnly)`.
+    pub fn set_retention(&self, rule: &Retention) -> Result<()> {
+        let rule = rule.encode();
+        match self.ask_history(HistoryRequest::SetRetention { rule })? {
+            HistoryResponse::RuleSet => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The kept states that `rule` lets go, oldest first. Nothing is removed.
+    ///
+    /// # Errors
+    /// As `revisions`.
+    pub fn let_go_by(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
+        let mut all = self.revisions()?;
+        let states: Vec<State<'_>> = all
+            .iter()
+            .map(|one| State {
+                time: one.time,
+                message: &one.message,
+                tags: &one.tags,
+            })
+            .collect();
+        let going = rule.lets_go(&states);
+        let mut place = 0..;
+        all.retain(|_| place.next().is_some_and(|place| going.contains(&place)));
+        Ok(all)
+    }
+
+    /// Removes the kept states that `rule` lets go; gives them.
+    ///
+    /// # Errors
+    /// As `remove_revision`; those before the one that failed are gone.
+    pub fn thin(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
+        let going = self.let_go_by(rule)?;
+        for one in &going {
+            match self.remove_revision(one.id) {
+                // Somebody else was faster.
+                Err(Error::Revision(_)) => {}
+                result => result?,
+            }
+        }
+        Ok(going)
+    }
+
+    /// How many sealed bytes would come back if the kept states `ids` were removed together.
+    ///
+    /// # Errors
+    /// `Revision` if one is not kept.
+    pub fn held_alone(&self, ids: &[RevisionId]) -> Result<u64> {
+        let ids = ids.iter().map(|id| id.0).collect();
+        match self.ask_history(HistoryRequest::HeldAlone { ids })? {
+            HistoryResponse::HeldAlone(bytes) => Ok(bytes),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Takes the content of the file at `path`, or of all files below it, out of every kept state, whatever their names
+    /// are or were; with `trial`, only says what that would be. Nothing may be at `path` now. Names and attributes stay in the
+    /// kept states; what other files have too stays with them.
+    ///
+    /// # Errors
+    /// `File(NotFound)` if no kept state has anything there; `File(InvalidArgument)` if there is something now.
+    pub fn erase(&self, path: impl AsRef<[u8]>, trial: bool) -> Result<ErasedContent> {
+        let path = path.as_ref().to_vec();
+        match self.ask_history(HistoryRequest::Erase { path, trial })? {
+            HistoryResponse::Erased(erased) => Ok(erased),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What the stored content is for: files of now, kept states, nothing.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn usage(&self) -> Result<Usage> {
+        match self.ask_history(HistoryRequest::Usage)? {
+            HistoryResponse::Usage(usage) => Ok(usage),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Gives to `take` every path at and below `path` that differs between two revisions, until it fails. In order: a
     /// directory before what lies below it.
     ///
@@ -149,6 +256,19 @@ impl Vault {
             _ => Err(unexpected()),
         }
     }
+}
+
+/// The rule that was set; `None` if none was.
+pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> {
+    let Some(bytes) = filesystem.setting(RETENTION)? else {
+        return Ok(None);
+    };
+    let damaged = || Error::Damaged {
+        what: "metadata.db",
+        why: "the rule for snapshots is none; set it anew with `strongroom snapshot keep`"
+            .to_owned(),
+    };
+    Ok(Some(Retention::decode(&bytes).ok_or_else(damaged)?))
 }
 
 fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
@@ -254,6 +374,52 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             told(session);
             return Ok(Response::Done);
         }
+        _ => rules_and_space(session, request)?,
     };
     Ok(Response::History(response))
+}
+
+/// Carries out a request about the rule for kept states, or about what they hold.
+fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<HistoryResponse> {
+    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
+    Ok(match request {
+        HistoryRequest::Retention => {
+            HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
+        }
+        HistoryRequest::SetRetention { rule } => {
+            let why = "a rule that keeps nothing";
+            let rule = Retention::decode(rule)
+                .ok_or(Error::File(filesystem::Error::InvalidArgument(why)))?;
+            filesystem.keep_setting(RETENTION, &rule.encode())?;
+            HistoryResponse::RuleSet
+        }
+        HistoryRequest::HeldAlone { ids } => {
+            let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
+            HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
+        }
+        HistoryRequest::Erase { path, trial } => {
+            match resolve(filesystem, &session.caller, path, Links::Stay) {
+                Err(Error::File(
+                    filesystem::Error::NotFound | filesystem::Error::NotADirectory,
+                )) => {}
+                Ok(_) => {
+                    let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
+                    return Err(Error::File(filesystem::Error::InvalidArgument(why)));
+                }
+                Err(error) => return Err(error),
+            }
+            let erased = kept.erase(filesystem, path, *trial)?;
+            told(session);
+            HistoryResponse::Erased(erased)
+        }
+        HistoryRequest::Usage => {
+            let stored = kept.stored(filesystem)?;
+            HistoryResponse::Usage(Usage {
+                live_bytes: stored.live_bytes,
+                kept_bytes: stored.kept_bytes,
+                waste_bytes: stored.waste_bytes,
+            })
+        }
+        _ => return Err(Error::Protocol("a request in the wrong place")),
+    })
 }

@@ -19,7 +19,7 @@ use crate::limits::SOCKET_PATH_BYTES_MAX;
 use crate::{Error, Result};
 
 /// The folders where a socket may lie, the preferred one first.
-fn candidates() -> Vec<PathBuf> {
+pub(crate) fn candidates() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let mut folders = Vec::new();
     if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR")

@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
+use strongroom_format::Epoch;
 
-use crate::held_keys::{HeldKeys, Installed};
+use crate::held_keys::{HeldKeys, Installed, Purpose};
 use crate::kept::Kept;
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
+use crate::rotation::Rotating;
 use crate::{Error, Result, counters};
 
 /// An open file system and what all its sessions share.
@@ -28,6 +30,7 @@ pub(crate) struct Engine {
     /// Held over a change of keys: one after the other.
     keys: Mutex<HeldKeys>,
     pub(crate) kept: Arc<Kept>,
+    pub(crate) rotating: Rotating,
     closed: AtomicBool,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
@@ -47,6 +50,7 @@ impl Engine {
             information: Mutex::new(information),
             keys: Mutex::new(keys),
             kept,
+            rotating: Rotating::default(),
             closed: AtomicBool::new(false),
             _lock: lock,
         }
@@ -58,15 +62,39 @@ impl Engine {
     }
 
     /// Takes in a header that a client made from the one of generation `base`.
-    pub(crate) fn install_keys(&self, base: u64, header: &[u8]) -> Result<Installed> {
+    pub(crate) fn install_keys(
+        &self,
+        base: u64,
+        header: &[u8],
+        purpose: Purpose,
+    ) -> Result<Installed> {
+        let installed = self.on_keys(|keys| keys.install(base, header, purpose, &self.filesystem));
+        self.rotating.wake();
+        installed
+    }
+
+    /// Runs `work` on the keys; what is told of them is true of them afterwards.
+    pub(crate) fn on_keys<T>(&self, work: impl FnOnce(&mut HeldKeys) -> Result<T>) -> Result<T> {
         let mut keys = self.keys.lock();
-        let installed = keys.install(base, header, &self.filesystem);
+        let worked = work(&mut keys);
         // After an error too: another change may have been taken in before.
         let mut information = self.information.lock();
         information.generation = keys.keyring().generation();
         information.epoch = keys.keyring().epoch().0;
         self.kept.sign_with(keys.keyring().revision_signer());
-        installed
+        worked
+    }
+
+    /// The oldest and the newest epoch whose keys are there.
+    pub(crate) fn epochs(&self) -> (Epoch, Epoch) {
+        let keys = self.keys.lock();
+        let newest = keys.keyring().epoch();
+        (keys.keyring().epochs().next().unwrap_or(newest), newest)
+    }
+
+    /// Looks at the keys and at what keeps them.
+    pub(crate) fn with_keys<T>(&self, look: impl FnOnce(&HeldKeys) -> T) -> T {
+        look(&self.keys.lock())
     }
 
     /// What was counted since the vault was opened, by name: here, and by who shows the vault.

@@ -17,7 +17,9 @@ use crate::join::{Joining, SecretSource};
 use crate::observer::{Observer, Subscription};
 use crate::path::Links;
 use crate::port::{Port, unexpected};
-use crate::request::{Access, Information, NodeFields, Opening, Request, Response, SetFields};
+use crate::request::{
+    Access, CheckFields, Information, NodeFields, Opening, Request, Response, SetFields,
+};
 use crate::{Error, OpenOptions, Result, Secret};
 
 /// An open vault. Cheap to clone; usable from many threads.
@@ -72,6 +74,17 @@ pub struct CheckReport {
     pub blocks: u64,
     /// What is wrong, one line each.
     pub problems: Vec<String>,
+}
+
+impl From<CheckFields> for CheckReport {
+    fn from(fields: CheckFields) -> Self {
+        Self {
+            inodes: fields.inodes,
+            entries: fields.entries,
+            blocks: fields.blocks,
+            problems: fields.problems,
+        }
+    }
 }
 
 impl Vault {
@@ -495,15 +508,7 @@ impl Vault {
     /// Only if the check itself cannot run; what it finds is in the report.
     pub fn check(&self) -> Result<CheckReport> {
         match self.ask(&Request::Check)? {
-            (_, Response::Check(found)) => {
-                let (inodes, entries, blocks) = (found.inodes, found.entries, found.blocks);
-                Ok(CheckReport {
-                    inodes,
-                    entries,
-                    blocks,
-                    problems: found.problems,
-                })
-            }
+            (_, Response::Check(found)) => Ok(found.into()),
             _ => Err(unexpected()),
         }
     }

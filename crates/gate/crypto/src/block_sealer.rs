@@ -7,9 +7,10 @@
 //!
 //! Invariants
 //!  (1) There is at least one epoch, each number occurs once, in rising order; the last one seals.
+//!  (2) Nothing is sealed by a provider that did not pass its self-test.
 
 use crate::keys::{BlockKey, EpochKey, IdKey};
-use crate::provider::{Provider, Ring};
+use crate::providers::Chosen;
 use std::sync::Arc;
 use strongroom_format::{Epoch, SuiteId};
 
@@ -28,14 +29,15 @@ pub(crate) struct Parts {
     pub(crate) compartment: [u8; 16],
     pub(crate) id_key: IdKey,
     epochs: Vec<(Epoch, BlockKey)>,
-    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) chosen: Chosen,
 }
 
 impl BlockSealer {
     /// A sealer for `compartment` (16 zero bytes for the vault's own root) that seals under the newest of `epochs`.
     ///
     /// # Panics
-    /// If `epochs` is empty or names one epoch twice: the caller's keyring is broken.
+    /// If `epochs` is empty or names one epoch twice: the caller's keyring is broken. If no provider computes `suite`:
+    /// `unlock` and `create` have asked `providers::ready` before; so does whoever needs no keyring.
     #[must_use]
     pub fn new(
         suite: SuiteId,
@@ -52,7 +54,8 @@ impl BlockSealer {
             compartment,
             id_key,
             epochs: Vec::new(),
-            provider: Arc::new(Ring),
+            chosen: Chosen::now(suite)
+                .unwrap_or_else(|error| panic!("(2) holds: `providers::ready` was asked: {error}")),
         };
         for (epoch, key) in &epochs {
             parts.insert(*epoch, key);
@@ -62,11 +65,21 @@ impl BlockSealer {
         }
     }
 
-    /// The same sealer computing with `provider`; the bytes it gives stay the same.
+    /// The same sealer computing with `chosen`; the bytes it gives stay the same.
+    ///
+    /// # Panics
+    /// If `chosen` is for another suite.
     #[must_use]
-    pub fn with_provider(mut self, provider: Arc<dyn Provider>) -> Self {
-        Arc::make_mut(&mut self.parts).provider = provider;
+    pub fn with_chosen(mut self, chosen: Chosen) -> Self {
+        assert_eq!(chosen.suite(), self.suite(), "one suite seals");
+        Arc::make_mut(&mut self.parts).chosen = chosen;
         self
+    }
+
+    /// The providers that compute.
+    #[must_use]
+    pub fn chosen(&self) -> Chosen {
+        self.parts.chosen
     }
 
     /// Adds the key of one more epoch. If it is the newest, this value seals under it from now on.

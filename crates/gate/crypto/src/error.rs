@@ -4,6 +4,7 @@ use crate::age_key::AgeKeyError;
 use crate::grant::GrantError;
 use crate::membership::Forged;
 use crate::passphrase::OutOfMemory;
+use crate::providers::ProviderError;
 use crate::random::RandomError;
 use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
 
@@ -90,6 +91,9 @@ pub enum UnlockError {
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    /// Environment: nothing here computes what the vault's suite asks for.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
     /// Tampering or a mix-up: the replica file does not open with the vault's keys.
     #[error(
         "the replica file does not belong to this vault, or was edited; put replica.json back from a copy of the vault folder"
@@ -106,6 +110,9 @@ pub enum KeyError {
     /// Environment: no memory for Argon2id.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    /// Environment: nothing here computes what the vault's suite asks for.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
     /// Caller: a label, a cost or the size of the header is beyond what the format allows.
     #[error(transparent)]
     Format(#[from] FormatError),

@@ -11,6 +11,7 @@ use crate::keyring::{Changed, Keyring};
 use crate::keys::{EpochKey, IdKey};
 use crate::membership::Membership;
 use crate::principal::Principal;
+use crate::providers::ready;
 use crate::random::Random;
 use crate::slot::NewSlot;
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub fn create(
     if slots.len() > SLOTS_MAX {
         return Err(KeyError::TooMany);
     }
+    ready(suite)?;
     let device = Principal::random(random)?;
     let principals = slots
         .iter()

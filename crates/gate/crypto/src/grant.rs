@@ -11,6 +11,7 @@
 
 use crate::keys::{EpochKey, IdKey, KEY_BYTES, Purpose};
 use crate::principal::Principal;
+use crate::providers::registry::blake3;
 use crate::random::{Random, RandomError};
 use hpke::aead::AesGcm256;
 use hpke::inout::InOutBuf;
@@ -49,12 +50,10 @@ pub(crate) enum GrantError {
 impl EpochKeys {
     /// The public value that fixes these keys for `epoch` of the vault whose genesis holds `nonce`.
     pub(crate) fn commitment(&self, nonce: &[u8; 32], epoch: Epoch) -> Commitment {
-        let mut hasher = blake3::Hasher::new_derive_key(Purpose::EpochCommitment.context());
-        hasher.update(nonce).update(&epoch.0.to_le_bytes());
-        hasher
-            .update(self.epoch_key.bytes())
-            .update(self.id_key.bytes());
-        Commitment(*hasher.finalize().as_bytes())
+        let epoch = epoch.0.to_le_bytes();
+        let keys = [self.epoch_key.bytes(), self.id_key.bytes()];
+        let parts: [&[u8]; 4] = [nonce, &epoch, keys[0], keys[1]];
+        Commitment(blake3().derive_key(Purpose::EpochCommitment.context(), &parts))
     }
 
     /// The grant of these keys to the holder of `keys`.

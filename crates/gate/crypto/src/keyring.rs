@@ -16,6 +16,7 @@ use crate::grant::EpochKeys;
 use crate::keys::{EpochKey, IdKey, Purpose, derive};
 use crate::membership::Membership;
 use crate::principal::Principal;
+use crate::providers::registry::blake3;
 use std::collections::BTreeMap;
 use strongroom_format::{
     Epoch, FormatError, Header, PrincipalId, Role, Slot, SlotId, SlotKind, SuiteId, VaultId,
@@ -228,5 +229,7 @@ impl Keyring {
 /// The MAC over the bytes of a header, under the epoch of `epoch_key`.
 pub(crate) fn header_mac(epoch_key: &EpochKey, covered: &[u8]) -> [u8; 32] {
     let key = Zeroizing::new(derive(Purpose::HeaderMac, epoch_key.bytes()));
-    *blake3::keyed_hash(&key, covered).as_bytes()
+    let mut mac = [0; 32];
+    blake3().keyed(&key, &[covered], &mut mac);
+    mac
 }

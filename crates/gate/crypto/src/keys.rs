@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) Each purpose has one context string, no two the same; only `Purpose` makes them.   [2.10]
 
+use crate::providers::registry::blake3;
 use crate::random::{Random, RandomError};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -65,7 +66,7 @@ purposes! {
 
 /// Derives the key for `purpose` from `secret`, which must not be guessable.
 pub(crate) fn derive(purpose: Purpose, secret: &[u8]) -> [u8; KEY_BYTES] {
-    blake3::derive_key(purpose.context(), secret)
+    blake3().derive_key(purpose.context(), &[secret])
 }
 
 /// Makes a newtype of a secret key that is wiped on drop and never shown.

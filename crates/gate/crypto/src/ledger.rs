@@ -8,7 +8,7 @@
 //! It grows by 64 bytes and map overhead per distinct chunk and forgets nothing: for test runs, not for use.
 
 use crate::keys::KEY_BYTES;
-use crate::suite::NONCE_BYTES;
+use crate::providers::NONCE_BYTES_MAX;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -114,7 +114,7 @@ fn abort() -> ! {
 ///
 /// # Panics
 /// If the shared file cannot be used: a ledger with gaps proves nothing.
-pub(crate) fn note(key: &[u8; KEY_BYTES], nonce: &[u8; NONCE_BYTES], chunk: &[u8]) {
+pub(crate) fn note(key: &[u8; KEY_BYTES], nonce: &[u8; NONCE_BYTES_MAX], chunk: &[u8]) {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key).update(nonce);
     let pair = *hasher.finalize().as_bytes();
@@ -168,17 +168,17 @@ mod tests {
 
     #[test]
     fn one_key_and_nonce_may_meet_the_same_plaintext_again() {
-        note(&[1; 32], &[1; 12], b"same");
-        note(&[1; 32], &[1; 12], b"same");
-        note(&[1; 32], &[2; 12], b"other nonce");
-        note(&[2; 32], &[1; 12], b"other key");
+        note(&[1; 32], &[1; 32], b"same");
+        note(&[1; 32], &[1; 32], b"same");
+        note(&[1; 32], &[2; 32], b"other nonce");
+        note(&[2; 32], &[1; 32], b"other key");
     }
 
     #[test]
     fn a_second_plaintext_under_one_key_and_nonce_aborts_the_process() {
         if std::env::var_os(CHILD).is_some() {
-            note(&[3; 32], &[3; 12], b"first");
-            note(&[3; 32], &[3; 12], b"second");
+            note(&[3; 32], &[3; 32], b"first");
+            note(&[3; 32], &[3; 32], b"second");
             return;
         }
         assert_aborted(&child(
@@ -195,7 +195,12 @@ mod tests {
             let suite = SuiteId::Aes256GcmBlake3;
             let epochs = vec![(Epoch(0), EpochKey::from_bytes([3; 32]))];
             let sealer = BlockSealer::new(suite, [0; 16], IdKey::from_bytes([4; 32]), epochs);
-            let secret = BlockSecret::of(&BlockKey::from_bytes([5; 32]), suite, &BlockId([6; 32]));
+            let secret = BlockSecret::of(
+                crate::providers::registry::blake3(),
+                &BlockKey::from_bytes([5; 32]),
+                suite,
+                &BlockId([6; 32]),
+            );
             seal_chunks(sealer.parts(), &secret, b"first", &mut Vec::new());
             seal_chunks(sealer.parts(), &secret, b"second", &mut Vec::new());
             return;
@@ -214,9 +219,9 @@ mod tests {
         if let Some(what) = std::env::var_os(CHILD) {
             let what = what.into_string().unwrap();
             let (path, plaintext) = what.split_once('|').unwrap();
-            note(&[8; 32], &[8; 12], b"before the file was named");
+            note(&[8; 32], &[8; 32], b"before the file was named");
             keep_in(&PathBuf::from(path)).unwrap();
-            note(&[9; 32], &[9; 12], plaintext.as_bytes());
+            note(&[9; 32], &[9; 32], plaintext.as_bytes());
             // As a power cut would: nothing is closed.
             std::process::exit(0);
         }

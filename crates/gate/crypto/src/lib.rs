@@ -3,7 +3,7 @@
 //! Takes   clear bytes, keys, and secrets of people
 //! Gives   sealed bytes, and clear bytes whose authenticity is proven
 //! Never   reads or writes a disk or a network, asks the time, or lets a secret into `Debug`, an error or a log
-//! Spec    spec/1-keys.md, spec/2-block.md
+//! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
 #![forbid(unsafe_code)]
 
 mod block_sealer;
@@ -13,7 +13,7 @@ pub mod ledger;
 pub mod limits;
 mod open;
 pub mod pool;
-pub mod provider;
+pub mod providers;
 pub mod random;
 pub mod record;
 mod seal;
@@ -23,6 +23,7 @@ pub use block_sealer::BlockSealer;
 pub use keys::{EpochKey, IdKey};
 pub use open::OpenError;
 pub use pool::Pool;
+pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom};
 
 // Keys and trust: spec/1-keys.md.

@@ -1,6 +1,6 @@
 //! Every bound of this crate, in one place.
 
-/// Below this many clear bytes in one call, blocks are sealed on the calling thread.
+/// Below this many clear bytes in one call, blocks are sealed on the calling thread, unless a measurement found otherwise.
 ///
 /// An estimate of what waking an idle worker costs; `benches/seal.rs` prints both sides of it, and an idle machine
 /// has yet to settle the number.

@@ -10,7 +10,7 @@
 //! name: enough when the name comes from authenticated metadata and no second device ever signed for the vault.
 
 use crate::block_sealer::{BlockSealer, Parts};
-use crate::provider::ChunkKey;
+use crate::providers::{ChunkKey, Nonce, Refused};
 use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use std::ops::Range;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
@@ -25,14 +25,14 @@ use zeroize::Zeroize;
 pub enum OpenError {
     /// Tampering or damage: a tag or the name does not fit.
     #[error(
-        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom check`"
+        "a sealed {kind:?} does not open: it was damaged, altered or swapped; run `strongroom verify`"
     )]
     Tampered {
         /// What it should have been.
         kind: Kind,
     },
     /// Tampering or damage: there are more or fewer sealed bytes than its length asks for.
-    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom check`")]
+    #[error("a sealed {kind:?} has {found} bytes instead of {expected}; run `strongroom verify`")]
     WrongLength {
         /// What it should have been.
         kind: Kind,
@@ -43,7 +43,7 @@ pub enum OpenError {
     },
     /// Tampering or damage: a clear length that nothing is ever sealed with.
     #[error(
-        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom check`"
+        "a sealed {kind:?} claims {clear_len} bytes, more than any can hold; run `strongroom verify`"
     )]
     TooLong {
         /// What it should have been.
@@ -155,8 +155,9 @@ impl BlockSealer {
         let mut result = Ok(());
         let parts = self.parts();
         parts
-            .provider
-            .with_key(parts.suite, secret.key(), &mut |key| {
+            .chosen
+            .decrypt(range.len())
+            .with_key(secret.key(), &mut |key| {
                 let (mut sealed, mut out) = (sealed, &mut *out);
                 for number in chunks_covering(clear_len, range.clone()) {
                     let place = if number == last {
@@ -171,7 +172,7 @@ impl BlockSealer {
                     let (this_out, rest_out) = std::mem::take(&mut out).split_at_mut(part.len());
                     if open_part(
                         key,
-                        secret.nonce(number, place),
+                        &secret.nonce(number, place),
                         this_sealed,
                         part,
                         this_out,
@@ -191,7 +192,15 @@ impl BlockSealer {
     #[must_use]
     pub fn verify_id(&self, kind: Kind, id: &BlockId, clear: &[u8]) -> bool {
         let parts = self.parts();
-        let found = block_id(&parts.id_key, kind, &parts.compartment, &NO_SALT, clear);
+        let blake3 = parts.chosen.blake3(clear.len());
+        let found = block_id(
+            blake3,
+            &parts.id_key,
+            kind,
+            &parts.compartment,
+            &NO_SALT,
+            clear,
+        );
         found.0.ct_eq(&id.0).into()
     }
 
@@ -209,7 +218,8 @@ impl BlockSealer {
         let key = parts
             .block_key(epoch)
             .ok_or(OpenError::UnknownEpoch { epoch })?;
-        Ok(BlockSecret::of(key, parts.suite, id))
+        let blake3 = parts.chosen.blake3(0);
+        Ok(BlockSecret::of(blake3, key, parts.suite, id))
     }
 }
 
@@ -237,8 +247,9 @@ pub(crate) fn open_chunks(
     let mut clear = Vec::with_capacity(clear_len);
     let mut result = Ok(());
     parts
-        .provider
-        .with_key(parts.suite, secret.key(), &mut |key| {
+        .chosen
+        .decrypt(clear_len)
+        .with_key(secret.key(), &mut |key| {
             for (number, chunk) in sealed.chunks(CHUNK_BYTES + TAG_BYTES).enumerate() {
                 let place = if number == last {
                     ChunkPlace::Last
@@ -251,7 +262,7 @@ pub(crate) fn open_chunks(
                 let start = clear.len();
                 clear.extend_from_slice(text);
                 if key
-                    .open(secret.nonce(number, place), &mut clear[start..], *tag)
+                    .open(&secret.nonce(number, place), &mut clear[start..], tag)
                     .is_err()
                 {
                     result = Err(OpenError::Tampered { kind });
@@ -268,22 +279,22 @@ pub(crate) fn open_chunks(
 /// Opens one sealed chunk and puts the clear bytes of `part` of it into `out`.
 fn open_part(
     key: &dyn ChunkKey,
-    nonce: [u8; crate::suite::NONCE_BYTES],
+    nonce: &Nonce,
     sealed: &[u8],
     part: Range<usize>,
     out: &mut [u8],
-) -> Result<(), crate::provider::Refused> {
+) -> Result<(), Refused> {
     let (text, tag) = sealed
         .split_last_chunk()
         .expect("the length was checked: each chunk has its tag");
     if part.len() == text.len() {
         out.copy_from_slice(text);
-        return key.open(nonce, out, *tag);
+        return key.open(nonce, out, tag);
     }
     let mut whole = [0; CHUNK_BYTES];
     let whole = &mut whole[..text.len()];
     whole.copy_from_slice(text);
-    key.open(nonce, whole, *tag)?;
+    key.open(nonce, whole, tag)?;
     out.copy_from_slice(&whole[part]);
     Ok(())
 }

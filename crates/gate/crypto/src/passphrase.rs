@@ -10,14 +10,14 @@
 //!  (2) A cost is within floor and ceiling before any memory is asked for.              [1.6.6]
 
 use crate::limits::{ARGON2_CALIBRATED_MEMORY_KIB_MAX, ARGON2_TARGET, PASSPHRASE_BYTES_MAX};
-use argon2::{Algorithm, Argon2, Block, Params, Version};
+use crate::providers::{Argon2idCost, NoMemory, registry};
 use std::time::Duration;
 use strongroom_format::limits::{
     ARGON2_MEMORY_KIB_MAX, ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MAX, ARGON2_PASSES_MIN,
 };
 use strongroom_format::{Argon2Parameters, FormatError};
 use unicode_normalization::UnicodeNormalization as _;
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 /// A passphrase, normalised. Wiped when dropped, never shown.
 #[derive(Clone)]
@@ -225,33 +225,18 @@ fn argon2id(
     salt: &[u8],
     cost: Argon2Cost,
 ) -> Result<Zeroizing<[u8; 32]>, OutOfMemory> {
-    let out_of_memory = OutOfMemory {
-        memory_kib: cost.memory_kib,
-    };
-    let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32))
-        .expect("(2) holds: every cost within floor and ceiling is one that Argon2 knows");
-    let count = params.block_count();
-    // Reserved first, so that a machine without the memory gives an error instead of ending the process.
-    let mut memory = Memory(Vec::new());
-    memory
-        .0
-        .try_reserve_exact(count)
-        .map_err(|_| out_of_memory)?;
-    memory.0.resize(count, Block::new());
     let mut out = Zeroizing::new([0; 32]);
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into_with_memory(secret, salt, out.as_mut_slice(), memory.0.as_mut_slice())
-        .expect("(2) holds: lengths and cost were checked");
+    let work = Argon2idCost {
+        memory_kib: cost.memory_kib,
+        passes: cost.passes,
+        lanes: cost.lanes,
+    };
+    registry::argon2id()
+        .stretch(secret, salt, work, &mut out)
+        .map_err(|NoMemory| OutOfMemory {
+            memory_kib: cost.memory_kib,
+        })?;
     Ok(out)
-}
-
-/// Argon2's memory, wiped when dropped.
-struct Memory(Vec<Block>);
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(|block| block.zeroize());
-    }
 }
 
 #[cfg(test)]
@@ -371,27 +356,6 @@ mod tests {
             }
         );
         assert_eq!(times.next(), None);
-    }
-
-    /// RFC 9106, 5.3, with its secret and associated data: the library computes Argon2id.
-    #[test]
-    fn the_vector_of_rfc_9106_holds() {
-        let mut params = argon2::ParamsBuilder::new();
-        params.m_cost(32).t_cost(3).p_cost(4).output_len(32);
-        params.data(argon2::AssociatedData::new(&[4; 12]).unwrap());
-        let argon2 = Argon2::new_with_secret(
-            &[3; 8],
-            Algorithm::Argon2id,
-            Version::V0x13,
-            params.build().unwrap(),
-        )
-        .unwrap();
-        let mut out = [0; 32];
-        argon2
-            .hash_password_into(&[1; 32], &[2; 16], &mut out)
-            .unwrap();
-        let expected = "0d640df58d78766c08c037a34a8b53c9d01ef0452d75b65eb52520e96b01e659";
-        assert_eq!(strongroom_format::hex::encode(&out), expected);
     }
 
     #[test]

@@ -10,8 +10,10 @@
 //!  (2) A signature is over a label and a record's id, so it means nothing else.  [1.4.6]
 
 use crate::keys::{Purpose, derive};
+use crate::providers::registry::ed25519;
+use crate::providers::{Ed25519, Work};
 use crate::random::{Random, RandomError};
-use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use ed25519_dalek::VerifyingKey;
 use hpke::kem::XWing;
 use hpke::{Deserializable as _, Kem as _, Serializable as _};
 use strongroom_format::limits::KEM_PUBLIC_BYTES;
@@ -30,7 +32,7 @@ const REVISION_LABEL: &[u8] = b"strongroom format 0 2026-11-22 revision signatur
 #[derive(Clone)]
 pub(crate) struct Principal {
     seed: Zeroizing<[u8; SEED_BYTES]>,
-    signing: SigningKey,
+    signing: Zeroizing<[u8; 32]>,
     kem: <XWing as hpke::Kem>::PrivateKey,
     keys: PublicKeys,
     id: PrincipalId,
@@ -56,15 +58,14 @@ impl Principal {
 
     /// The principal that `seed` makes, always the same.
     pub(crate) fn from_seed(seed: Zeroizing<[u8; SEED_BYTES]>) -> Self {
-        let signing_key = Zeroizing::new(derive(Purpose::PrincipalSigning, seed.as_slice()));
-        let signing = SigningKey::from_bytes(&signing_key);
+        let signing = Zeroizing::new(derive(Purpose::PrincipalSigning, seed.as_slice()));
         let kem_key = Zeroizing::new(derive(Purpose::PrincipalKem, seed.as_slice()));
         let kem = <XWing as hpke::Kem>::PrivateKey::from_bytes(kem_key.as_slice())
             .expect("(kem) holds: an X-Wing decapsulation key is any 32 bytes");
         let mut kem_public = Box::new([0; KEM_PUBLIC_BYTES]);
         XWing::sk_to_pk(&kem).write_exact(kem_public.as_mut_slice());
         let keys = PublicKeys {
-            signing: signing.verifying_key().to_bytes(),
+            signing: ed25519(Work::Sign).public_key(&signing),
             kem: kem_public,
         };
         let id = keys.id();
@@ -99,7 +100,7 @@ impl Principal {
 
     /// This principal's signature over the record of that id.
     pub(crate) fn sign(&self, record: RecordId) -> [u8; 64] {
-        self.signing.sign(&signed_bytes(record)).to_bytes()
+        ed25519(Work::Sign).sign(&self.signing, &signed_bytes(record))
     }
 }
 
@@ -107,7 +108,7 @@ impl Principal {
     /// This principal's signature over the revision of that id.
     pub(crate) fn sign_revision(&self, revision: &[u8; 32]) -> [u8; 64] {
         let signed = [REVISION_LABEL, revision].concat();
-        self.signing.sign(&signed).to_bytes()
+        ed25519(Work::Sign).sign(&self.signing, &signed)
     }
 }
 
@@ -118,20 +119,44 @@ pub(crate) fn verify_revision(
     signature: &[u8; 64],
 ) -> bool {
     let signed = [REVISION_LABEL, revision].concat();
-    VerifyingKey::from_bytes(&keys.signing).is_ok_and(|key| {
-        key.verify_strict(&signed, &Signature::from_bytes(signature))
-            .is_ok()
-    })
+    verify_strict(ed25519(Work::Verify), &keys.signing, &signed, signature)
 }
 
 /// Whether `signature` over the record is by the holder of `keys`.
 ///
 /// Strict: keys of small order and signatures in a second encoding are refused, so that all verifiers agree.
 pub(crate) fn verify(keys: &PublicKeys, record: RecordId, signature: &[u8; 64]) -> bool {
-    VerifyingKey::from_bytes(&keys.signing).is_ok_and(|key| {
-        key.verify_strict(&signed_bytes(record), &Signature::from_bytes(signature))
-            .is_ok()
-    })
+    verify_strict(
+        ed25519(Work::Verify),
+        &keys.signing,
+        &signed_bytes(record),
+        signature,
+    )
+}
+
+/// Verifies with `ed25519`, after what libraries differ in was refused: public keys and R of small order, and points in a
+/// second encoding. That S has one encoding is checked by all of them.                               [1.4.6]
+fn verify_strict(
+    ed25519: &dyn Ed25519,
+    public_key: &[u8; 32],
+    message: &[u8],
+    signature: &[u8; 64],
+) -> bool {
+    let (r, _) = signature
+        .split_first_chunk::<32>()
+        .expect("a signature is R and S, 32 bytes each");
+    is_strict_point(public_key)
+        && is_strict_point(r)
+        && ed25519.verify(public_key, message, signature)
+}
+
+/// Whether `bytes` are the one encoding of a point that is not of small order.
+fn is_strict_point(bytes: &[u8; 32]) -> bool {
+    // Little-endian: 2^255 - 19 and what follows it up to 2^255 - 1 are second encodings of 0 to 18; the top bit is the sign.
+    let is_second = bytes[0] >= 0xed
+        && bytes[1..31].iter().all(|byte| *byte == 0xff)
+        && bytes[31] | 0x80 == 0xff;
+    !is_second && VerifyingKey::from_bytes(bytes).is_ok_and(|point| !point.is_weak())
 }
 
 fn signed_bytes(record: RecordId) -> Vec<u8> {
@@ -141,6 +166,7 @@ fn signed_bytes(record: RecordId) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::{Algorithm, Implementation, State, providers_of};
     use crate::random::SystemRandom;
     use strongroom_format::hex;
 
@@ -191,31 +217,77 @@ mod tests {
         );
     }
 
-    /// Goal: the library under the signatures agrees with the world's collection of traps. Method: every Wycheproof
-    /// case; strict verification may only be stricter where the collection itself says that implementations differ.
+    /// Goal: every provider of signatures agrees with the world's collection of traps, and with the others. Method: every
+    /// Wycheproof case; strict verification may only be stricter where the collection itself says that implementations
+    /// differ.
     #[test]
-    fn wycheproof_ed25519_agrees() {
+    fn wycheproof_ed25519_agrees_with_every_provider() {
         use wycheproof::eddsa::{TestName, TestSet};
         let set = TestSet::load(TestName::Ed25519).unwrap();
-        let mut cases = 0;
-        for group in &set.test_groups {
-            let key: [u8; 32] = group.key.pk.as_slice().try_into().unwrap();
-            for test in &group.tests {
-                cases += 1;
-                let valid = <[u8; 64]>::try_from(test.sig.as_slice()).is_ok_and(|signature| {
-                    VerifyingKey::from_bytes(&key).is_ok_and(|key| {
-                        key.verify_strict(&test.msg, &Signature::from_bytes(&signature))
-                            .is_ok()
-                    })
-                });
-                assert_eq!(
-                    valid,
-                    test.result == wycheproof::TestResult::Valid,
-                    "case {}",
-                    test.tc_id
+        for (provider, ed25519) in every_ed25519() {
+            let mut cases = 0;
+            for group in &set.test_groups {
+                let key: [u8; 32] = group.key.pk.as_slice().try_into().unwrap();
+                for test in &group.tests {
+                    cases += 1;
+                    let valid = <[u8; 64]>::try_from(test.sig.as_slice())
+                        .is_ok_and(|signature| verify_strict(ed25519, &key, &test.msg, &signature));
+                    let expected = test.result == wycheproof::TestResult::Valid;
+                    assert_eq!(valid, expected, "{provider}, case {}", test.tc_id);
+                }
+            }
+            assert!(cases > 100, "{cases}");
+        }
+    }
+
+    #[test]
+    fn every_provider_signs_alike_and_verifies_what_the_others_signed() {
+        let all = every_ed25519();
+        let seed = [0x5e; 32];
+        let (_, first) = all[0];
+        let (key, signature) = (first.public_key(&seed), first.sign(&seed, b"message"));
+        for (provider, ed25519) in all {
+            assert_eq!(ed25519.public_key(&seed), key, "{provider}");
+            assert_eq!(ed25519.sign(&seed, b"message"), signature, "{provider}");
+            assert!(
+                verify_strict(ed25519, &key, b"message", &signature),
+                "{provider}"
+            );
+            for bit in 0..512 {
+                let mut altered = signature;
+                altered[bit / 8] ^= 1 << (bit % 8);
+                assert!(
+                    !verify_strict(ed25519, &key, b"message", &altered),
+                    "{provider}, bit {bit}"
                 );
             }
         }
-        assert!(cases > 100, "{cases}");
+    }
+
+    /// What libraries differ in is refused before they are asked: points in a second encoding.
+    #[test]
+    fn a_point_has_one_encoding() {
+        let mut second = [0xff; 32];
+        second[31] = 0x7f;
+        for low in 0xed..=0xff {
+            for sign in [0x7f, 0xff] {
+                (second[0], second[31]) = (low, sign);
+                assert!(!is_strict_point(&second), "{low:x} {sign:x}");
+            }
+        }
+        assert!(is_strict_point(&ed25519(Work::Sign).public_key(&[1; 32])));
+    }
+
+    fn every_ed25519() -> Vec<(&'static str, &'static dyn Ed25519)> {
+        let offers = providers_of(Algorithm::Ed25519);
+        let ready = offers.iter().filter(|offer| offer.state == State::Ready);
+        ready
+            .map(
+                |offer| match offer.provider.implementation(Algorithm::Ed25519) {
+                    Some(Implementation::Ed25519(ed25519)) => (offer.provider.name(), ed25519),
+                    _ => panic!("{} has Ed25519", offer.provider.name()),
+                },
+            )
+            .collect()
     }
 }

@@ -51,13 +51,21 @@ impl BlockSealer {
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt)?;
         let parts = self.parts();
-        let id = block_id(&parts.id_key, kind, &parts.compartment, &salt, clear);
+        let blake3 = parts.chosen.blake3(clear.len());
+        let id = block_id(
+            blake3,
+            &parts.id_key,
+            kind,
+            &parts.compartment,
+            &salt,
+            clear,
+        );
         let mut record = Vec::with_capacity(record_len(clear.len()));
         record.extend_from_slice(&salt);
         record.extend_from_slice(&id.0);
         seal_chunks(
             parts,
-            &BlockSecret::of(&parts.newest().1, parts.suite, &id),
+            &BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id),
             clear,
             &mut record,
         );
@@ -87,9 +95,17 @@ impl BlockSealer {
         let key = parts
             .block_key(epoch)
             .ok_or(OpenError::UnknownEpoch { epoch })?;
-        let secret = BlockSecret::of(key, parts.suite, &BlockId(*id));
+        let blake3 = parts.chosen.blake3(clear_len);
+        let secret = BlockSecret::of(blake3, key, parts.suite, &BlockId(*id));
         let clear = Zeroizing::new(open_chunks(parts, &secret, kind, clear_len, sealed)?);
-        let found = block_id(&parts.id_key, kind, &parts.compartment, salt, &clear);
+        let found = block_id(
+            blake3,
+            &parts.id_key,
+            kind,
+            &parts.compartment,
+            salt,
+            &clear,
+        );
         if found.0.ct_eq(id).into() {
             Ok(clear)
         } else {

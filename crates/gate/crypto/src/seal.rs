@@ -10,7 +10,6 @@
 //!  (2) The name is computed over exactly the bytes encrypted.       [2.7]
 
 use crate::block_sealer::{BlockSealer, Parts};
-use crate::limits::SEAL_ALL_PARALLEL_BYTES_MIN;
 use crate::pool::Pool;
 use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
@@ -31,11 +30,19 @@ impl BlockSealer {
             "content is cut into blocks before it is sealed"
         );
         let parts = self.parts();
-        let id = block_id(&parts.id_key, kind, &parts.compartment, &NO_SALT, clear);
+        let blake3 = parts.chosen.blake3(clear.len());
+        let id = block_id(
+            blake3,
+            &parts.id_key,
+            kind,
+            &parts.compartment,
+            &NO_SALT,
+            clear,
+        );
         let mut bytes = Vec::with_capacity(sealed_len(clear.len()));
         seal_chunks(
             parts,
-            &BlockSecret::of(&parts.newest().1, parts.suite, &id),
+            &BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id),
             clear,
             &mut bytes,
         );
@@ -60,7 +67,7 @@ impl BlockSealer {
         B: AsRef<[u8]> + Send + 'static,
     {
         let bytes: usize = clear.iter().map(|buffer| buffer.as_ref().len()).sum();
-        if bytes < SEAL_ALL_PARALLEL_BYTES_MIN {
+        if bytes < self.parts().chosen.inline_below_bytes() {
             return clear
                 .into_iter()
                 .map(|buffer| (self.seal(kind, buffer.as_ref()), buffer))
@@ -79,8 +86,9 @@ pub(crate) fn seal_chunks(parts: &Parts, secret: &BlockSecret, clear: &[u8], sea
     sealed.reserve_exact(sealed_len(clear.len()));
     let last = chunk_count(clear.len()) - 1;
     parts
-        .provider
-        .with_key(parts.suite, secret.key(), &mut |key| {
+        .chosen
+        .encrypt(clear.len())
+        .with_key(secret.key(), &mut |key| {
             for number in 0..=last {
                 let place = if number == last {
                     ChunkPlace::Last
@@ -91,10 +99,10 @@ pub(crate) fn seal_chunks(parts: &Parts, secret: &BlockSecret, clear: &[u8], sea
                 let chunk = &clear[from..clear.len().min(from + CHUNK_BYTES)];
                 let nonce = secret.nonce(number, place);
                 #[cfg(feature = "nonce-ledger")]
-                crate::ledger::note(secret.key(), &nonce, chunk);
+                crate::ledger::note(secret.key(), &nonce.0, chunk);
                 let start = sealed.len();
                 sealed.extend_from_slice(chunk);
-                let tag = key.seal(nonce, &mut sealed[start..]);
+                let tag = key.seal(&nonce, &mut sealed[start..]);
                 sealed.extend_from_slice(&tag);
             }
         });

@@ -10,11 +10,18 @@
 //!  (2) Within a block no two chunks share a nonce, and only the last is flagged. [2.17]
 
 use crate::keys::{BlockKey, IdKey, KEY_BYTES};
+use crate::providers::{Blake3, NONCE_BYTES_MAX, Nonce};
 use strongroom_format::{BlockId, Kind, SuiteId};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Bytes of the nonce of suites 1 and 2.
-pub const NONCE_BYTES: usize = 12;
+/// Bytes of the nonce of `suite`.
+#[must_use]
+pub const fn nonce_bytes(suite: SuiteId) -> usize {
+    match suite {
+        SuiteId::Aes256GcmBlake3 | SuiteId::ChaCha20Poly1305Blake3 => 12,
+        SuiteId::Aegis256Blake3 => 32,
+    }
+}
 
 /// Bytes of a context: label 12, format 2, kind 2, compartment 16, salt 32.
 const CONTEXT_BYTES: usize = 64;
@@ -44,16 +51,17 @@ fn context(kind: Kind, compartment: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 
 
 /// Gives the name of `clear`: a keyed hash over its context and exactly the bytes that will be encrypted.
 pub(crate) fn block_id(
+    blake3: &dyn Blake3,
     key: &IdKey,
     kind: Kind,
     compartment: &[u8; 16],
     salt: &[u8; SALT_BYTES],
     clear: &[u8],
 ) -> BlockId {
-    let mut hasher = Zeroizing::new(blake3::Hasher::new_keyed(key.bytes()));
-    hasher.update(&context(kind, compartment, salt));
-    hasher.update(clear);
-    BlockId(*hasher.finalize().as_bytes())
+    let mut id = BlockId([0; 32]);
+    let context = context(kind, compartment, salt);
+    blake3.keyed(key.bytes(), &[&context, clear], &mut id.0);
+    id
 }
 
 /// Whether a chunk is the last of its block.
@@ -69,22 +77,25 @@ pub(crate) enum ChunkPlace {
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct BlockSecret {
     key: [u8; KEY_BYTES],
-    base: [u8; NONCE_BYTES],
+    /// As many bytes as the suite's nonce has, and zeros behind them.
+    base: [u8; NONCE_BYTES_MAX],
+    nonce_bytes: usize,
 }
 
 impl BlockSecret {
     /// The secret of the block that `id` names, under `suite` and the epoch of `key`.
-    pub(crate) fn of(key: &BlockKey, suite: SuiteId, id: &BlockId) -> Self {
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_keyed(key.bytes()));
-        hasher.update(&suite.number().to_le_bytes());
-        hasher.update(&id.0);
-        let mut stream = Zeroizing::new(hasher.finalize_xof());
+    pub(crate) fn of(blake3: &dyn Blake3, key: &BlockKey, suite: SuiteId, id: &BlockId) -> Self {
+        let nonce_bytes = nonce_bytes(suite);
+        let mut stream = Zeroizing::new([0; KEY_BYTES + NONCE_BYTES_MAX]);
+        let stream = &mut stream[..KEY_BYTES + nonce_bytes];
+        blake3.keyed(key.bytes(), &[&suite.number().to_le_bytes(), &id.0], stream);
         let mut secret = Self {
             key: [0; KEY_BYTES],
-            base: [0; NONCE_BYTES],
+            base: [0; NONCE_BYTES_MAX],
+            nonce_bytes,
         };
-        stream.fill(&mut secret.key);
-        stream.fill(&mut secret.base);
+        secret.key.copy_from_slice(&stream[..KEY_BYTES]);
+        secret.base[..nonce_bytes].copy_from_slice(&stream[KEY_BYTES..]);
         secret
     }
 
@@ -94,19 +105,20 @@ impl BlockSecret {
     }
 
     /// The nonce of chunk `number`, counted from 0: the base with number and flag put over it.
-    pub(crate) fn nonce(&self, number: usize, place: ChunkPlace) -> [u8; NONCE_BYTES] {
+    pub(crate) fn nonce(&self, number: usize, place: ChunkPlace) -> Nonce {
         let mut nonce = self.base;
         for (byte, mask) in nonce.iter_mut().zip((number as u64).to_le_bytes()) {
             *byte ^= mask;
         }
-        nonce[NONCE_BYTES - 1] ^= place as u8;
-        nonce
+        nonce[self.nonce_bytes - 1] ^= place as u8;
+        Nonce(nonce)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::providers::registry::blake3;
     use std::collections::HashSet;
     use strongroom_format::limits::{CHUNK_BYTES, SEALED_RECORD_CLEAR_BYTES_MAX};
 
@@ -122,7 +134,8 @@ mod tests {
     fn no_two_chunks_of_the_longest_record_share_a_nonce() {
         let secret = BlockSecret {
             key: [1; 32],
-            base: [0xff; 12],
+            base: [0xff; NONCE_BYTES_MAX],
+            nonce_bytes: 12,
         };
         let chunks = SEALED_RECORD_CLEAR_BYTES_MAX / CHUNK_BYTES;
         let nonces: HashSet<_> = (0..chunks)
@@ -140,12 +153,54 @@ mod tests {
     fn kind_compartment_salt_key_and_content_each_change_the_name() {
         let key = |byte| IdKey::from_bytes([byte; 32]);
         let names = [
-            block_id(&key(1), Kind::Data, &[2; 16], &NO_SALT, b"content"),
-            block_id(&key(9), Kind::Data, &[2; 16], &NO_SALT, b"content"),
-            block_id(&key(1), Kind::Slot, &[2; 16], &NO_SALT, b"content"),
-            block_id(&key(1), Kind::Data, &[9; 16], &NO_SALT, b"content"),
-            block_id(&key(1), Kind::Data, &[2; 16], &[9; 32], b"content"),
-            block_id(&key(1), Kind::Data, &[2; 16], &NO_SALT, b"Content"),
+            block_id(
+                blake3(),
+                &key(1),
+                Kind::Data,
+                &[2; 16],
+                &NO_SALT,
+                b"content",
+            ),
+            block_id(
+                blake3(),
+                &key(9),
+                Kind::Data,
+                &[2; 16],
+                &NO_SALT,
+                b"content",
+            ),
+            block_id(
+                blake3(),
+                &key(1),
+                Kind::Slot,
+                &[2; 16],
+                &NO_SALT,
+                b"content",
+            ),
+            block_id(
+                blake3(),
+                &key(1),
+                Kind::Data,
+                &[9; 16],
+                &NO_SALT,
+                b"content",
+            ),
+            block_id(
+                blake3(),
+                &key(1),
+                Kind::Data,
+                &[2; 16],
+                &[9; 32],
+                b"content",
+            ),
+            block_id(
+                blake3(),
+                &key(1),
+                Kind::Data,
+                &[2; 16],
+                &NO_SALT,
+                b"Content",
+            ),
         ];
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
     }
@@ -154,10 +209,30 @@ mod tests {
     fn epoch_key_suite_and_name_each_change_the_secret() {
         let key = |byte| BlockKey::from_bytes([byte; 32]);
         let secrets = [
-            BlockSecret::of(&key(1), SuiteId::Aes256GcmBlake3, &BlockId([1; 32])),
-            BlockSecret::of(&key(2), SuiteId::Aes256GcmBlake3, &BlockId([1; 32])),
-            BlockSecret::of(&key(1), SuiteId::ChaCha20Poly1305Blake3, &BlockId([1; 32])),
-            BlockSecret::of(&key(1), SuiteId::Aes256GcmBlake3, &BlockId([2; 32])),
+            BlockSecret::of(
+                blake3(),
+                &key(1),
+                SuiteId::Aes256GcmBlake3,
+                &BlockId([1; 32]),
+            ),
+            BlockSecret::of(
+                blake3(),
+                &key(2),
+                SuiteId::Aes256GcmBlake3,
+                &BlockId([1; 32]),
+            ),
+            BlockSecret::of(
+                blake3(),
+                &key(1),
+                SuiteId::ChaCha20Poly1305Blake3,
+                &BlockId([1; 32]),
+            ),
+            BlockSecret::of(
+                blake3(),
+                &key(1),
+                SuiteId::Aes256GcmBlake3,
+                &BlockId([2; 32]),
+            ),
         ];
         assert_eq!(
             secrets

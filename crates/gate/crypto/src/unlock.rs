@@ -7,6 +7,7 @@
 //!
 //! Order of the checks, cheapest first; each is needed, none trusts a later one:
 //!  (1) length, checksum, format, every field and bound         damaged or not ours            [1.9.1]
+//!      and whether this build and processor compute its suite  no provider
 //!  (2) genesis hash = vault id; each record follows            forged membership              [1.9.2]
 //!  (3) a slot opens, its payload names this vault              wrong secret, foreign slot     [1.9.3]
 //!  (4) the slot's principal is a member as a slot              removed slot put back          [1.9.4]
@@ -20,6 +21,7 @@ use crate::keyring::{Keyring, header_mac};
 use crate::membership::Membership;
 use crate::passphrase::Argon2Cost;
 use crate::principal::Principal;
+use crate::providers::ready;
 use crate::slot::{Secret, open};
 use std::collections::BTreeMap;
 use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, SlotId, SlotKind, StoredHeader};
@@ -61,6 +63,7 @@ impl<'a> ReadHeader<'a> {
             mac,
             covered_bytes,
         } = Header::decode(header)?;
+        ready(values.suite)?;
         check_argon2(&values)?;
         let membership = Membership::verify(&values.records)?;
         if membership.vault() != values.vault {

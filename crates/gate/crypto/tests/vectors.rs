@@ -4,12 +4,13 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use strongroom_crypto::providers::{Algorithm, Chosen, Preferences, State, providers_of};
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, OpenError, Random, RandomError};
 use strongroom_format::limits::{CHUNK_BYTES, TAG_BYTES};
 use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
 
 /// How many files there are. A vector that is added or lost must be counted here.
-const VECTOR_COUNT: usize = 59;
+const VECTOR_COUNT: usize = 75;
 
 /// One file, as its operation needs it.
 #[derive(Deserialize)]
@@ -41,6 +42,9 @@ struct Common {
     id_key: String,
     epochs: Vec<EpochEntry>,
     epoch: u32,
+    /// The providers that are forced.
+    #[serde(skip)]
+    wished: Preferences,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +131,7 @@ impl Common {
             id_key,
             self.epochs.iter().map(key).collect(),
         )
+        .with_chosen(Chosen::by(suite, &self.wished).expect("every suite has a provider"))
     }
 
     fn kind(&self) -> Kind {
@@ -296,42 +301,83 @@ impl Hashes {
     }
 }
 
-#[test]
-fn every_block_vector_does_what_it_says() {
+impl Vector {
+    fn common(&mut self) -> Option<&mut Common> {
+        match self {
+            Self::Block(block) | Self::Open(block) | Self::Arranged(block) => {
+                Some(&mut block.common)
+            }
+            Self::Record(record) | Self::OpenRecord(record) => Some(&mut record.common),
+            Self::Blake3(_) => None,
+        }
+    }
+
+    fn expect(&mut self) -> String {
+        match self {
+            Self::Blake3(hashes) => hashes.expect.clone(),
+            _ => self.common().expect("all but hashes").expect.clone(),
+        }
+    }
+
+    fn run(&self, file: &str) {
+        match self {
+            Self::Block(block) => block.seal_and_open(file),
+            Self::Open(block) => {
+                block.open(file, &unhex(block.sealed.as_deref().expect("sealed bytes")))
+            }
+            Self::Arranged(block) => block.open_arranged(file),
+            Self::Record(record) => record.seal_and_open(file),
+            Self::OpenRecord(record) => record.open(file),
+            Self::Blake3(hashes) => hashes.check(file),
+        }
+    }
+}
+
+/// Runs every vector with the providers that `wished` forces, and gives how many there were.
+fn walk(wished: &Preferences) -> usize {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../spec/vectors/block");
     let mut outcomes = BTreeMap::<String, usize>::new();
     for entry in std::fs::read_dir(folder).expect("the vectors are checked in") {
         let path = entry.expect("the folder can be listed").path();
-        let file = path
-            .file_name()
-            .expect("entries have names")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("entries have names");
+        let file = format!("{} [{wished}]", name.to_string_lossy());
         let text = std::fs::read_to_string(&path).expect("a vector can be read");
-        let vector = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let expect = match &vector {
-            Vector::Block(block) | Vector::Open(block) | Vector::Arranged(block) => {
-                &block.common.expect
-            }
-            Vector::Record(record) | Vector::OpenRecord(record) => &record.common.expect,
-            Vector::Blake3(hashes) => &hashes.expect,
-        };
-        *outcomes.entry(expect.clone()).or_default() += 1;
-        match &vector {
-            Vector::Block(block) => block.seal_and_open(&file),
-            Vector::Open(block) => block.open(
-                &file,
-                &unhex(block.sealed.as_deref().expect("sealed bytes")),
-            ),
-            Vector::Arranged(block) => block.open_arranged(&file),
-            Vector::Record(record) => record.seal_and_open(&file),
-            Vector::OpenRecord(record) => record.open(&file),
-            Vector::Blake3(hashes) => hashes.check(&file),
+        let vector = serde_json::from_str(&text);
+        let mut vector: Vector = vector.unwrap_or_else(|error| panic!("{file}: {error}"));
+        *outcomes.entry(vector.expect()).or_default() += 1;
+        if let Some(common) = vector.common() {
+            common.wished = wished.clone();
+        }
+        vector.run(&file);
+    }
+    outcomes.values().sum()
+}
+
+#[test]
+fn every_block_vector_does_what_it_says() {
+    assert_eq!(walk(&Preferences::default()), VECTOR_COUNT);
+}
+
+/// Each provider of each algorithm that seals, and the others as they are by default.
+#[test]
+fn every_block_vector_does_what_it_says_with_each_provider_forced() {
+    let sealing = [
+        Algorithm::Aes256Gcm,
+        Algorithm::ChaCha20Poly1305,
+        Algorithm::Aegis256,
+        Algorithm::Blake3,
+    ];
+    let mut forced = 0;
+    for algorithm in sealing {
+        let offers = providers_of(algorithm);
+        for offer in offers.iter().filter(|offer| offer.state == State::Ready) {
+            let mut wished = Preferences::default();
+            wished
+                .put(algorithm, offer.provider.name())
+                .expect("it was just listed");
+            assert_eq!(walk(&wished), VECTOR_COUNT);
+            forced += 1;
         }
     }
-    assert_eq!(
-        outcomes.values().sum::<usize>(),
-        VECTOR_COUNT,
-        "{outcomes:?}"
-    );
+    assert!(forced >= 6, "{forced}");
 }

@@ -1,54 +1,56 @@
-//! Every provider against the Wycheproof vectors of the AEADs of suites 1 and 2.
+//! Every provider against the Wycheproof vectors of every algorithm that has some. (Ed25519: `principal.rs`, where
+//! verification is made strict.)
 //!
 //! Only vectors with keys, nonces and tags of our lengths and without associated data: nothing else can be said
 //! to a `ChunkKey`. The counts are asserted, so that a filter that lets nothing through cannot pass. The invalid
 //! vectors of ChaCha20-Poly1305 all have associated data; so each bit of each valid tag is also flipped here.
 
-use strongroom_crypto::provider::{Provider, Ring};
-use strongroom_format::SuiteId;
-use wycheproof::aead::{TestName, TestSet};
+use strongroom_crypto::providers::{
+    Aead, Algorithm, Implementation, Nonce, Provider, State, providers_of,
+};
+use wycheproof::{aead, mac};
+
+/// What each usable provider of `algorithm` implements.
+fn each(algorithm: Algorithm) -> Vec<(&'static dyn Provider, Implementation)> {
+    let offers = providers_of(algorithm);
+    let ready = offers.iter().filter(|offer| offer.state == State::Ready);
+    let each: Vec<_> = ready
+        .filter_map(|offer| Some((offer.provider, offer.provider.implementation(algorithm)?)))
+        .collect();
+    assert!(!each.is_empty(), "{algorithm} has a provider");
+    each
+}
 
 /// Runs the vectors of `name`, and gives how many were valid and how many invalid.
-fn run(provider: &dyn Provider, suite: SuiteId, name: TestName) -> (usize, usize) {
+fn run(who: &str, aead: &dyn Aead, nonce_bits: usize, name: aead::TestName) -> (usize, usize) {
     let (mut valid, mut invalid) = (0, 0);
-    let set = TestSet::load(name).expect("the vectors are compiled in");
+    let set = aead::TestSet::load(name).expect("the vectors are compiled in");
     for group in set.test_groups {
-        if (group.key_size, group.nonce_size, group.tag_size) != (256, 96, 128) {
+        if (group.key_size, group.nonce_size, group.tag_size) != (256, nonce_bits, 128) {
             continue;
         }
         for test in group.tests.iter().filter(|test| test.aad.is_empty()) {
+            let why = format!("{who}, {}: {}", test.tc_id, test.comment);
             let key = test.key[..].try_into().expect("the group says 256 bits");
-            let nonce = test.nonce[..].try_into().expect("the group says 96 bits");
+            let mut nonce = Nonce([0; 32]);
+            nonce.0[..nonce_bits / 8].copy_from_slice(&test.nonce);
             let tag = test.tag[..].try_into().expect("the group says 128 bits");
-            provider.with_key(suite, key, &mut |key| {
+            aead.with_key(key, &mut |key| {
                 let mut text = test.ct.to_vec();
-                let opened = key.open(nonce, &mut text, tag);
+                let opened = key.open(&nonce, &mut text, tag);
                 if test.result.must_fail() {
-                    assert!(opened.is_err(), "{}: {}", test.tc_id, test.comment);
+                    assert!(opened.is_err(), "{why}");
                     invalid += 1;
                     return;
                 }
-                assert!(
-                    opened.is_ok() && text == test.pt[..],
-                    "{}: {}",
-                    test.tc_id,
-                    test.comment
-                );
-                let sealed_tag = key.seal(nonce, &mut text);
-                assert!(
-                    text == test.ct[..] && sealed_tag == tag,
-                    "{}: {}",
-                    test.tc_id,
-                    test.comment
-                );
+                assert!(opened.is_ok() && text == test.pt[..], "{why}");
+                let sealed_tag = key.seal(&nonce, &mut text);
+                assert!(text == test.ct[..] && sealed_tag == *tag, "{why}");
                 for bit in 0..128 {
-                    let (mut text, mut altered) = (test.ct.to_vec(), tag);
+                    let (mut text, mut altered) = (test.ct.to_vec(), *tag);
                     altered[bit / 8] ^= 1 << (bit % 8);
-                    assert!(
-                        key.open(nonce, &mut text, altered).is_err(),
-                        "{}: tag bit {bit}",
-                        test.tc_id
-                    );
+                    let opened = key.open(&nonce, &mut text, &altered);
+                    assert!(opened.is_err(), "{why}: tag bit {bit}");
                 }
                 valid += 1;
             });
@@ -57,22 +59,70 @@ fn run(provider: &dyn Provider, suite: SuiteId, name: TestName) -> (usize, usize
     (valid, invalid)
 }
 
+fn all_agree(
+    algorithm: Algorithm,
+    nonce_bits: usize,
+    name: fn() -> aead::TestName,
+    counts: (usize, usize),
+) {
+    for (provider, implementation) in each(algorithm) {
+        let Implementation::Aead(aead) = implementation else {
+            panic!("{algorithm} of {} is an AEAD", provider.name());
+        };
+        let found = run(provider.name(), aead, nonce_bits, name());
+        assert_eq!(found, counts, "{}", provider.name());
+    }
+}
+
 #[test]
-fn ring_agrees_on_aes_256_gcm() {
-    assert_eq!(
-        run(&Ring, SuiteId::Aes256GcmBlake3, TestName::AesGcm),
-        (21, 27)
+fn every_provider_agrees_on_aes_256_gcm() {
+    all_agree(
+        Algorithm::Aes256Gcm,
+        96,
+        || aead::TestName::AesGcm,
+        (21, 27),
     );
 }
 
 #[test]
-fn ring_agrees_on_chacha20_poly1305() {
-    assert_eq!(
-        run(
-            &Ring,
-            SuiteId::ChaCha20Poly1305Blake3,
-            TestName::ChaCha20Poly1305
-        ),
-        (45, 0)
+fn every_provider_agrees_on_chacha20_poly1305() {
+    let name = || aead::TestName::ChaCha20Poly1305;
+    all_agree(Algorithm::ChaCha20Poly1305, 96, name, (45, 0));
+}
+
+#[test]
+#[cfg(feature = "libaegis")]
+fn every_provider_agrees_on_aegis_256() {
+    all_agree(
+        Algorithm::Aegis256,
+        256,
+        || aead::TestName::Aegis256,
+        (177, 109),
     );
+}
+
+#[test]
+fn every_provider_agrees_on_hmac_sha_256() {
+    for (provider, implementation) in each(Algorithm::HmacSha256) {
+        let Implementation::HmacSha256(hmac) = implementation else {
+            panic!("HMAC-SHA-256 of {} is HMAC-SHA-256", provider.name());
+        };
+        let (mut valid, mut invalid) = (0, 0);
+        let set = mac::TestSet::load(mac::TestName::HmacSha256).expect("compiled in");
+        for group in set.test_groups {
+            for test in &group.tests {
+                let code = hmac.code(&test.key, &test.msg);
+                let fits = code[..group.tag_size / 8] == test.tag[..];
+                assert_eq!(
+                    fits,
+                    !test.result.must_fail(),
+                    "{}, {}",
+                    provider.name(),
+                    test.tc_id
+                );
+                *(if fits { &mut valid } else { &mut invalid }) += 1;
+            }
+        }
+        assert_eq!((valid, invalid), (66, 108), "{}", provider.name());
+    }
 }

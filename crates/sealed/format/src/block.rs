@@ -24,11 +24,17 @@ pub enum SuiteId {
     Aes256GcmBlake3 = 1,
     /// ChaCha20-Poly1305 and BLAKE3, for processors without AES instructions.
     ChaCha20Poly1305Blake3 = 2,
+    /// AEGIS-256 and BLAKE3: faster where there are AES instructions; not every build computes it.
+    Aegis256Blake3 = 3,
 }
 
 impl SuiteId {
-    /// Every suite that each build reads.
-    pub const ALL: &'static [Self] = &[Self::Aes256GcmBlake3, Self::ChaCha20Poly1305Blake3];
+    /// Every suite that this format has. Each build computes the first two; whether it does the third, the gate says.
+    pub const ALL: &'static [Self] = &[
+        Self::Aes256GcmBlake3,
+        Self::ChaCha20Poly1305Blake3,
+        Self::Aegis256Blake3,
+    ];
 
     /// The number that stands for it in the format.
     #[must_use]
@@ -148,6 +154,6 @@ mod tests {
             (Kind::ALL.len(), SuiteId::ALL.len())
         );
         assert_eq!(Kind::from_number(0), None);
-        assert_eq!(SuiteId::from_number(3), None);
+        assert_eq!(SuiteId::from_number(4), None);
     }
 }

@@ -18,6 +18,7 @@ pub mod membership;
 pub mod replica;
 pub mod segment;
 pub mod span;
+pub mod survey;
 
 pub use block::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId};
 pub use error::FormatError;

@@ -397,7 +397,7 @@ const fn to_sector(len: u64) -> u64 {
     len.div_ceil(SECTOR_BYTES as u64) * SECTOR_BYTES as u64
 }
 
-fn all_zero(bytes: &[u8]) -> bool {
+pub(crate) fn all_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
 
@@ -406,11 +406,7 @@ fn chain(record: &[u8; 64]) -> u32 {
 }
 
 fn suite(number: u16) -> Result<SuiteId, SegmentFormatError> {
-    match number {
-        1 => Ok(SuiteId::Aes256GcmBlake3),
-        2 => Ok(SuiteId::ChaCha20Poly1305Blake3),
-        other => Err(SegmentFormatError::Suite(other)),
-    }
+    SuiteId::from_number(number).ok_or(SegmentFormatError::Suite(number))
 }
 
 /// 64 bytes: eight of magic, fields, zeros, and the CRC-32 of it all.

@@ -25,6 +25,7 @@ mod sync;
 #[cfg(test)]
 mod testing;
 mod unfinished;
+mod whole;
 
 pub use append::Appended;
 pub use error::{Error, Result};
@@ -33,3 +34,4 @@ pub use read::{Part, SealedBytes};
 pub use recover::Recovery;
 pub use scan::{Scanned, ScannedBatch, Tail};
 pub use store::SegmentStore;
+pub use whole::WholeSegment;

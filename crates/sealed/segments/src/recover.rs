@@ -2,7 +2,10 @@
 //!
 //! Takes   the file and the end of its last committed batch, as the database knows it
 //! Gives   a file that the next batch can go to, or a word on why not
-//! Never   cuts a committed byte, or appends behind bytes it could not verify
+//! Never   cuts a whole batch, or appends behind bytes it could not verify
+//!
+//! A whole batch behind the committed ones is one whose commit was lost; or the database is an older copy that was put
+//! back, and the batch is the only place of newer content. The two cannot be told apart here, so it stays.
 //! Spec    spec/3-segment.md
 
 use strongroom_format::SegmentId;
@@ -16,13 +19,13 @@ use crate::{Error, Result, SegmentStore};
 /// What `recover_open` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Cut behind the last committed batch. The next batch goes on there if it fits; else, and at any time,
+    /// Cut behind the last whole batch. The next batch goes on there if it fits; else, and at any time,
     /// it can be finished.
     Resumed {
-        /// Bytes that were written but never committed.
+        /// Bytes behind it that are no batch.
         cut_bytes: u64,
     },
-    /// It was finished with exactly the committed batches: only the database does not know yet.
+    /// It was finished: only the database does not know yet.
     Finished,
     /// No batch of it was committed: to be removed.
     Empty,
@@ -53,17 +56,18 @@ impl SegmentStore {
             Ok(found) if found.header.id == id => found,
             _ => return Ok(Recovery::Damaged { valid_len: 0 }),
         };
-        if matches!(found.tail, ScanTail::Finished(_)) && found.end == committed_len {
-            return Ok(Recovery::Finished);
-        }
-        let unfinished = until(&found, committed_len);
-        if unfinished.end != committed_len {
+        let committed = until(&found, committed_len);
+        if committed.end != committed_len {
             return Ok(Recovery::Damaged {
-                valid_len: unfinished.end,
+                valid_len: committed.end,
             });
         }
-        let cut_bytes = file.len().map_err(Error::Io)?.saturating_sub(committed_len);
-        file.cut(committed_len).map_err(Error::Io)?;
+        if matches!(found.tail, ScanTail::Finished(_)) {
+            return Ok(Recovery::Finished);
+        }
+        let unfinished = until(&found, found.end);
+        let cut_bytes = file.len().map_err(Error::Io)?.saturating_sub(found.end);
+        file.cut(found.end).map_err(Error::Io)?;
         writer.unfinished.insert(id, unfinished);
         writer.open = Some(id);
         Ok(Recovery::Resumed { cut_bytes })
@@ -170,18 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn a_recovered_file_goes_on_behind_its_last_committed_batch() {
+    fn a_recovered_file_goes_on_behind_its_last_whole_batch() {
         let folder = Folder::new();
         let store = folder.open();
         let kept = store
             .append(Epoch(4), &[&block(50)], b"kept")
             .expect("appended");
-        let lost = store
-            .append(Epoch(4), &[&block(70_000 / 2)], b"lost")
+        let uncommitted = store
+            .append(Epoch(4), &[&block(70_000 / 2)], b"uncommitted")
             .expect("appended");
         drop(store);
+        let path = folder.path_of(kept.segment);
+        let torn = [fs::read(&path).expect("read"), vec![7; 5000]].concat();
+        fs::write(&path, torn).expect("written");
         let store = folder.open();
-        let cut_bytes = lost.end - kept.end;
+        let cut_bytes = 5000;
         assert_eq!(
             store
                 .recover_open(kept.segment, kept.end)
@@ -192,7 +199,7 @@ mod tests {
             .append(Epoch(4), &[&block(80)], b"next")
             .expect("appended");
         assert_eq!((next.segment, next.started), (kept.segment, false));
-        assert_eq!(u64::from(next.locations[0].offset), kept.end + 64);
+        assert_eq!(u64::from(next.locations[0].offset), uncommitted.end + 64);
         store.finish(kept.segment, b"contents").expect("finished");
         let scanned = store.scan(kept.segment).expect("scanned");
         let indexes: Vec<_> = scanned
@@ -200,7 +207,7 @@ mod tests {
             .iter()
             .map(|batch| batch.sealed_index.as_slice())
             .collect();
-        assert_eq!(indexes, [b"kept", b"next"]);
+        assert_eq!(indexes, [&b"kept"[..], b"uncommitted", b"next"]);
     }
 
     #[test]
@@ -241,6 +248,28 @@ mod tests {
                 .expect("recovered"),
             Recovery::Finished
         );
+    }
+
+    /// Goal: a database that is older than the files costs nothing of what lies in them.
+    #[test]
+    fn a_finished_file_is_left_as_it_is_whatever_was_committed_of_it() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let first = store
+            .append(Epoch(0), &[&block(50)], b"first")
+            .expect("appended");
+        store
+            .append(Epoch(0), &[&block(50)], b"second")
+            .expect("appended");
+        store.finish(first.segment, b"contents").expect("finished");
+        drop(store);
+        let path = folder.path_of(first.segment);
+        let before = fs::read(&path).expect("read");
+        let store = folder.open();
+        let found = store.recover_open(first.segment, first.end);
+        assert_eq!(found.expect("recovered"), Recovery::Finished);
+        drop(store);
+        assert_eq!(fs::read(&path).expect("read"), before);
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! Charts of a run: for each row where every file system stands beside the plain one, on a logarithmic scale.
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
+use crate::ink::{Area, Drawn, FAINT, FIRM, themed, write};
 use crate::report::{Report, RowReport, figure};
 use crate::system::{PLAIN, STRONGROOM};
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 const WIDTH: i32 = 960;
 const LEFT: i32 = 350;
@@ -16,15 +13,6 @@ const RIGHT: i32 = 40;
 const TOP: i32 = 100;
 const BOTTOM: i32 = 50;
 const ROW: i32 = 36;
-
-// Three tones that `THEME` replaces by those of the reader's page; alone they can be read on both.
-const INK: RGBColor = RGBColor(0x6e, 0x77, 0x81);
-const FAINT: RGBColor = RGBColor(0xb0, 0xb6, 0xbc);
-const FIRM: RGBColor = RGBColor(0x8b, 0x94, 0x9e);
-const THEME: &str = "<style>text{fill:#1f2328}\
-    [stroke=\"#B0B6BC\"]{stroke:#d8dde2}[stroke=\"#8B949E\"]{stroke:#59636e}\
-    @media (prefers-color-scheme:dark){text{fill:#e6edf3}\
-    [stroke=\"#B0B6BC\"]{stroke:#30363d}[stroke=\"#8B949E\"]{stroke:#9aa4af}}</style>";
 
 /// Ours; the others after it. Tones that differ for the colour-blind too, and for whom they do not: shapes do.
 const OURS: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
@@ -97,12 +85,7 @@ pub fn charts(report: &Report) -> Result<Vec<(&'static str, String)>, Box<dyn st
         if !rows.is_empty() {
             let mut svg = String::new();
             draw(&mut svg, title, &rows, report)?;
-            // After the opening tag.
-            let at = svg
-                .find("<svg")
-                .and_then(|start| Some(start + svg[start..].find('>')? + 1));
-            svg.insert_str(at.unwrap_or(0), THEME);
-            drawn.push((*file, svg));
+            drawn.push((*file, themed(svg)));
         }
     }
     Ok(drawn)
@@ -239,15 +222,6 @@ fn marker(area: &Area<'_>, number: usize, at: (i32, i32)) -> Drawn {
         ))?,
         _ => area.draw(&Cross::new(at, 5, tone.stroke_width(3)))?,
     }
-    Ok(())
-}
-
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, side: HPos) -> Drawn {
-    let style = ("sans-serif", size)
-        .into_font()
-        .color(&INK)
-        .pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text.to_owned(), at, style))?;
     Ok(())
 }
 

@@ -9,8 +9,12 @@
 pub mod chart;
 mod content;
 mod figures;
+#[cfg(feature = "charts")]
+mod ink;
 mod machine;
 mod place;
+#[cfg(feature = "charts")]
+pub mod provider_chart;
 #[cfg(feature = "harness")]
 pub mod report;
 mod row;

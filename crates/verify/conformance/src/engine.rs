@@ -50,7 +50,7 @@ impl Disk for Below {
 pub fn quiet() -> Options {
     Options {
         background: Background::Manual,
-        threads: 2,
+        threads: Some(2),
         ..Options::default()
     }
 }
@@ -135,8 +135,14 @@ pub const EPOCH_MAX: u32 = 7;
 /// The keys of every epoch from 0 to `newest`, which seals.
 #[must_use]
 pub fn sealer(newest: u32) -> BlockSealer {
+    sealer_from(0, newest)
+}
+
+/// The keys of every epoch from `oldest` to `newest`, which seals.
+#[must_use]
+pub fn sealer_from(oldest: u32, newest: u32) -> BlockSealer {
     let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
-    let keys = (0..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
+    let keys = (oldest..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
     BlockSealer::new(
         SuiteId::Aes256GcmBlake3,
         [0; 16],
@@ -145,7 +151,7 @@ pub fn sealer(newest: u32) -> BlockSealer {
     )
 }
 
-fn parts(folder: &Path, store: Store, setup: Setup, epoch: u32) -> Result<Parts> {
+fn parts(folder: &Path, store: Store, setup: Setup, sealer: BlockSealer) -> Result<Parts> {
     let mut session = [0; 8];
     SystemRandom.fill(&mut session)?;
     let mut segment_options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
@@ -158,7 +164,7 @@ fn parts(folder: &Path, store: Store, setup: Setup, epoch: u32) -> Result<Parts>
     Ok(Parts {
         store,
         segments: SegmentStore::open(&folder.join("segments"), segment_options)?,
-        sealer: sealer(epoch),
+        sealer,
         clock: Arc::new(Ticks::default()),
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),
@@ -174,7 +180,7 @@ fn parts(folder: &Path, store: Store, setup: Setup, epoch: u32) -> Result<Parts>
 pub fn create(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
     let setup = setup.into();
     let store = Store::create(folder, &METADATA_KEY, setup.metadata.clone())?;
-    let parts = parts(folder, store, setup, 0)?;
+    let parts = parts(folder, store, setup, sealer(0))?;
     Filesystem::format(&parts, 0, 0)?;
     Filesystem::open(parts)
 }
@@ -184,7 +190,15 @@ pub fn create(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
 /// # Errors
 /// Of the disk, or if something is damaged.
 pub fn open(folder: &Path, setup: impl Into<Setup>) -> Result<Filesystem> {
+    open_from(folder, setup, 0)
+}
+
+/// The same without the keys of the epochs before `oldest`.
+///
+/// # Errors
+/// As `open`.
+pub fn open_from(folder: &Path, setup: impl Into<Setup>, oldest: u32) -> Result<Filesystem> {
     let setup = setup.into();
     let store = Store::open(folder, &METADATA_KEY, setup.metadata.clone())?;
-    Filesystem::open(parts(folder, store, setup, EPOCH_MAX)?)
+    Filesystem::open(parts(folder, store, setup, sealer_from(oldest, EPOCH_MAX))?)
 }

@@ -16,7 +16,7 @@ use strongroom_conformance::Model;
 use strongroom_conformance::engine::{self, Setup};
 use strongroom_conformance::operation::{Answer, Session};
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
-use strongroom_filesystem::{Caller, Error, Filesystem, InodeId, NewNode, NodeKind};
+use strongroom_filesystem::{Caller, Error, Filesystem, InodeId, NewNode, NodeKind, Resealed};
 use strongroom_metadata::{DiskEvent, DiskFault, DiskObserver};
 use tempfile::TempDir;
 
@@ -101,6 +101,12 @@ fn setup(injector: &Arc<Injector>) -> Setup {
     setup
 }
 
+/// Seals everything anew; the older keys stay.
+fn reseal(system: &Filesystem) -> strongroom_filesystem::Result<()> {
+    while system.reseal()? == Resealed::More {}
+    Ok(())
+}
+
 /// Runs `count` acts of `seed` up to the first that fails by `plan`, and looks at what is left.
 ///
 /// # Errors
@@ -128,6 +134,10 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
             // Faults of revisions are the business of `faults`; here only their barrier is met.
             Act::Take => session.system.sync().err(),
             Act::Remove(_) => None,
+            Act::Rotate => epochs
+                .begin_next(&session.system)
+                .and_then(|()| reseal(&session.system))
+                .err(),
             Act::BeginEpoch => epochs.begin_next(&session.system).err(),
             Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error),

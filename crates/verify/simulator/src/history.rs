@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use strongroom_conformance::Model;
+use strongroom_conformance::engine::EPOCH_MAX;
 use strongroom_conformance::model::{Contents, State};
 use strongroom_conformance::operation::{Answer, Operation, Session};
 use strongroom_filesystem::{InodeId, NodeKind, RenameMode};
@@ -37,6 +38,8 @@ pub struct History {
     meanings: Vec<Meaning>,
     /// After 0, 1, 2, … acts: which acts took the revisions that are kept then.
     kept: Vec<Vec<usize>>,
+    /// After 0, 1, 2, … acts: the newest epoch, and the oldest whose keys anything needs.
+    epochs: Vec<(u32, u32)>,
 }
 
 /// What a moment guarantees. Numbers count acts.
@@ -85,6 +88,7 @@ impl History {
             states: vec![first],
             meanings: Vec::new(),
             kept: vec![Vec::new()],
+            epochs: vec![(0, 0)],
         };
         for (at, act) in acts.iter().enumerate() {
             let mut kept = history.kept[at].clone();
@@ -96,8 +100,17 @@ impl History {
                 _ => {}
             }
             history.kept.push(kept);
+            let (newest, oldest) = history.epochs[at];
+            history.epochs.push(match act {
+                Act::BeginEpoch => ((newest + 1).min(EPOCH_MAX), oldest),
+                Act::Rotate => {
+                    let newest = (newest + 1).min(EPOCH_MAX);
+                    (newest, newest)
+                }
+                _ => (newest, oldest),
+            });
             let meaning = match act {
-                Act::Tick | Act::BeginEpoch | Act::Remove(_) => Meaning::default(),
+                Act::Tick | Act::BeginEpoch | Act::Rotate | Act::Remove(_) => Meaning::default(),
                 // A revision stands at a barrier.
                 Act::Take | Act::Compact => Meaning {
                     barrier: true,
@@ -186,6 +199,12 @@ impl History {
         &self.kept[count.min(self.len())]
     }
 
+    /// The oldest epoch whose keys anything needs after `count` acts.
+    #[must_use]
+    pub fn oldest_epoch(&self, count: usize) -> u32 {
+        self.epochs[count.min(self.len())].1
+    }
+
     /// What is guaranteed once the first `returned` acts have returned.
     #[must_use]
     pub fn floors(&self, returned: usize) -> Floors {
@@ -265,6 +284,19 @@ mod tests {
         let history = History::of(&[create(0), Act::Operation(Operation::Sync), create(1)]);
         let floors = history.floors(3);
         assert_eq!((floors.names, floors.of(InodeId(9))), (2, 2));
+    }
+
+    #[test]
+    fn a_rotation_needs_no_older_keys_from_then_on() {
+        let acts = [
+            Act::BeginEpoch,
+            Act::BeginEpoch,
+            Act::Rotate,
+            Act::BeginEpoch,
+        ];
+        let history = History::of(&acts);
+        let oldest: Vec<u32> = (0..=4).map(|count| history.oldest_epoch(count)).collect();
+        assert_eq!(oldest, [0, 0, 0, 3, 3]);
     }
 
     #[test]

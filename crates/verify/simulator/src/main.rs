@@ -6,12 +6,15 @@
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use strongroom::{KeyFile, RepairOptions, Secret};
 use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
 use strongroom_metadata::DiskFault;
+use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
@@ -25,6 +28,7 @@ const USAGE: &str = "usage:
   strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
+  strongroom-sim damage [--seeds A..B]
   all                   [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
@@ -34,6 +38,8 @@ transactions  carries out N transactions, cuts likewise, and checks that every o
 vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
         request fail, for every n from FIRST to LAST (default: every STRIDE-th)
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
+damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
+        that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
 cover   also fails unless the power was cut within each sort of background work
@@ -414,6 +420,50 @@ fn end_worker(worked: Result<(), String>) -> ExitCode {
     }
 }
 
+/// Damages a vault once a seed.
+fn run_damage(parsed: &Arguments) -> Result<bool, String> {
+    let base = damage::base::Base::new()?;
+    let mut sorts: BTreeMap<Sort, (u64, u64)> = BTreeMap::new();
+    let mut violations = 0;
+    let mut lost = 0;
+    // The words of a panic are in the violation.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    for seed in parsed.seeds.clone() {
+        match damage::run(&base, seed, Some(&parsed.trial.program)) {
+            Ok(outcome) => {
+                let counts = sorts.entry(outcome.sort).or_default();
+                counts.0 += 1;
+                counts.1 += u64::from(outcome.lost_bytes > 0);
+                lost += outcome.lost_bytes;
+                println!(
+                    "seed {seed}: {}, {} bytes lost",
+                    outcome.what, outcome.lost_bytes
+                );
+            }
+            Err(violation) => {
+                violations += 1;
+                println!("seed {seed}: VIOLATION: {violation}");
+                println!("  strongroom-sim damage --seeds {seed}");
+            }
+        }
+    }
+    for (sort, (count, with_loss)) in sorts {
+        println!("{sort:?}: {count} damages, {with_loss} with loss");
+    }
+    println!("{lost} bytes lost and told, {violations} violations");
+    Ok(violations == 0)
+}
+
+/// Repairs a vault, to be killed over it.
+fn mend(folder: &str, key: &str) -> Result<bool, String> {
+    let key = std::fs::read(key).map_err(|error| error.to_string())?;
+    let key = KeyFile::parse(&key).map_err(|error| error.to_string())?;
+    let options = RepairOptions { dry_run: false };
+    let secret = Secret::KeyFile(key);
+    let report = strongroom::repair(folder, &secret, options, &mut |_| {});
+    report.map(|_| true).map_err(|error| error.to_string())
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let verdict = match arguments.split_first() {
@@ -426,6 +476,10 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "faults" => {
             parse(rest).and_then(|parsed| run_faults(&parsed))
         }
+        Some((verb, rest)) if verb == "damage" => {
+            parse(rest).and_then(|parsed| run_damage(&parsed))
+        }
+        Some((verb, [folder, key])) if verb == "mend" => mend(folder, key),
         Some((verb, rest)) if verb == "vault" => parse(rest).map(|parsed| run_vault(&parsed)),
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))

@@ -24,6 +24,8 @@ pub enum Act {
     Compact,
     /// New keys seal from here on, as after a key slot was removed.
     BeginEpoch,
+    /// New keys seal from here on, what older ones sealed is sealed anew, and they go.
+    Rotate,
     /// Takes a revision.
     Take,
     /// Removes one of the kept revisions, oldest first counted.
@@ -42,15 +44,19 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     let epochs = *changes.one_of(&[0, 1, 4]);
     let mut keeping = Choices::named(seed, &[0x4e9f]);
     let revisions = *keeping.one_of(&[0, 2, 6]);
+    let mut rotating = Choices::named(seed, &[0x5ea1]);
+    let rotations = *rotating.one_of(&[0, 2, 5]);
     (0..count)
         .map(|_| {
             let act = act(&mut choices, syncs, ticks);
+            let rotates = rotating.below(100) < rotations;
             if changes.below(100) < epochs {
                 return Act::BeginEpoch;
             }
             match keeping.below(100) < revisions {
                 true if keeping.chance(2, 3) => Act::Take,
                 true => Act::Remove(byte(&mut keeping)),
+                false if rotates => Act::Rotate,
                 false => act,
             }
         })

@@ -253,7 +253,12 @@ fn judge_cut(
     let disk = moment.after_cut(policy, seed ^ moment.calls);
     disk.write_to(left.path())
         .map_err(|error| error.to_string())?;
-    let system = engine::open(left.path(), scale.setup())
+    // What was sealed anew needs no older keys: then there are none.
+    let oldest = match (histories, &moment.threads[..1]) {
+        ([(_, history)], [reached]) => history.oldest_epoch(reached_at(reached).returned),
+        _ => 0,
+    };
+    let system = engine::open_from(left.path(), scale.setup(), oldest)
         .map_err(|error| format!("the vault does not open: {error}"))?;
     let kept = crate::revisions::attach(&system, left.path());
     kept.mend_records(&system)
@@ -311,9 +316,12 @@ fn use_further(
     }
     system.tick().map_err(failed("tick"))?;
     system.compact().map_err(failed("compact"))?;
-    // As after another cut that loses nothing: what was synced needs no close.
-    drop(system);
-    let system = engine::open(folder, scale.setup()).map_err(failed("open"))?;
+    let kept = crate::revisions::attach(&system, folder);
+    crate::worker::reseal(&system, &kept).map_err(|error| format!("sealing anew: {error}"))?;
+    // As after another cut that loses nothing: what was synced needs no close; and without any older keys.
+    drop((kept, system));
+    let system =
+        engine::open_from(folder, scale.setup(), engine::EPOCH_MAX).map_err(failed("open"))?;
     let _kept = crate::revisions::attach(&system, folder);
     let mut now = sound_tree(&system)?;
     let written = now.remove(&[b"/", NAME].concat());

@@ -11,6 +11,7 @@
 //!  (2) From then on a key opens the vault until its removal began, and one that was added opens it once that returned; a key
 //!      whose removal returned opens it no more. In between both are allowed; some key always opens it.
 //!  (3) What was synced is there, and the check finds nothing.
+//!  (4) Once a rotation was begun it goes on, and from its end on there are no keys but the newest.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ use crate::run::{Seen, Trial, Worker, in_turn};
 use crate::worker::say;
 
 /// What the worker does, one after the other; the number of an act is its place here, from 1.
-const ACTS: [fn(&Scene) -> strongroom::Result<()>; 7] = [
+const ACTS: [fn(&Scene) -> strongroom::Result<()>; 10] = [
     create,
     |scene| scene.store(&scene.first, "/one"),
     |scene| scene.store(&scene.first, "/two"),
@@ -33,14 +34,25 @@ const ACTS: [fn(&Scene) -> strongroom::Result<()>; 7] = [
     |scene| scene.store(&scene.second, "/three"),
     remove_key,
     |scene| scene.store(&scene.second, "/four"),
+    |scene| Keys::open(&scene.folder, &Secret::KeyFile(scene.second.clone()))?.rotate(),
+    seal_anew,
+    |scene| scene.store(&scene.second, "/five"),
 ];
 
 /// The acts that store a file, with its name.
-const STORED: [(usize, &str); 4] = [(2, "/one"), (3, "/two"), (5, "/three"), (7, "/four")];
+const STORED: [(usize, &str); 5] = [
+    (2, "/one"),
+    (3, "/two"),
+    (5, "/three"),
+    (7, "/four"),
+    (10, "/five"),
+];
 
 const CREATED: usize = 1;
 const ADDED: usize = 4;
 const REMOVED: usize = 6;
+const ROTATED: usize = 8;
+const SEALED_ANEW: usize = 9;
 
 /// A vault and its two keys.
 struct Scene {
@@ -57,7 +69,7 @@ fn content(path: &str) -> Vec<u8> {
 fn engine() -> Options {
     Options {
         background: Background::Manual,
-        threads: 2,
+        threads: Some(2),
         ..Options::default()
     }
 }
@@ -80,6 +92,12 @@ fn remove_key(scene: &Scene) -> strongroom::Result<()> {
         .unlocked_by()
         .expect("a key file opened a slot");
     Keys::open(&scene.folder, &Secret::KeyFile(scene.second.clone()))?.remove(slot)
+}
+
+fn seal_anew(scene: &Scene) -> strongroom::Result<()> {
+    let vault = scene.open(&scene.second)?;
+    while vault.rotate_step()? {}
+    vault.close()
 }
 
 impl Scene {
@@ -259,6 +277,7 @@ fn judge_open(vault: &Vault, returned: usize) -> Result<(), String> {
             report.problems.join("; ")
         ));
     }
+    judge_rotation(vault, returned)?;
     for (act, path) in STORED {
         match vault.read(path) {
             Ok(found) if found == content(path) => {}
@@ -268,4 +287,19 @@ fn judge_open(vault: &Vault, returned: usize) -> Result<(), String> {
         }
     }
     vault.close().map_err(|error| format!("closing: {error}"))
+}
+
+/// (4)
+fn judge_rotation(vault: &Vault, returned: usize) -> Result<(), String> {
+    let rotation = vault
+        .rotation()
+        .map_err(|error| format!("(4): the rotation: {error}"))?;
+    let is_one = rotation.oldest_epoch == rotation.newest_epoch;
+    if returned >= SEALED_ANEW && !is_one {
+        return Err(format!("(4): older keys are back: {rotation:?}"));
+    }
+    if returned >= ROTATED && !is_one && !rotation.is_running {
+        return Err(format!("(4): the rotation was forgotten: {rotation:?}"));
+    }
+    Ok(())
 }

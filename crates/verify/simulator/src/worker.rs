@@ -16,7 +16,7 @@ use strongroom::kept::Kept;
 use strongroom_conformance::engine::{self, Setup};
 use strongroom_conformance::operation::{Answer, Session};
 use strongroom_filesystem::{
-    Background, Caller, Filesystem, InodeId, NewNode, NodeKind, Options, Watcher, Work,
+    Background, Caller, Filesystem, InodeId, NewNode, NodeKind, Options, Resealed, Watcher, Work,
 };
 
 use crate::database_faults::is_of_the_disk;
@@ -98,10 +98,28 @@ pub fn recover(folder: &Path, scale: Scale) -> Result<(), String> {
     let system =
         engine::open(folder, announcing(scale)).map_err(|error| format!("open: {error}"))?;
     let system = ManuallyDrop::new(system);
+    let kept = crate::revisions::attach(&system, folder);
     system.tick().map_err(|error| format!("tick: {error}"))?;
     system
         .compact()
-        .map_err(|error| format!("compact: {error}"))
+        .map_err(|error| format!("compact: {error}"))?;
+    reseal(&system, &kept)
+}
+
+/// Seals everything anew that is not of the newest epoch, records of revisions too.
+///
+/// # Errors
+/// In words.
+pub fn reseal(system: &Filesystem, kept: &Kept) -> Result<(), String> {
+    loop {
+        match system.reseal().map_err(|error| error.to_string())? {
+            Resealed::More => {}
+            Resealed::Stuck => return Err("something does not open and stays as it is".to_owned()),
+            Resealed::Done(_) => break,
+        }
+    }
+    kept.reseal_records(system, || Ok(()))
+        .map_err(|error| error.to_string())
 }
 
 /// The name of a thread's own directory.
@@ -191,17 +209,31 @@ pub fn work(
     })
 }
 
-/// The newest epoch, for all threads.
+/// The oldest epoch with keys and the newest, for all threads.
 #[derive(Default)]
-pub(crate) struct Epochs(Mutex<u32>);
+pub(crate) struct Epochs(Mutex<(u32, u32)>);
 
 impl Epochs {
     /// Begins the next epoch, if the engine has keys for one more.
     pub(crate) fn begin_next(&self, system: &Filesystem) -> strongroom_filesystem::Result<()> {
-        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *newest = (*newest + 1).min(engine::EPOCH_MAX);
-        system.begin_epoch(engine::sealer(*newest))
+        let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begin_next(&mut epochs, system)
     }
+
+    /// Begins the next epoch, seals everything anew under it, and takes the older keys away.
+    fn rotate(&self, system: &Filesystem, kept: &Kept) -> Result<(), String> {
+        let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begin_next(&mut epochs, system).map_err(|error| error.to_string())?;
+        reseal(system, kept)?;
+        epochs.0 = epochs.1;
+        system.forget_epochs(engine::sealer_from(epochs.0, epochs.1));
+        Ok(())
+    }
+}
+
+fn begin_next(epochs: &mut (u32, u32), system: &Filesystem) -> strongroom_filesystem::Result<()> {
+    epochs.1 = (epochs.1 + 1).min(engine::EPOCH_MAX);
+    system.begin_epoch(engine::sealer_from(epochs.0, epochs.1))
 }
 
 fn carry_out(
@@ -222,6 +254,7 @@ fn carry_out(
                 .compact()
                 .err()
                 .map(|error| error.to_string()),
+            Act::Rotate => epochs.rotate(&session.system, kept).err(),
             Act::Take => crate::revisions::take(kept, system, at).err(),
             Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
             Act::BeginEpoch => epochs

@@ -5,9 +5,9 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
 
-use crate::arguments::Bench;
 use crate::failure::{About, Failure, Result};
 use crate::output::{print_json, stdout};
+use crate::tool_arguments::Bench;
 
 /// Rounds of a run that is not quick; shown are medians.
 const ROUNDS: usize = 3;

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-use crate::arguments::{Arguments, Completions, Man};
+use crate::arguments::Arguments;
 use crate::failure::{About, Result};
+use crate::tool_arguments::{Completions, Man};
 
 /// Prints a completion script.
 pub(crate) fn completions(arguments: &Completions) -> Result<()> {

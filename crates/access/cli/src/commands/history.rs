@@ -15,13 +15,15 @@ use crate::history_arguments::{
 };
 use crate::location::show;
 use crate::opening::{Intent, with};
-use crate::output::{JsonArray, print_json, show_time, stdout};
+use crate::output::{JsonArray, print_json, show_bytes, show_time, stdout};
+
+use super::retention;
 
 /// How much of an id people are shown: enough to be the only one, and to be typed.
 pub(crate) const SHORT_ID: usize = 16;
 
 #[derive(Serialize)]
-struct RevisionJson {
+pub(crate) struct RevisionJson {
     id: String,
     parents: Vec<String>,
     device: String,
@@ -29,6 +31,9 @@ struct RevisionJson {
     time: String,
     message: String,
     tags: Vec<String>,
+    /// With `--size` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone_bytes: Option<u64>,
 }
 
 impl From<&RevisionInfo> for RevisionJson {
@@ -45,6 +50,7 @@ impl From<&RevisionInfo> for RevisionJson {
             time: show_time(revision.time),
             message: revision.message.clone(),
             tags: revision.tags.clone(),
+            alone_bytes: None,
         }
     }
 }
@@ -55,6 +61,7 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<()> {
         SnapshotCommand::Create(arguments) => create(arguments),
         SnapshotCommand::List(arguments) => list(arguments),
         SnapshotCommand::Remove(arguments) => remove(arguments),
+        SnapshotCommand::Keep(arguments) => retention::keep(arguments),
     }
 }
 
@@ -97,25 +104,54 @@ fn create(arguments: &SnapshotCreate) -> Result<()> {
 fn list(arguments: &SnapshotList) -> Result<()> {
     on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
         let all = vault.revisions()?;
+        let alone = |revision: &RevisionInfo| -> Result<Option<u64>> {
+            let wanted = arguments.size;
+            Ok(wanted
+                .then(|| vault.held_alone(&[revision.id]))
+                .transpose()?)
+        };
         if arguments.common.json {
-            return json(&all);
+            let mut array = JsonArray::begin(stdout())?;
+            for revision in &all {
+                array.push(&RevisionJson {
+                    alone_bytes: alone(revision)?,
+                    ..RevisionJson::from(revision)
+                })?;
+            }
+            return array.end();
         }
         let mut out = stdout();
         for revision in &all {
-            let tags = revision.tags.join(", ");
-            let separator = if tags.is_empty() { "" } else { "  " };
-            let first_line = revision.message.lines().next().unwrap_or("");
+            let size = alone(revision)?
+                .map_or_else(String::new, |bytes| format!("{:>12}  ", show_bytes(bytes)));
+            writeln!(out, "{}", line(revision, &size))?;
+        }
+        if arguments.size {
+            let usage = vault.usage()?;
             writeln!(
                 out,
-                "{}  {}  {}{separator}{}",
-                &revision.id.to_string()[..SHORT_ID],
-                &show_time(revision.time)[..19],
-                show(tags.as_bytes()),
-                show(first_line.as_bytes()),
+                "{} in files, {} only in snapshots, {} waste",
+                show_bytes(usage.live_bytes),
+                show_bytes(usage.kept_bytes),
+                show_bytes(usage.waste_bytes)
             )?;
         }
         Ok(out.flush()?)
     })
+}
+
+/// A snapshot on one line; `size` stands behind its time.
+pub(crate) fn line(revision: &RevisionInfo, size: &str) -> String {
+    let tags = revision.tags.join(", ");
+    let separator = if tags.is_empty() { "" } else { "  " };
+    let first_line = revision.message.lines().next().unwrap_or("");
+    format!(
+        "{}  {}  {size}{}{separator}{}",
+        &revision.id.to_string()[..SHORT_ID],
+        &show_time(revision.time)[..19],
+        show(tags.as_bytes()),
+        show(first_line.as_bytes()),
+    )
 }
 
 fn json(revisions: &[RevisionInfo]) -> Result<()> {

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
-use strongroom::{Error, Information, OpenOptions, PublicInformation, Vault, describe};
+use strongroom::{
+    Error, Information, OpenOptions, ProviderInUse, PublicInformation, Vault, describe,
+};
 
 use super::key::{SlotJson, slot_json};
 use crate::arguments::Info;
@@ -39,6 +41,8 @@ struct InfoJson<'a> {
     owner: &'static str,
     owner_pid: Option<u32>,
     mounts: Vec<MountJson>,
+    /// In the process that has the vault open; if none has, in one that would open it here.
+    providers: &'a [ProviderInUse],
 }
 
 #[derive(Serialize)]
@@ -113,7 +117,26 @@ fn json<'a>(
                 log_file: attachment.log_file.as_ref().map(text),
             })
             .collect(),
+        providers: verified.map_or(&public.providers, |found| &found.providers),
     }
+}
+
+/// One line: each algorithm with its provider, apart for each work where they differ, and with the length from which another
+/// takes over.
+fn providers(entries: &[ProviderInUse]) -> String {
+    let mut line = String::new();
+    for entry in entries {
+        let comma = if line.is_empty() { "" } else { ", " };
+        line += &match entry.from_bytes {
+            0 => {
+                let work = entry.work.iter().map(|work| format!(" {work}"));
+                let work: String = work.collect();
+                format!("{comma}{}{work} by {}", entry.algorithm, entry.provider)
+            }
+            bytes => format!(" (from {} KiB by {})", bytes / 1024, entry.provider),
+        };
+    }
+    line
 }
 
 fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information>) -> Result<()> {
@@ -122,6 +145,7 @@ fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information
     writeln!(out, "format       {}", found.format)?;
     writeln!(out, "fingerprint  {}", found.fingerprint)?;
     writeln!(out, "suite        {}", found.suite)?;
+    writeln!(out, "providers    {}", providers(found.providers))?;
     writeln!(out, "generation   {}", found.generation)?;
     if let Some(epoch) = found.epoch {
         writeln!(out, "epoch        {epoch}")?;
@@ -158,4 +182,31 @@ fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information
         )?;
     }
     Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_that_takes_over_from_a_size_on_is_shown_with_it() {
+        let entry = |algorithm: &str, provider: &str, from_bytes| ProviderInUse {
+            algorithm: algorithm.to_owned(),
+            work: None,
+            provider: provider.to_owned(),
+            from_bytes,
+        };
+        let entries = [
+            entry("AES-256-GCM", "ring", 0),
+            entry("AES-256-GCM", "aws-lc", 16 * 1024),
+            entry("BLAKE3", "simd", 0),
+        ];
+        assert_eq!(
+            providers(&entries),
+            "AES-256-GCM by ring (from 16 KiB by aws-lc), BLAKE3 by simd"
+        );
+        let mut signing = entry("Ed25519", "dalek", 0);
+        signing.work = Some("sign".to_owned());
+        assert_eq!(providers(&[signing]), "Ed25519 sign by dalek");
+    }
 }

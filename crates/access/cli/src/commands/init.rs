@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::{
-    AgeRecipient, CreateOptions, KeyFile, RecoveryCode, SuiteId, SystemRandom, Vault,
+    AgeRecipient, CreateOptions, Error, KeyFile, RecoveryCode, SuiteId, SystemRandom, Vault,
+    providers,
 };
 
 use crate::arguments::{Init, Suite};
@@ -30,10 +31,14 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         ));
     }
     Vault::check_new(&arguments.vault).about(&vault)?;
-    let mut options = CreateOptions::new().suite(match arguments.suite {
+    let suite = match arguments.suite {
         Suite::Aes => SuiteId::Aes256GcmBlake3,
         Suite::Chacha => SuiteId::ChaCha20Poly1305Blake3,
-    });
+        Suite::Aegis => SuiteId::Aegis256Blake3,
+    };
+    // Before anybody is asked for a passphrase.
+    providers::ready(suite).map_err(Error::from).about(&vault)?;
+    let mut options = CreateOptions::new().suite(suite);
     for recipient in &arguments.recipient {
         let parsed =
             AgeRecipient::parse(recipient).map_err(|error| Failure::usage(error.to_string()));

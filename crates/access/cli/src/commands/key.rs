@@ -1,4 +1,4 @@
-//! `key add`, `key list`, `key remove`, `key change`: who can unlock a vault.
+//! `key add`, `key list`, `key remove`, `key change`: who can unlock a vault. `key rotate` is in `rotate.rs`.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,9 +11,11 @@ use strongroom::{
 };
 
 use super::init::write_secret;
-use crate::arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove, SecretArguments};
+use super::rotate::rotate;
+use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
+use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
 use crate::output::{print_json, show_time, stdout};
 use crate::secret;
 
@@ -24,6 +26,7 @@ pub(crate) fn key(command: &KeyCommand) -> Result<()> {
         KeyCommand::List(arguments) => list(arguments).about(arguments.vault.display()),
         KeyCommand::Remove(arguments) => remove(arguments).about(arguments.vault.display()),
         KeyCommand::Change(arguments) => change(arguments).about(arguments.vault.display()),
+        KeyCommand::Rotate(arguments) => rotate(arguments).about(arguments.vault.display()),
     }
 }
 

@@ -4,6 +4,7 @@ mod account;
 mod bench;
 mod copy;
 mod diff;
+mod erase;
 mod generate;
 mod get;
 mod history;
@@ -14,8 +15,15 @@ mod key;
 mod mount;
 mod placing;
 mod put;
+mod recover;
 mod remove;
+mod repair;
+mod retention;
+mod rotate;
 mod show;
+mod tune;
+mod tune_chart;
+mod verify;
 mod whole;
 
 use crate::arguments::Command;
@@ -48,14 +56,19 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Quota(arguments) => whole::quota(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Repair(arguments) => repair::repair(&arguments),
+        Command::Recover(arguments) => recover::recover(&arguments),
         Command::Sync(arguments) => whole::sync(&arguments),
         Command::Compact(arguments) => whole::compact(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Tune(arguments) => tune::tune(&arguments),
         Command::Key(arguments) => key::key(&arguments.command),
         Command::Snapshot(arguments) => history::snapshot(&arguments.command),
         Command::Log(arguments) => history::log(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Restore(arguments) => history::restore(&arguments),
+        Command::Erase(arguments) => erase::erase(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
-use strongroom::{Access, Attachment, Change, Error, Observer, OpenOptions, Vault};
+use strongroom::{
+    Access, Attachment, Change, Error, Observer, OpenOptions, Schedule, ScheduleStep, Vault,
+};
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
 };
@@ -22,19 +24,22 @@ use crate::secret;
 /// How long another command that has the vault open is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often snapshots are taken unless an option says otherwise.
+const SNAPSHOTS_EVERY: Duration = Duration::from_secs(3_600);
+
 /// Mounts.
 pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
-    let options = parse_options(&arguments.options)?;
+    let (options, snapshots) = parse_options(&arguments.options)?;
     if arguments.foreground && arguments.log_file.is_some() {
         let message = "--log-file: in the foreground the log goes to standard error";
         return Err(Failure::usage(message));
     }
     if arguments.daemon {
-        return daemon(arguments, &options);
+        return daemon(arguments, &options, snapshots);
     }
     if arguments.foreground {
-        let served = serve(arguments, &options)?;
-        return wait(&served);
+        let served = serve(arguments, &options, snapshots)?;
+        return wait(served);
     }
     start_daemon(arguments, verbosity)
 }
@@ -43,11 +48,15 @@ pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
 struct Served {
     vault: Vault,
     mounted: Mounted,
+    schedule: Option<Schedule>,
     _subscription: strongroom::Subscription,
 }
 
+/// How often snapshots are taken; `None` for never.
+type Snapshots = Option<Duration>;
+
 /// Opens the vault and mounts it.
-fn serve(arguments: &Mount, options: &MountOptions) -> Result<Served> {
+fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Result<Served> {
     let access = if options.read_only {
         Access::ReadOnly
     } else {
@@ -67,16 +76,35 @@ fn serve(arguments: &Mount, options: &MountOptions) -> Result<Served> {
         log_file: arguments.log_file.clone(),
     }))?;
     log::info!("the mount of {} begins", arguments.vault.display());
+    let snapshots = snapshots.filter(|_| !options.read_only);
+    let schedule = snapshots
+        .map(|every| vault.keep_on_schedule(every, tell))
+        .transpose()?;
     Ok(Served {
         vault,
         mounted,
+        schedule,
         _subscription: subscription,
     })
 }
 
+/// Logs what came of a snapshot by the clock.
+fn tell(done: &strongroom::Result<ScheduleStep>) {
+    match done {
+        Ok(done) => {
+            if let Some(taken) = &done.taken {
+                let gone = done.let_go.len();
+                log::info!("took the snapshot {} by the clock, {gone} went", taken.id);
+            }
+        }
+        Err(error) => log::warn!("no snapshot could be taken by the clock: {error}"),
+    }
+}
+
 /// Waits for the end of the mount; everything is durable then.
-fn wait(served: &Served) -> Result<()> {
+fn wait(mut served: Served) -> Result<()> {
     let mounted = served.mounted.wait();
+    drop(served.schedule.take());
     let closed = served.vault.close();
     mounted?;
     Ok(closed?)
@@ -208,7 +236,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// The background process: mounts, says so, and stays until the end of the mount.
-fn daemon(arguments: &Mount, options: &MountOptions) -> Result<()> {
+fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Result<()> {
     become_daemon()?;
     if let Some(path) = &arguments.log_file {
         let started = logging::to_file(path, arguments.log_verbosity);
@@ -216,12 +244,12 @@ fn daemon(arguments: &Mount, options: &MountOptions) -> Result<()> {
             return refuse(failure);
         }
     }
-    let served = match serve(arguments, options) {
+    let served = match serve(arguments, options, snapshots) {
         Ok(served) => served,
         Err(failure) => return refuse(failure),
     };
     report_ready()?;
-    let ended = wait(&served);
+    let ended = wait(served);
     match &ended {
         Ok(()) => log::info!("the mount has ended; everything is stored"),
         Err(failure) => log::error!(
@@ -254,9 +282,10 @@ fn parse_report(report: String) -> Failure {
     parsed.unwrap_or_else(|| Failure::new(ExitCode::Mount, report))
 }
 
-/// Turns `-o` options into `MountOptions`.
-fn parse_options(words: &[String]) -> Result<MountOptions> {
+/// Turns `-o` options into `MountOptions`, and how often snapshots are taken.
+fn parse_options(words: &[String]) -> Result<(MountOptions, Snapshots)> {
     let mut options = MountOptions::default();
+    let mut snapshots = Some(SNAPSHOTS_EVERY);
     for word in words {
         let (name, value) = word
             .split_once('=')
@@ -277,6 +306,7 @@ fn parse_options(words: &[String]) -> Result<MountOptions> {
             ("idle", Some(value)) => {
                 options.idle_unmount = Some(Duration::from_secs(number(word, value, 10)?.into()));
             }
+            ("snapshot", Some(value)) => snapshots = every(word, value)?,
             _ => {
                 return Err(Failure::usage(format!(
                     "unknown mount option {word:?}; see `strongroom mount --help`"
@@ -284,7 +314,35 @@ fn parse_options(words: &[String]) -> Result<MountOptions> {
             }
         }
     }
-    Ok(options)
+    Ok((options, snapshots))
+}
+
+/// How often: `off`, `hourly`, `daily`, or a number with m, h or d for minutes, hours, days.
+fn every(word: &str, value: &str) -> Result<Snapshots> {
+    let wrong = || {
+        Failure::usage(format!(
+            "mount option {word:?}: write off, hourly, daily, or a number with m, h or d behind it"
+        ))
+    };
+    match value {
+        "off" => return Ok(None),
+        "hourly" => return Ok(Some(SNAPSHOTS_EVERY)),
+        "daily" => return Ok(Some(24 * SNAPSHOTS_EVERY)),
+        _ => {}
+    }
+    let unit_s = match value.as_bytes().last() {
+        Some(b'm') => 60,
+        Some(b'h') => 3_600,
+        Some(b'd') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = value[..value.len() - 1].parse().map_err(|_| wrong())?;
+    // Longer than a century is a mistake.
+    match u64::from(count) * unit_s {
+        0 => Err(wrong()),
+        seconds if seconds > 100 * 366 * 86_400 => Err(wrong()),
+        seconds => Ok(Some(Duration::from_secs(seconds))),
+    }
 }
 
 fn number(word: &str, value: &str, radix: u32) -> Result<u32> {
@@ -309,11 +367,31 @@ mod tests {
     #[test]
     fn options_are_words_and_numbers_and_nothing_else() {
         let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-        let options = parse_options(&words("ro,allow-other,uid=7,umask=027,idle=60")).unwrap();
+        let parse = |text: &str| parse_options(&words(text)).unwrap();
+        let (options, snapshots) = parse("ro,allow-other,uid=7,umask=027,idle=60");
+        assert_eq!(snapshots, Some(Duration::from_secs(3_600)));
+        for (text, minutes) in [("hourly", 60), ("daily", 1440), ("15m", 15), ("2d", 2880)] {
+            let (_, snapshots) = parse(&format!("snapshot={text}"));
+            assert_eq!(snapshots, Some(Duration::from_secs(minutes * 60)), "{text}");
+        }
+        assert_eq!(parse("snapshot=off").1, None);
         assert!(options.read_only && options.allow_other);
         assert_eq!((options.uid, options.umask), (Some(7), Some(0o27)));
         assert_eq!(options.idle_unmount, Some(Duration::from_secs(60)));
-        for wrong in ["suid", "uid", "uid=x", "umask=9", "ro=1", ""] {
+        for wrong in [
+            "suid",
+            "uid",
+            "uid=x",
+            "umask=9",
+            "ro=1",
+            "",
+            "snapshot",
+            "snapshot=",
+            "snapshot=60",
+            "snapshot=0h",
+            "snapshot=xh",
+            "snapshot=4000000000d",
+        ] {
             assert_eq!(
                 parse_options(&words(wrong)).unwrap_err().code,
                 ExitCode::Usage,

@@ -5,12 +5,13 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::{OpenOptions, Vault};
 
-use crate::arguments::{Common, Quota, Stats, Whole};
+use crate::arguments::{Common, Quota, Whole};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::opening::{Intent, with};
 use crate::output::{print_json, show_bytes, stdout};
 use crate::size::NewQuota;
+use crate::tool_arguments::Stats;
 
 fn on(arguments: &Whole, intent: Intent, work: impl FnOnce(&Vault) -> Result<()>) -> Result<()> {
     with(&arguments.vault, &arguments.common.secret, intent, work)
@@ -157,7 +158,7 @@ pub(crate) fn check(arguments: &Whole) -> Result<()> {
         if sound {
             return Ok(());
         }
-        let message = "problems found; copy out what you need with `strongroom get` and keep the folder as it is";
+        let message = "problems found; run `strongroom verify` to see which files they cost";
         Err(Failure::new(ExitCode::Damaged, message))
     })
 }

@@ -11,13 +11,26 @@ use std::process::{Command, Output, Stdio};
 /// A folder with a vault in it that a key file unlocks, so that commands cost no second each.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
+    /// Whether it remembers measurements by itself. The others share what one of them measured.
+    measures: bool,
 }
 
 impl Place {
     pub(crate) fn empty() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("run")).unwrap();
-        Self { directory }
+        Self {
+            directory,
+            measures: false,
+        }
+    }
+
+    /// One whose commands find nothing that was measured before.
+    pub(crate) fn unmeasured() -> Self {
+        Self {
+            measures: true,
+            ..Self::empty()
+        }
     }
 
     pub(crate) fn new() -> Self {
@@ -39,11 +52,25 @@ impl Place {
         // Sockets of one test are not in the way of another's, and none is left in the user's folder.
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         command.env("XDG_STATE_HOME", self.path("state"));
+        command.env("XDG_CONFIG_HOME", self.path("config"));
+        // One measurement of the providers serves all tests but those that are about it.
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        let cache = if self.measures {
+            self.path("cache")
+        } else {
+            shared
+        };
+        command.env("XDG_CACHE_HOME", cache);
         command
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// The same, with the key file.
+    pub(crate) fn run_keyed(&self, arguments: &[&str]) -> Output {
+        self.run(&[arguments, &["--key-file", "key"]].concat())
     }
 
     /// Runs a command that must succeed; gives what it printed.

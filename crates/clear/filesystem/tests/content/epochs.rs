@@ -1,8 +1,11 @@
 //! Epochs that begin while the file system is used: what was sealed before opens, what comes after is of the new one.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use strongroom_filesystem::{Caller, Resealed};
 use strongroom_format::index::decode_contents;
 use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
 use strongroom_segments::{Access, Scanned, SegmentStore, StoreOptions, Tail};
@@ -95,6 +98,162 @@ fn small_content_that_travels_in_the_commit_outlives_the_epoch_it_was_sealed_in(
     assert_eq!(of_epoch(&lab, Epoch(0)), []);
     assert_eq!(of_epoch(&lab, Epoch(1)).len(), 1);
     assert_eq!(all(&lab, file), b"carried");
+}
+
+/// Seals all that is of earlier epochs anew; gives what came of it and how many steps it took.
+fn reseal(lab: &Lab) -> (Resealed, usize) {
+    for step in 1..10_000 {
+        match lab.reseal().expect("seals anew") {
+            Resealed::More => {}
+            other => return (other, step),
+        }
+    }
+    panic!("no end")
+}
+
+#[test]
+fn what_earlier_epochs_sealed_is_sealed_anew_and_then_their_keys_are_needed_by_nothing() {
+    let mut lab = Lab::new();
+    let large = lab.file(ROOT, "large");
+    let small = lab.file(ROOT, "small");
+    for number in 0..3 {
+        // A segment and a half of 16 MiB, with some waste, over two epochs.
+        lab.write(large, number * 8_000_000, &pattern(number, 8_000_000))
+            .expect("writes");
+        lab.sync().expect("syncs");
+        lab.next_epoch();
+    }
+    lab.write(small, 0, b"carried").expect("writes");
+    lab.sync_inode(small).expect("syncs");
+    let epoch = lab.next_epoch();
+    let old: u64 = segments(&lab).len() as u64;
+    assert!(lab.older().expect("counts").bytes > 24_000_000 && old >= 3);
+    let before = lab.attributes(large).expect("there");
+    let (done, steps) = reseal(&lab);
+    assert_eq!(done, Resealed::Done(epoch));
+    assert!(steps > 6, "{steps}: a batch at a time");
+    assert_eq!(lab.older().expect("counts").bytes, 0);
+    assert_eq!(
+        segments(&lab)
+            .values()
+            .filter(|one| one.header.epoch < epoch)
+            .count(),
+        0
+    );
+    assert_eq!(lab.attributes(large).expect("there"), before, "no edit");
+    lab.forget_epochs_before(epoch);
+    for round in 0..2 {
+        for number in 0..3 {
+            let mut read = vec![0; 8_000_000];
+            lab.read(large, number * 8_000_000, &mut read)
+                .expect("reads");
+            assert!(read == pattern(number, 8_000_000), "{round}");
+        }
+        assert_eq!(all(&lab, small), b"carried", "{round}");
+        lab.crash();
+    }
+    // Once more costs nothing.
+    assert_eq!(reseal(&lab), (Resealed::Done(epoch), 1));
+}
+
+#[test]
+fn sealing_anew_goes_on_after_a_crash_where_the_rows_say_that_it_stopped() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    lab.write(file, 0, &pattern(1, 20_000_000)).expect("writes");
+    lab.sync().expect("syncs");
+    let epoch = lab.next_epoch();
+    let mut left = lab.older().expect("counts").bytes;
+    let mut rounds = 0;
+    loop {
+        let done = lab.reseal().expect("seals anew");
+        lab.sync().expect("syncs");
+        rounds += 1;
+        if done == Resealed::Done(epoch) {
+            break;
+        }
+        // What is committed stays done.
+        let now = lab.older().expect("counts").bytes;
+        assert!(now <= left, "{now} of {left}");
+        left = now;
+        lab.crash();
+        assert_eq!(lab.older().expect("counts").bytes, left);
+    }
+    assert!(rounds > 4, "{rounds}");
+    lab.forget_epochs_before(epoch);
+    let file = lab.find(ROOT, "file").expect("there");
+    assert!(all(&lab, file) == pattern(1, 20_000_000));
+}
+
+/// Goal: a damaged block keeps the old keys, and everything else is sealed anew. When it is gone, so are they.
+#[test]
+fn a_block_that_does_not_open_keeps_its_keys_until_it_is_removed() {
+    let lab = Lab::new();
+    let sound = lab.file(ROOT, "sound");
+    let damaged = lab.file(ROOT, "damaged");
+    lab.write(damaged, 0, &pattern(1, 60_000)).expect("writes");
+    lab.sync().expect("syncs");
+    let (id, _) = segments(&lab).pop_first().expect("one segment");
+    lab.write(sound, 0, &pattern(2, 200_000)).expect("writes");
+    lab.sync().expect("syncs");
+    let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = lab.path().join("segments").join(&name[..2]).join(&name);
+    let file = File::options().write(true).open(path).expect("the segment");
+    file.write_all_at(&[7; 9], 5_000).expect("altered");
+    let epoch = lab.next_epoch();
+    assert_eq!(reseal(&lab).0, Resealed::Stuck);
+    let older = lab.older().expect("counts");
+    assert_eq!(older.bytes, older.unreadable_bytes);
+    assert!(older.bytes >= 60_000 && older.bytes < 70_000, "{older:?}");
+    assert_eq!(all(&lab, sound), pattern(2, 200_000));
+    assert!(lab.read(damaged, 0, &mut [0; 100]).is_err());
+    lab.unlink(&Caller::root(), ROOT, b"damaged")
+        .expect("unlinks");
+    lab.forget(damaged, 1);
+    lab.tick().expect("purges");
+    assert_eq!(reseal(&lab).0, Resealed::Done(epoch));
+}
+
+/// Goal: nobody who reads or writes notices that everything is sealed anew and that the old keys go, again and again.
+#[test]
+fn readers_and_writers_go_on_while_everything_is_sealed_anew() {
+    let mut lab = Lab::new();
+    lab.reopen_with_thread();
+    let fixed = lab.file(ROOT, "fixed");
+    lab.write(fixed, 0, &pattern(9, 2_000_000)).expect("writes");
+    lab.sync().expect("syncs");
+    let files: Vec<_> = (0..2).map(|n| lab.file(ROOT, &n.to_string())).collect();
+    let stop = AtomicBool::new(false);
+    let written: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let writers: Vec<_> = files
+            .iter()
+            .zip(0u64..)
+            .map(|(file, number)| {
+                let (lab, stop, file) = (&lab, &stop, *file);
+                scope.spawn(move || write_until(lab, file, number, stop))
+            })
+            .collect();
+        let (lab, stop) = (&lab, &stop);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Acquire) {
+                assert!(all(lab, fixed) == pattern(9, 2_000_000));
+            }
+        });
+        for _ in 0..6 {
+            let epoch = lab.next_epoch();
+            assert_eq!(reseal(lab).0, Resealed::Done(epoch));
+            lab.forget_epochs_before(epoch);
+        }
+        stop.store(true, Ordering::Release);
+        writers
+            .into_iter()
+            .map(|writer| writer.join().expect("the writer ends"))
+            .collect()
+    });
+    lab.reopen();
+    for (file, content) in files.iter().zip(written) {
+        assert!(all(&lab, *file) == content);
+    }
 }
 
 /// Goal: no drain, settling, compaction or defragmentation seals under an epoch that is over, or notes the wrong one.

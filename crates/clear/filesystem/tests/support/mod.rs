@@ -52,7 +52,8 @@ pub(crate) struct Lab {
     open: Option<Filesystem>,
     clock: Arc<Ticks>,
     disk: Arc<Gauge>,
-    /// The newest epoch.
+    /// The oldest epoch with keys, and the newest.
+    oldest: AtomicU32,
     epoch: AtomicU32,
     folder: tempfile::TempDir,
 }
@@ -83,15 +84,20 @@ impl Drop for Lab {
 fn options() -> Options {
     Options {
         background: Background::Manual,
-        threads: 2,
+        threads: Some(2),
         ..Options::default()
     }
 }
 
 /// The keys of every epoch from 0 to `newest`.
 pub(crate) fn sealer(newest: u32) -> BlockSealer {
+    sealer_from(0, newest)
+}
+
+/// The keys of every epoch from `oldest` to `newest`.
+fn sealer_from(oldest: u32, newest: u32) -> BlockSealer {
     let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
-    let keys = (0..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
+    let keys = (oldest..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
     BlockSealer::new(
         SuiteId::Aes256GcmBlake3,
         [0; 16],
@@ -104,7 +110,7 @@ fn parts(
     folder: &tempfile::TempDir,
     clock: &Arc<Ticks>,
     disk: &Arc<Gauge>,
-    epoch: u32,
+    (oldest, epoch): (u32, u32),
     options: Options,
 ) -> Parts {
     let path = folder.path();
@@ -132,7 +138,7 @@ fn parts(
         store: store.expect("the metadata opens"),
         segments: SegmentStore::open(&path.join("segments"), segment_options)
             .expect("the segments open"),
-        sealer: sealer(epoch),
+        sealer: sealer_from(oldest, epoch),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         random: Arc::new(SystemRandom),
@@ -146,13 +152,14 @@ impl Lab {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (clock, disk) = (Arc::default(), Arc::default());
-        let parts = parts(&folder, &clock, &disk, 0, options());
+        let parts = parts(&folder, &clock, &disk, (0, 0), options());
         Filesystem::format(&parts, 0, 0).expect("formats");
         let open = Some(Filesystem::open(parts).expect("opens"));
         let lab = Self {
             open,
             clock,
             disk,
+            oldest: AtomicU32::new(0),
             epoch: AtomicU32::new(0),
             folder,
         };
@@ -162,8 +169,11 @@ impl Lab {
 
     fn open_again(&mut self, options: Options) {
         self.open = None;
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        let parts = parts(&self.folder, &self.clock, &self.disk, epoch, options);
+        let epochs = (
+            self.oldest.load(Ordering::Relaxed),
+            self.epoch.load(Ordering::Relaxed),
+        );
+        let parts = parts(&self.folder, &self.clock, &self.disk, epochs, options);
         self.open = Some(Filesystem::open(parts).expect("opens again"));
     }
 
@@ -199,8 +209,17 @@ impl Lab {
     /// Begins the next epoch while the vault is open.
     pub(crate) fn next_epoch(&self) -> Epoch {
         let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
-        self.begin_epoch(sealer(epoch)).expect("the epoch begins");
+        let oldest = self.oldest.load(Ordering::Relaxed);
+        self.begin_epoch(sealer_from(oldest, epoch))
+            .expect("the epoch begins");
         Epoch(epoch)
+    }
+
+    /// Takes the keys of every epoch before `first` away, for good.
+    pub(crate) fn forget_epochs_before(&self, first: Epoch) {
+        self.oldest.store(first.0, Ordering::Relaxed);
+        let newest = self.epoch.load(Ordering::Relaxed);
+        self.forget_epochs(sealer_from(first.0, newest));
     }
 
     /// Closes it and opens it with a thread that works in the background.

@@ -289,7 +289,7 @@ fn a_block_that_loses_its_last_reference_is_gone_with_its_bytes_and_its_share_of
     assert_eq!(transaction.waiting_bytes().unwrap(), sealed_len(100) as u64);
     assert_eq!(transaction.waiting(waiting).unwrap(), Some(sealed(100)));
     assert_eq!(
-        transaction.waiting_blocks(9).unwrap(),
+        transaction.waiting_blocks(BlockNumber(0), 9).unwrap(),
         [(waiting, sealed(100))]
     );
     assert_eq!(live(&transaction), sealed_len(70) as u64);

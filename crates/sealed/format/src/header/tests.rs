@@ -156,10 +156,10 @@ fn an_unknown_flag_is_named() {
 #[test]
 fn an_unknown_suite_is_named() {
     assert_eq!(
-        edited("\"suite\": 1", "\"suite\": 3"),
+        edited("\"suite\": 1", "\"suite\": 4"),
         Err(FormatError::UnknownSuite {
             what: WHAT,
-            suite: 3
+            suite: 4
         })
     );
 }

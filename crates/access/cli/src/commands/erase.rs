@@ -1,0 +1,89 @@
+//! `erase`: content that is to leave every snapshot.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom::ErasedContent;
+
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::history_arguments::Erase;
+use crate::opening::{Intent, with};
+use crate::output::{print_json, show_bytes, stdout};
+
+#[derive(Serialize)]
+struct ErasedJson {
+    /// Whether it was done, or only looked at.
+    erased: bool,
+    snapshots: u64,
+    files: u64,
+    bytes: u64,
+    shared_bytes: u64,
+    segments_left: u64,
+}
+
+/// Takes the content of a path out of every snapshot.
+pub(crate) fn erase(arguments: &Erase) -> Result<()> {
+    let (place, common) = (&arguments.place, &arguments.common);
+    let intent = match arguments.dry_run {
+        true => Intent::Read,
+        false => Intent::Change,
+    };
+    with(&place.vault, &common.secret, intent, |vault| {
+        let erased = vault
+            .erase(&place.path, arguments.dry_run)
+            .about(place.shown())?;
+        if common.json {
+            print_json(&ErasedJson {
+                erased: !arguments.dry_run,
+                snapshots: erased.states,
+                files: erased.files,
+                bytes: erased.bytes,
+                shared_bytes: erased.shared_bytes,
+                segments_left: erased.segments_left,
+            })?;
+        } else {
+            show(&erased, arguments.dry_run)?;
+        }
+        match erased.segments_left {
+            0 => Ok(()),
+            left => Err(Failure::new(
+                ExitCode::Damaged,
+                format!(
+                    "{left} segments still hold some of it, because other blocks in them are damaged; `strongroom verify` names \
+                     the files, then erase again"
+                ),
+            )),
+        }
+    })
+}
+
+fn show(erased: &ErasedContent, trial: bool) -> Result<()> {
+    let mut out = stdout();
+    let verb = match trial {
+        true => "would be erased",
+        false => "erased",
+    };
+    writeln!(
+        out,
+        "{} of {} files in {} snapshots {verb}",
+        show_bytes(erased.bytes),
+        erased.files,
+        erased.states
+    )?;
+    if erased.shared_bytes > 0 {
+        writeln!(
+            out,
+            "{} stay, because other files have the same content",
+            show_bytes(erased.shared_bytes)
+        )?;
+    }
+    if !trial && erased.bytes > 0 {
+        writeln!(
+            out,
+            "copies of the vault folder that were made before still have it; `strongroom key rotate` ends the keys that \
+             open it"
+        )?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,178 @@
+//! `recover`: a vault whose database, header or replica file is lost or ruined comes back.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom::{Brought, RecoverOptions, RecoverProgress, RecoverReport};
+
+use super::verify::DamageJson;
+use crate::damage_arguments::Recover;
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::location::show;
+use crate::output::{print_json, show_bytes, show_time, stdout};
+use crate::progress::Meter;
+use crate::secret;
+
+/// Brings a vault back.
+pub(crate) fn recover(arguments: &Recover) -> Result<()> {
+    let Recover {
+        vault,
+        rebuild,
+        quiet,
+        common,
+    } = arguments;
+    let secret = secret::source(&common.secret, vault)().about(vault.display())?;
+    let options = RecoverOptions { rebuild: *rebuild };
+    let mut meter = Meter::new(*quiet, "read");
+    let report = strongroom::recover(vault, &secret, options, &mut |progress| match progress {
+        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    });
+    drop(meter);
+    let report = report.about(vault.display())?;
+    if common.json {
+        print_json(&RecoverJson::new(&report))?;
+    } else {
+        print(&report)?;
+    }
+    if report.is_whole() {
+        return Ok(());
+    }
+    let advice = "not everything could be brought back; a kept state may still have it: look at `strongroom log`, then `strongroom restore`";
+    Err(Failure::new(ExitCode::DamageFound, advice))
+}
+
+/// Shows what was brought back.
+pub(super) fn print(report: &RecoverReport) -> Result<()> {
+    let mut out = stdout();
+    for (name, brought) in [
+        ("vault.json", &report.header),
+        ("replica.json", &report.replica),
+        ("metadata.db", &report.database),
+    ] {
+        match brought {
+            Brought::Sound => writeln!(out, "{name}: sound")?,
+            Brought::PutBack => writeln!(out, "{name}: put back from its second copy")?,
+            Brought::Anew(None) => writeln!(out, "{name}: made anew")?,
+            Brought::Anew(Some(aside)) => {
+                writeln!(out, "{name}: made anew; the old one is kept as {aside}")?;
+            }
+        }
+    }
+    if let Brought::Anew(_) = report.database {
+        print_database(&mut out, report)?;
+    }
+    if report.renamed > 0 {
+        writeln!(
+            out,
+            "{} segments stood under the names of others",
+            report.renamed
+        )?;
+    }
+    for problem in &report.files {
+        writeln!(out, "{}: {}", problem.file, problem.what)?;
+    }
+    for revision in &report.lost_revisions {
+        writeln!(out, "kept state lost: {revision}")?;
+    }
+    for damage in &report.damages {
+        writeln!(out, "{}: lost {}", show(&damage.path), damage.what)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
+    match &report.revision {
+        Some(newest) => writeln!(
+            out,
+            "the vault is as it was at {} ({}); what came later has no names",
+            show_time(newest.time),
+            &newest.id.to_string()[..12],
+        )?,
+        None => writeln!(out, "there is no kept state, so nothing has a name")?,
+    }
+    writeln!(
+        out,
+        "{} files with {} and {} kept states brought back",
+        report.nodes,
+        show_bytes(report.bytes),
+        report.revisions
+    )?;
+    let (count, bytes) = report.unnamed;
+    if count > 0 {
+        writeln!(
+            out,
+            "content that no kept state names, removed files included, is in lost+found: {count} files with {}",
+            show_bytes(bytes)
+        )?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+pub(super) struct RecoverJson {
+    whole: bool,
+    header: String,
+    replica: String,
+    database: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_aside: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision_time: Option<String>,
+    revisions: u64,
+    lost_revisions: Vec<String>,
+    nodes: u64,
+    bytes: u64,
+    unnamed_files: u64,
+    unnamed_bytes: u64,
+    files: Vec<FileJson>,
+    damages: Vec<DamageJson>,
+}
+
+#[derive(Serialize)]
+struct FileJson {
+    file: String,
+    what: String,
+}
+
+fn word(brought: &Brought) -> String {
+    match brought {
+        Brought::Sound => "sound",
+        Brought::PutBack => "put back",
+        Brought::Anew(_) => "made anew",
+    }
+    .to_owned()
+}
+
+impl RecoverJson {
+    pub(super) fn new(report: &RecoverReport) -> Self {
+        let files = report.files.iter().map(|problem| FileJson {
+            file: problem.file.clone(),
+            what: problem.what.clone(),
+        });
+        let revision = report.revision.as_ref();
+        Self {
+            whole: report.is_whole(),
+            header: word(&report.header),
+            replica: word(&report.replica),
+            database: word(&report.database),
+            kept_aside: match &report.database {
+                Brought::Anew(aside) => aside.clone(),
+                _ => None,
+            },
+            revision: revision.map(|revision| revision.id.to_string()),
+            revision_time: revision.map(|revision| show_time(revision.time)),
+            revisions: report.revisions,
+            lost_revisions: report.lost_revisions.clone(),
+            nodes: report.nodes,
+            bytes: report.bytes,
+            unnamed_files: report.unnamed.0,
+            unnamed_bytes: report.unnamed.1,
+            files: files.collect(),
+            damages: report.damages.iter().map(DamageJson::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `repair`: what a verification finds is mended, and what cannot be is told.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom::{Damage, RecoverProgress, RepairOptions, RepairReport};
+
+use super::recover::{RecoverJson, print as print_recovered};
+use super::verify::VerifyJson;
+use crate::damage_arguments::Repair;
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::location::show;
+use crate::output::{print_json, stdout};
+use crate::progress::Meter;
+use crate::secret;
+
+/// Mends a vault.
+pub(crate) fn repair(arguments: &Repair) -> Result<()> {
+    let Repair {
+        vault,
+        dry_run,
+        quiet,
+        common,
+    } = arguments;
+    let secret = secret::source(&common.secret, vault)().about(vault.display())?;
+    let options = RepairOptions { dry_run: *dry_run };
+    let mut meter = Meter::new(*quiet, "read");
+    let report = strongroom::repair(vault, &secret, options, &mut |progress| match progress {
+        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    });
+    drop(meter);
+    let report = report.about(vault.display())?;
+    if common.json {
+        print_json(&RepairJson::new(&report, *dry_run))?;
+    } else {
+        print(&report, *dry_run)?;
+    }
+    outcome(&report, *dry_run)
+}
+
+fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
+    let advice = match (dry_run, report.is_whole()) {
+        (true, _) if report.needs_nothing() => return Ok(()),
+        (true, _) => "damage found; `strongroom repair` without --dry-run does what is listed",
+        (false, true) => return Ok(()),
+        (false, false) => {
+            "something stays lost; a kept state may still have it: look at `strongroom log`, then `strongroom restore`"
+        }
+    };
+    Err(Failure::new(ExitCode::DamageFound, advice))
+}
+
+fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
+    print_recovered(&report.recovered)?;
+    let mut out = stdout();
+    let would = if dry_run { "would be " } else { "" };
+    for file in &report.set_aside {
+        writeln!(out, "{file}: {would}set aside in the folder `unexplained`")?;
+    }
+    for revision in &report.adopted {
+        writeln!(out, "kept state {}: {would}kept again", &revision[..12])?;
+    }
+    for (count, what) in [
+        (report.mended_blocks, "blocks {}mended from other copies"),
+        (report.records, "records of kept states {}written anew"),
+        (
+            report.unnamed,
+            "files of content without a name {}put into lost+found",
+        ),
+        (report.lost_blocks, "blocks stay lost, or lost in part"),
+    ] {
+        if count > 0 {
+            writeln!(out, "{count} {}", what.replace("{}", would))?;
+        }
+    }
+    for Damage { path, what, .. } in lost(report, dry_run) {
+        writeln!(out, "{}: lost {what}", show(path))?;
+    }
+    let left = &report.left;
+    for problem in left.files.iter().filter(|_| !dry_run) {
+        writeln!(out, "{}: {}", problem.file, problem.what)?;
+    }
+    for problem in &left.structure.problems {
+        writeln!(out, "{problem}")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What files lose; before a repair, at most.
+fn lost(report: &RepairReport, dry_run: bool) -> &[Damage] {
+    match dry_run {
+        true => &report.found.damages,
+        false => &report.left.damages,
+    }
+}
+
+#[derive(Serialize)]
+struct RepairJson {
+    dry_run: bool,
+    whole: bool,
+    recovered: RecoverJson,
+    found: VerifyJson,
+    mended_blocks: u64,
+    lost_blocks: u64,
+    kept_again: Vec<String>,
+    records_written: u64,
+    set_aside: Vec<String>,
+    unnamed_files: u64,
+    left: Option<VerifyJson>,
+}
+
+impl RepairJson {
+    fn new(report: &RepairReport, dry_run: bool) -> Self {
+        Self {
+            dry_run,
+            whole: report.is_whole() && !dry_run || report.needs_nothing(),
+            recovered: RecoverJson::new(&report.recovered),
+            found: VerifyJson::new(&report.found),
+            mended_blocks: report.mended_blocks,
+            lost_blocks: report.lost_blocks,
+            kept_again: report.adopted.clone(),
+            records_written: report.records,
+            set_aside: report.set_aside.clone(),
+            unnamed_files: report.unnamed,
+            left: (!dry_run).then(|| VerifyJson::new(&report.left)),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `snapshot keep`: which snapshots stay.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom::{Retention, Vault, Whose};
+
+use super::history::{RevisionJson, line};
+use crate::failure::{Failure, Result};
+use crate::history_arguments::{RuleArguments, SnapshotKeep};
+use crate::opening::{Intent, with};
+use crate::output::{print_json, stdout};
+
+#[derive(Serialize)]
+struct KeepJson {
+    rule: RuleJson,
+    /// Whether it was set: else it is what a mount keeps unless told otherwise, or a trial.
+    set: bool,
+    removed: bool,
+    snapshots: Vec<RevisionJson>,
+}
+
+#[derive(Serialize)]
+struct RuleJson {
+    everything: bool,
+    last: u32,
+    hourly: u32,
+    daily: u32,
+    weekly: u32,
+    monthly: u32,
+    yearly: u32,
+    scheduled_only: bool,
+}
+
+impl From<&Retention> for RuleJson {
+    fn from(rule: &Retention) -> Self {
+        let everything = rule.last == u32::MAX;
+        Self {
+            everything,
+            last: if everything { 0 } else { rule.last },
+            hourly: rule.hourly,
+            daily: rule.daily,
+            weekly: rule.weekly,
+            monthly: rule.monthly,
+            yearly: rule.yearly,
+            scheduled_only: rule.whose == Whose::Scheduled,
+        }
+    }
+}
+
+/// Sets the rule and carries it out; or shows it.
+pub(crate) fn keep(arguments: &SnapshotKeep) -> Result<()> {
+    let rule = rule_of(&arguments.rule)?;
+    let intent = match (&rule, arguments.dry_run) {
+        (Some(_), false) => Intent::Change,
+        _ => Intent::Read,
+    };
+    with(
+        &arguments.vault,
+        &arguments.common.secret,
+        intent,
+        |vault| match rule {
+            Some(rule) => apply(vault, &rule, arguments),
+            None => show(vault, arguments),
+        },
+    )
+}
+
+/// The rule that the options say; `None` if they say none.
+fn rule_of(options: &RuleArguments) -> Result<Option<Retention>> {
+    let whose = match options.scheduled_only {
+        true => Whose::Scheduled,
+        false => Whose::Unnamed,
+    };
+    if options.everything {
+        return Ok(Some(Retention {
+            whose,
+            ..Retention::EVERYTHING
+        }));
+    }
+    let numbers = [
+        options.last,
+        options.hourly,
+        options.daily,
+        options.weekly,
+        options.monthly,
+        options.yearly,
+    ];
+    if numbers.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let [last, hourly, daily, weekly, monthly, yearly] = numbers.map(|number| number.unwrap_or(0));
+    let rule = Retention {
+        last,
+        hourly,
+        daily,
+        weekly,
+        monthly,
+        yearly,
+        whose,
+    };
+    if rule.is_empty() {
+        return Err(Failure::usage(
+            "a rule that keeps nothing; to remove snapshots use `strongroom snapshot remove`",
+        ));
+    }
+    Ok(Some(rule))
+}
+
+fn apply(vault: &Vault, rule: &Retention, arguments: &SnapshotKeep) -> Result<()> {
+    let going = if arguments.dry_run {
+        vault.let_go_by(rule)?
+    } else {
+        vault.set_retention(rule)?;
+        vault.thin(rule)?
+    };
+    if arguments.common.json {
+        return print_json(&KeepJson {
+            rule: rule.into(),
+            set: !arguments.dry_run,
+            removed: !arguments.dry_run,
+            snapshots: going.iter().map(RevisionJson::from).collect(),
+        });
+    }
+    let mut out = stdout();
+    for revision in &going {
+        writeln!(out, "{}", line(revision, ""))?;
+    }
+    let verb = match arguments.dry_run {
+        true => "would be removed",
+        false => "removed",
+    };
+    writeln!(out, "{} {verb}", going.len())?;
+    Ok(out.flush()?)
+}
+
+fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
+    let set = vault.retention()?;
+    let rule = set.unwrap_or(Retention::DEFAULT);
+    if arguments.common.json {
+        return print_json(&KeepJson {
+            rule: (&rule).into(),
+            set: set.is_some(),
+            removed: false,
+            snapshots: Vec::new(),
+        });
+    }
+    let mut out = stdout();
+    writeln!(out, "{}", words(&rule))?;
+    if set.is_none() {
+        writeln!(
+            out,
+            "no rule was set; this is what a mount keeps unless told otherwise"
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+/// A rule in words.
+fn words(rule: &Retention) -> String {
+    if rule.last == u32::MAX {
+        return "everything stays".to_owned();
+    }
+    let numbers = [
+        (rule.last, "last"),
+        (rule.hourly, "hourly"),
+        (rule.daily, "daily"),
+        (rule.weekly, "weekly"),
+        (rule.monthly, "monthly"),
+        (rule.yearly, "yearly"),
+    ];
+    let parts: Vec<String> = numbers
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, name)| format!("{number} {name}"))
+        .collect();
+    let of = match rule.whose {
+        Whose::Scheduled => "those that a mount took by the clock",
+        Whose::Unnamed => "those without tag and message",
+    };
+    format!("{} of {of}; all others stay", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> RuleArguments {
+        RuleArguments {
+            last: None,
+            hourly: None,
+            daily: None,
+            weekly: None,
+            monthly: None,
+            yearly: None,
+            everything: false,
+            scheduled_only: false,
+        }
+    }
+
+    #[test]
+    fn a_rule_that_keeps_nothing_is_refused_and_none_is_none() {
+        assert_eq!(rule_of(&options()).unwrap(), None);
+        let nothing = RuleArguments {
+            daily: Some(0),
+            ..options()
+        };
+        assert!(rule_of(&nothing).is_err());
+        let everything = RuleArguments {
+            everything: true,
+            ..options()
+        };
+        let rule = rule_of(&everything).unwrap().unwrap();
+        assert_eq!(words(&rule), "everything stays");
+        let some = RuleArguments {
+            hourly: Some(24),
+            monthly: Some(2),
+            scheduled_only: true,
+            ..options()
+        };
+        let rule = rule_of(&some).unwrap().unwrap();
+        assert_eq!(
+            words(&rule),
+            "24 hourly, 2 monthly of those that a mount took by the clock; all others stay"
+        );
+    }
+}

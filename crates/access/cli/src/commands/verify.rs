@@ -1,0 +1,232 @@
+//! `verify`: every byte of a vault is read, and what is not as it was written is told by files.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Instant;
+
+use serde::Serialize;
+use strongroom::{Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport};
+
+use crate::damage_arguments::Verify;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::location::show;
+use crate::opening::{Intent, with};
+use crate::output::{hex, print_json, show_bytes, stdout};
+use crate::progress::Meter;
+
+/// Looks for damage.
+pub(crate) fn verify(arguments: &Verify) -> Result<()> {
+    let Verify {
+        vault,
+        deep,
+        resume,
+        quiet,
+        common,
+    } = arguments;
+    interrupt::watch()?;
+    with(vault, &common.secret, Intent::Read, |vault| {
+        let options = VerifyOptions {
+            deep: *deep,
+            resume: *resume,
+        };
+        let mut meter = Meter::new(*quiet, "verified");
+        let begun = Instant::now();
+        let report = vault.verify(options, &mut |progress| {
+            meter.show(progress.bytes, progress.bytes_total);
+            match interrupt::came() {
+                true => GoOn::No,
+                false => GoOn::Yes,
+            }
+        });
+        drop(meter);
+        let (report, seconds) = (report?, begun.elapsed().as_secs_f64());
+        if common.json {
+            print_json(&VerifyJson::new(&report))?;
+        } else {
+            print(&report, seconds)?;
+        }
+        outcome(&report)
+    })
+}
+
+fn outcome(report: &VerifyReport) -> Result<()> {
+    if !report.finished {
+        let how = match report.can_resume {
+            true => "stopped; `strongroom verify --resume` goes on here",
+            false => "stopped; its state could not be kept, so the next one begins anew",
+        };
+        return Err(Failure::new(ExitCode::Other, how));
+    }
+    if report.is_sound() {
+        return Ok(());
+    }
+    let advice = "damage found; run `strongroom repair --dry-run` to see what can be mended, and change nothing before";
+    Err(Failure::new(ExitCode::DamageFound, advice))
+}
+
+/// Damages of one path.
+struct OfPath<'r> {
+    damages: Vec<&'r Damage>,
+}
+
+fn by_path(report: &VerifyReport) -> BTreeMap<&[u8], OfPath<'_>> {
+    let mut paths: BTreeMap<&[u8], OfPath<'_>> = BTreeMap::new();
+    for damage in &report.damages {
+        let of = paths.entry(&damage.path).or_insert(OfPath {
+            damages: Vec::new(),
+        });
+        of.damages.push(damage);
+    }
+    paths
+}
+
+fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
+    let mut out = stdout();
+    for FileProblem { file, what } in &report.files {
+        writeln!(out, "{file}: {what}")?;
+    }
+    for problem in &report.structure.problems {
+        writeln!(out, "{problem}")?;
+    }
+    for (path, of) in by_path(report) {
+        for damage in of.damages {
+            let path = if path.is_empty() {
+                "(no name)".to_owned()
+            } else {
+                show(path)
+            };
+            writeln!(out, "{path}: lost {} {}", damage.what, where_lost(damage))?;
+        }
+    }
+    if report.damaged_more > 0 {
+        writeln!(
+            out,
+            "and what lies in {} further blocks",
+            report.damaged_more
+        )?;
+    }
+    let progress = report.progress;
+    let rate = progress.bytes as f64 / seconds.max(0.001);
+    writeln!(
+        out,
+        "{} in {} blocks read, {} do not open; {} inodes, {} entries{}; {}/s",
+        show_bytes(progress.bytes),
+        progress.blocks,
+        progress.damaged_blocks,
+        report.structure.inodes,
+        report.structure.entries,
+        match report.nodes {
+            0 => String::new(),
+            nodes => format!(", {nodes} nodes of kept states"),
+        },
+        show_bytes(rate as u64),
+    )?;
+    Ok(out.flush()?)
+}
+
+/// In which states a path lost something.
+fn where_lost(damage: &Damage) -> String {
+    let kept: Vec<String> = damage.revisions.iter().map(short).collect();
+    match (damage.now, kept.is_empty()) {
+        (true, true) => "now, in no kept state".to_owned(),
+        (true, false) => format!("now, and in {}", kept.join(", ")),
+        (false, _) => format!("in {}", kept.join(", ")),
+    }
+}
+
+fn short(id: &RevisionId) -> String {
+    id.to_string()[..12].to_owned()
+}
+
+#[derive(Serialize)]
+pub(super) struct VerifyJson {
+    finished: bool,
+    sound: bool,
+    bytes: u64,
+    bytes_total: u64,
+    blocks: u64,
+    damaged_blocks: u64,
+    damaged_blocks_unnamed: u64,
+    inodes: u64,
+    entries: u64,
+    kept_nodes: u64,
+    problems: Vec<String>,
+    files: Vec<FileJson>,
+    damages: Vec<DamageJson>,
+}
+
+#[derive(Serialize)]
+struct FileJson {
+    file: String,
+    what: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct DamageJson {
+    path: String,
+    /// All bytes of a path that is not UTF-8, in hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    lost: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    now: bool,
+    revisions: Vec<String>,
+}
+
+impl From<&Damage> for DamageJson {
+    fn from(damage: &Damage) -> Self {
+        let path = &damage.path;
+        let (lost, range, count) = match damage.what {
+            Loss::Content(start, end) => ("content", Some((start, end)), None),
+            Loss::Names(count) => ("names", None, Some(count)),
+            Loss::Xattrs => ("extended attributes", None, None),
+            Loss::Tree => ("tree", None, None),
+            Loss::Structure => ("structure", None, None),
+            Loss::Unnamed => ("content of a file without a name", None, None),
+        };
+        Self {
+            path: String::from_utf8_lossy(path).into_owned(),
+            bytes: std::str::from_utf8(path).is_err().then(|| hex(path)),
+            lost,
+            start: range.map(|range| range.0),
+            end: range.map(|range| range.1),
+            count,
+            now: damage.now,
+            revisions: damage.revisions.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl VerifyJson {
+    pub(super) fn new(report: &VerifyReport) -> Self {
+        let files = report
+            .files
+            .iter()
+            .map(|FileProblem { file, what }| FileJson {
+                file: file.clone(),
+                what: what.clone(),
+            });
+        Self {
+            finished: report.finished,
+            sound: report.finished && report.is_sound(),
+            bytes: report.progress.bytes,
+            bytes_total: report.progress.bytes_total,
+            blocks: report.progress.blocks,
+            damaged_blocks: report.progress.damaged_blocks,
+            damaged_blocks_unnamed: report.damaged_more,
+            inodes: report.structure.inodes,
+            entries: report.structure.entries,
+            kept_nodes: report.nodes,
+            problems: report.structure.problems.clone(),
+            files: files.collect(),
+            damages: report.damages.iter().map(DamageJson::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The command line of what looks for damage, mends it, and brings a vault back.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::arguments::Common;
+
+/// Arguments of `verify`.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Also compute the name of every block anew, and go over the trees and signatures of all kept states
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Go on where an earlier one of the same depth was stopped
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `recover`.
+#[derive(Args, Debug)]
+pub(crate) struct Recover {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Rebuild the database even if it is sound: it may be older than the rest of the folder
+    #[arg(long)]
+    pub(crate) rebuild: bool,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `repair`.
+#[derive(Args, Debug)]
+pub(crate) struct Repair {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}

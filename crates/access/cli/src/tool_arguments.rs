@@ -1,0 +1,49 @@
+//! The command line of what needs no secret: counters, the benchmark, completions, manual pages.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `bench`.
+#[derive(Args, Debug)]
+pub(crate) struct Bench {
+    /// The directory; a new one is made in it, and removed after
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Little work and one round
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// These rows only
+    #[arg(long, value_name = "ROW,…")]
+    pub(crate) only: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The folder for the pages
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Arguments of `stats`.
+#[derive(Args, Debug)]
+pub(crate) struct Stats {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,38 @@
+//! The arguments of `tune`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use strongroom::providers::Preferences;
+
+/// Arguments of `tune`.
+#[derive(Args, Debug)]
+pub(crate) struct Tune {
+    /// Draw the figures as a picture into FILE
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) chart: Option<PathBuf>,
+    /// Measure nothing; from now on let PROVIDER compute ALGORITHM, whatever is faster. May be given several times
+    #[arg(
+        long,
+        value_name = "ALGORITHM=PROVIDER",
+        conflicts_with = "chart",
+        value_parser = parse_preferences
+    )]
+    pub(crate) prefer: Vec<Preferences>,
+    /// Measure nothing; forget what was measured and what was preferred
+    #[arg(long, conflicts_with_all = ["chart", "prefer"])]
+    pub(crate) reset: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn parse_preferences(text: &str) -> Result<Preferences, String> {
+    match text.parse::<Preferences>() {
+        Ok(preferences) if preferences.iter().next().is_none() => {
+            Err("name an algorithm and its provider, as in AES-256-GCM=ring".to_owned())
+        }
+        Ok(preferences) => Ok(preferences),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,162 @@
+//! `verify` and `recover` as a person types them: what they print, and how they end.
+//!
+//! Tests that mount need /dev/fuse; without it they say so.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use support::{MountPoint, Place};
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A vault with one large file and one kept state.
+fn kept() -> Place {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..400_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(place.path("big"), bytes).unwrap();
+    place.keyed(&["put", "big", "v:/big"]);
+    place.keyed(&["snapshot", "create", "v", "--tag", "one"]);
+    place
+}
+
+/// The longest segment file.
+fn segment(place: &Place) -> PathBuf {
+    let folders = fs::read_dir(place.path("v/segments")).unwrap();
+    let files = folders.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap()
+}
+
+fn flip(path: &Path, at: u64) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[usize::try_from(at).unwrap()] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_vault_is_verified_with_0_and_a_damaged_file_is_named_with_14() {
+    let place = kept();
+    let shown = place.keyed(&["verify", "v"]);
+    assert!(shown.contains("0 do not open"), "{shown}");
+    let found = json(&place.keyed(&["verify", "v", "--deep", "--json"]));
+    assert_eq!(
+        (&found["sound"], &found["finished"]),
+        (&true.into(), &true.into())
+    );
+    assert!(found["kept_nodes"].as_u64().unwrap() > 0);
+    let path = segment(&place);
+    flip(&path, path.metadata().unwrap().len() / 2);
+    let output = place.run_keyed(&["verify", "v", "--json"]);
+    assert_eq!(output.status.code(), Some(14));
+    let found = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(found["sound"], false);
+    let damage = &found["damages"][0];
+    assert_eq!(
+        (&damage["path"], &damage["now"]),
+        (&"/big".into(), &true.into())
+    );
+    assert_eq!(damage["revisions"].as_array().unwrap().len(), 1);
+    let len = damage["end"].as_u64().unwrap() - damage["start"].as_u64().unwrap();
+    assert_eq!(len, 16_384);
+    let output = place.run_keyed(&["verify", "v"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        shown.contains("/big: lost bytes ") && shown.contains("now, and in "),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_mounted_vault_is_verified_through_its_mount() {
+    let place = kept();
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let _mounted = MountPoint::new(&place);
+    fs::write(place.path("m/new"), "new").unwrap();
+    let found = json(&place.done(&["verify", "v", "--deep", "--json"]));
+    assert_eq!(found["sound"], true);
+    place.keyed_fails(7, &["recover", "v"]);
+}
+
+#[test]
+fn a_lost_database_is_recovered_and_what_stays_lost_is_listed_with_14() {
+    let place = kept();
+    fs::remove_file(place.path("v/metadata.db")).unwrap();
+    let message = place.keyed_fails(5, &["ls", "v"]);
+    assert!(message.contains("strongroom recover"), "{message}");
+    let shown = place.keyed(&["recover", "v"]);
+    assert!(
+        shown.contains("metadata.db: made anew") && shown.contains("1 kept states"),
+        "{shown}"
+    );
+    place.keyed(&["get", "v:/big", "back"]);
+    assert!(fs::read(place.path("back")).unwrap() == fs::read(place.path("big")).unwrap());
+    let found = json(&place.keyed(&["recover", "v", "--json"]));
+    assert_eq!(
+        (&found["whole"], &found["database"]),
+        (&true.into(), &"sound".into())
+    );
+    let path = segment(&place);
+    flip(&path, path.metadata().unwrap().len() / 2);
+    fs::remove_file(place.path("v/metadata.db")).unwrap();
+    let output = place.run_keyed(&["recover", "v", "--json"]);
+    assert_eq!(output.status.code(), Some(14));
+    let found = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(found["damages"][0]["path"], "/big");
+    place.keyed_fails(5, &["get", "v:/big", "again"]);
+}
+
+#[test]
+fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
+    let place = kept();
+    fs::remove_file(place.path("v/vault.json")).unwrap();
+    let message = place.keyed_fails(5, &["ls", "v"]);
+    assert!(message.contains("run `strongroom recover`"), "{message}");
+    let shown = place.keyed(&["recover", "v"]);
+    assert!(shown.contains("vault.json: put back"), "{shown}");
+    place.keyed(&["ls", "v"]);
+    fs::remove_file(place.path("v/vault.json")).unwrap();
+    fs::remove_file(place.path("v/vault.json.saved")).unwrap();
+    let message = place.keyed_fails(5, &["recover", "v"]);
+    assert!(
+        message.contains("put vault.json back from a backup"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_repair_says_first_what_it_would_do_and_ends_with_14_as_long_as_something_is_lost() {
+    let place = kept();
+    let shown = place.keyed(&["repair", "--dry-run", "v"]);
+    assert!(shown.contains("metadata.db: sound"), "{shown}");
+    let path = segment(&place);
+    let sound = fs::read(&path).unwrap();
+    flip(&path, path.metadata().unwrap().len() / 2);
+    let output = place.run_keyed(&["repair", "-n", "v", "--json"]);
+    assert_eq!(output.status.code(), Some(14));
+    let found = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(
+        (&found["dry_run"], &found["lost_blocks"]),
+        (&true.into(), &1.into())
+    );
+    let output = place.run_keyed(&["repair", "v", "--json"]);
+    assert_eq!(output.status.code(), Some(14));
+    let found = json(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(found["left"]["damages"][0]["path"], "/big");
+    fs::write(&path, sound).unwrap();
+    place.keyed(&["repair", "v"]);
+    place.keyed(&["verify", "--deep", "v"]);
+    place.keyed(&["get", "v:/big", "back"]);
+    assert!(fs::read(place.path("back")).unwrap() == fs::read(place.path("big")).unwrap());
+}

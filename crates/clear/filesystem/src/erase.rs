@@ -1,0 +1,161 @@
+//! Takes blocks out of the vault although kept trees name them: their rows stay, their bytes go.
+//!
+//! Takes   blocks, each with the references that whoever chose them saw
+//! Gives   rows that say that they were erased, and segments without their bytes
+//! Never   erases a block that got or lost a reference since it was chosen
+//! Spec    spec/6-history.md, section 6.11
+//!
+//! Invariants
+//!  (1) An erased block keeps its row and its references, so that what names it can be given back like anything else. It
+//!      lies in a segment that has no file, which tells it from a lost one.                            [6.11.3]
+//!  (2) Equal content that is stored again gets bytes of its own.                                      [6.11.4]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use strongroom_format::SegmentId;
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_metadata::{BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+
+use crate::Result;
+use crate::commit::commit_covering;
+use crate::core::{Core, Work};
+use crate::history::{Engine, give_all_back};
+use crate::moving::{move_blocks, read_sealed};
+use crate::space::{finish_segment, let_empty_go};
+
+/// The segment of erased blocks: its row has blocks, and it never has a file.
+pub const ERASED_SEGMENT: SegmentId = SegmentId([0xff; 16]);
+
+/// Blocks erased in one hold of the writer.
+const PAGE: usize = 256;
+
+/// What was erased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// Sealed bytes.
+    pub bytes: u64,
+    /// Sealed bytes that stay: they came to be used by something else since they were chosen.
+    pub in_use_bytes: u64,
+    /// Segments that still hold erased bytes, because other blocks in them do not open.
+    pub segments_left: u64,
+}
+
+impl Engine<'_> {
+    /// Finishes removals that are under way: what a removed file or kept state alone named loses its references.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn finish_removals(&self) -> Result<()> {
+        let core = self.core();
+        crate::background::finish(core)?;
+        self.commit()?;
+        give_all_back(core)?;
+        self.commit()
+    }
+
+    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, `NoSpace`. What was erased before the error is; ask again for the rest.
+    pub fn erase(&self, blocks: &[(BlockNumber, u32)]) -> Result<Erased> {
+        let core = self.core();
+        let mut erased = Erased::default();
+        let mut segments = BTreeSet::new();
+        for page in blocks.chunks(PAGE) {
+            let _gate = core.mutate()?;
+            let mut writer = core.store.lock();
+            let marked = mark(core, &mut writer, page, &mut erased, &mut segments);
+            core.fail_on_error(marked)?;
+            core.changed();
+        }
+        self.commit()?;
+        for segment in segments {
+            erased.segments_left += u64::from(!empty(core, segment)?);
+        }
+        Ok(erased)
+    }
+}
+
+/// Makes the blocks erased ones, and notes where their bytes are. (1)
+fn mark(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    blocks: &[(BlockNumber, u32)],
+    erased: &mut Erased,
+    segments: &mut BTreeSet<SegmentNumber>,
+) -> Result<()> {
+    let grave = erased_segment(writer)?;
+    core.space.suspect_segment(grave); // (2)
+    for (number, references) in blocks {
+        let Some(block) = writer.block(*number)? else {
+            continue;
+        };
+        let bytes = sealed_len(block.clear_len as usize) as u64;
+        if block.references != *references {
+            erased.in_use_bytes += bytes;
+            continue;
+        }
+        match block.place {
+            Place::Segment(segment, _) if segment == grave => continue,
+            Place::Segment(segment, _) => {
+                segments.insert(segment);
+            }
+            Place::Waiting => {}
+        }
+        writer.move_block(*number, block.epoch, Place::Segment(grave, 0))?;
+        writer.add_total_bytes(grave, bytes)?;
+        erased.bytes += bytes;
+    }
+    Ok(())
+}
+
+fn erased_segment(writer: &mut Transaction<'_>) -> Result<SegmentNumber> {
+    if let Some(segment) = writer.segment_by_id(&ERASED_SEGMENT)? {
+        return Ok(segment.number);
+    }
+    // Its epoch means nothing: nothing is sealed there.
+    let number = writer.insert_segment(&ERASED_SEGMENT, strongroom_format::Epoch(0))?;
+    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
+    writer.set_segment_state(number, SegmentState::Finished)?;
+    Ok(number)
+}
+
+/// Moves what is left of a segment elsewhere and unlinks it, durably; gives whether that could be done.
+fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
+    let Some(segment) = core.store.lock().segment(number)? else {
+        return Ok(true);
+    };
+    if segment.state == SegmentState::Open {
+        finish_segment(core, segment.id)?;
+    }
+    let mut after = BlockNumber(0);
+    loop {
+        let _reclaiming = core.space.reclaiming.lock();
+        let _doing = core.doing(Work::Compaction);
+        let _gate = core.mutate()?;
+        let limit = core.options.thresholds.move_blocks;
+        let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;
+        let Some(last) = blocks.last() else { break };
+        after = last.number;
+        let sealing = core.sealers.sealing();
+        let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks);
+        if !numbers.is_empty() {
+            move_blocks(
+                core,
+                &sealing,
+                &numbers,
+                &sealed,
+                |block| matches!(block.place, Place::Segment(at, _) if at == number),
+            )?;
+        }
+    }
+    // It leaves, that is committed, it goes, and that is committed.
+    for _ in 0..2 {
+        commit_covering(core, core.changes.load(Ordering::Acquire))?;
+        let_empty_go(core, &mut core.space.reclaiming.lock())?;
+    }
+    commit_covering(core, core.changes.load(Ordering::Acquire))?;
+    core.segments.sync_removals()?;
+    Ok(core.store.lock().segment(number)?.is_none())
+}

@@ -1,0 +1,249 @@
+//! Finds what must go so that the content of a file, or of all files below a directory, leaves every kept state.
+//!
+//! Takes   a path
+//! Gives   the blocks that only content of it has, in whatever state and under whatever name
+//! Never   changes anything: trees stay as they were signed, and say what was there
+//! Spec    spec/6-history.md, section 6.11
+//!
+//! Invariants
+//!  (1) A block that anything else names stays: another file of a kept state, or any file of now.    [6.11.2]
+//!
+//! It opens every node of every kept tree twice, and no content.
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_format::limits::sealed_len;
+use strongroom_format::{BlockId, Kind};
+use strongroom_metadata::{BlockNumber, InodeId, Reads};
+
+use crate::content::{Content, ExtentTrie};
+use crate::engine::Engine;
+use crate::entry::{Body, Entry};
+use crate::error::Error;
+use crate::limits::PAGE_ROWS;
+use crate::node::{entries_of_block, names_of_block};
+use crate::read::Tree;
+use crate::trie::{Node, Ref};
+
+/// What goes, and what stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Erasure {
+    /// The blocks that go, each with the references that it has: with others it is used by something else.
+    pub blocks: Vec<(BlockNumber, u32)>,
+    /// Their sealed bytes.
+    pub bytes: u64,
+    /// Sealed bytes that stay, because something else has the same content.
+    pub shared_bytes: u64,
+    /// Kept states that have something at the path.
+    pub states: u64,
+    /// Files whose content it is, over all states.
+    pub files: u64,
+}
+
+/// A node of a file, whatever its names.
+type File = (InodeId, u64);
+
+/// Finds what to erase at `path`.
+///
+/// # Errors
+/// `Error::NotFound` if no kept state has anything there; `Error::Invalid` for the root; those of the engine, and
+/// `Error::Damaged` if a tree cannot be read: then nobody knows what else names the content.
+pub fn to_erase<E: Engine>(engine: &E, path: &[u8]) -> Result<Erasure, E::Error> {
+    let reader = engine.reader()?;
+    let snapshot = reader.snapshot()?;
+    let mut found = Search {
+        engine,
+        reads: &snapshot,
+        files: HashSet::new(),
+        directories: HashSet::new(),
+    };
+    let states = found.files_at(path)?;
+    let files = found.files;
+    let nodes = nodes(&snapshot)?;
+    let mut content = HashSet::new();
+    let mut lists = Lists::default();
+    for (kind, id) in &nodes {
+        for entry in entries(engine, *kind, id)? {
+            let is_target = files.contains(&(entry.inode, entry.birth_id));
+            match (content_of(&entry), is_target) {
+                (Some(Content::Inline(extents)), true) => {
+                    content.extend(extents.iter().map(|extent| extent.block));
+                }
+                (Some(Content::Listed(list)), true) => lists.of_targets.push(list.block),
+                (Some(Content::Listed(list)), false) => lists.of_others.push(list.block),
+                _ => {}
+            }
+        }
+    }
+    each_extent(engine, lists.of_targets, |block| {
+        content.insert(block);
+    })?;
+    let mut shared = HashSet::new();
+    each_extent(engine, lists.of_others, |block| {
+        if content.contains(&block) {
+            shared.insert(block);
+        }
+    })?;
+    let mut counts: HashMap<BlockId, u32> = HashMap::new();
+    for (kind, id) in &nodes {
+        for name in names_of_block(*kind, &engine.open(*kind, id)?)? {
+            if content.contains(&name) {
+                *counts.entry(name).or_insert(0) += 1;
+            }
+        }
+        for entry in entries(engine, *kind, id)? {
+            let is_other = !files.contains(&(entry.inode, entry.birth_id));
+            if let (Some(Content::Inline(extents)), true) = (content_of(&entry), is_other) {
+                let blocks = extents.iter().map(|extent| extent.block);
+                shared.extend(blocks.filter(|block| content.contains(block)));
+            }
+        }
+    }
+    let mut erasure = Erasure {
+        states,
+        files: files.len() as u64,
+        ..Erasure::default()
+    };
+    for id in content {
+        let number = snapshot.block_by_id(&id)?;
+        let Some(block) = number.map(|number| snapshot.block(number)).transpose()? else {
+            continue;
+        };
+        let Some(block) = block else { continue };
+        let bytes = sealed_len(block.clear_len as usize) as u64;
+        // (1): more references than kept nodes have are those of files of now.
+        if shared.contains(&id) || counts.get(&id) != Some(&block.references) {
+            erasure.shared_bytes += bytes;
+        } else {
+            erasure.bytes += bytes;
+            erasure.blocks.push((block.number, block.references));
+        }
+    }
+    erasure.blocks.sort_unstable();
+    Ok(erasure)
+}
+
+/// The lists of extents of large files.
+#[derive(Default)]
+struct Lists {
+    of_targets: Vec<BlockId>,
+    of_others: Vec<BlockId>,
+}
+
+const fn content_of(entry: &Entry) -> Option<&Content> {
+    match &entry.body {
+        Body::File { content, .. } => Some(content),
+        _ => None,
+    }
+}
+
+/// All blocks of trees.
+fn nodes(reads: &Reads) -> Result<Vec<(Kind, BlockId)>, Error> {
+    let mut nodes = Vec::new();
+    reads.for_each_block(|block, _| {
+        if block.kind != Kind::Data {
+            nodes.push((block.kind, block.id));
+        }
+    })?;
+    Ok(nodes)
+}
+
+fn entries<E: Engine>(engine: &E, kind: Kind, id: &BlockId) -> Result<Vec<Entry>, E::Error> {
+    if kind != Kind::TreeNode {
+        return Ok(Vec::new());
+    }
+    Ok(entries_of_block(&engine.open(kind, id)?)?)
+}
+
+/// Gives the block of every extent in `lists`, each node once.
+fn each_extent<E: Engine>(
+    engine: &E,
+    lists: Vec<BlockId>,
+    mut take: impl FnMut(BlockId),
+) -> Result<(), E::Error> {
+    let mut seen: HashSet<BlockId> = HashSet::new();
+    let mut waiting = lists;
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let bytes = engine.open(Kind::ExtentList, &id)?;
+        match Node::<ExtentTrie>::decode(&bytes)? {
+            Node::Leaf(extents) => extents.iter().for_each(|extent| take(extent.block)),
+            Node::Branch(children) => {
+                waiting.extend(children.iter().flatten().map(|child| child.block));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks for the files at a path.
+struct Search<'a, E: Engine> {
+    engine: &'a E,
+    reads: &'a Reads,
+    files: HashSet<File>,
+    /// Directories that were gone through: states share them.
+    directories: HashSet<BlockId>,
+}
+
+impl<E: Engine> Search<'_, E> {
+    /// Collects the files at and below `path` of all states; gives how many states have something there.
+    fn files_at(&mut self, path: &[u8]) -> Result<u64, E::Error> {
+        let parts: Vec<&[u8]> = path
+            .split(|byte| *byte == b'/')
+            .filter(|part| !part.is_empty())
+            .collect();
+        if parts.is_empty() {
+            return Err(Error::Invalid("everything cannot be erased; remove the snapshots").into());
+        }
+        let tree = Tree::new(self.engine);
+        let mut states = 0;
+        for revision in self.reads.revisions()? {
+            let root = self.reads.block_id(revision.root)?;
+            let mut at = Some(tree.root(&root.ok_or(Error::MissingBlock)?)?);
+            for part in &parts {
+                let Some(Body::Directory(directory)) = at.take().map(|entry| entry.body) else {
+                    break;
+                };
+                at = tree.lookup(directory, part)?;
+            }
+            if let Some(entry) = at {
+                states += 1;
+                self.collect(&tree, &entry)?;
+            }
+        }
+        if states == 0 {
+            return Err(Error::NotFound.into());
+        }
+        Ok(states)
+    }
+
+    /// Collects the files at and below `entry`, each directory once.
+    fn collect(&mut self, tree: &Tree<'_, E>, entry: &Entry) -> Result<(), E::Error> {
+        let mut waiting = Vec::new();
+        self.note(entry, &mut waiting);
+        while let Some(directory) = waiting.pop() {
+            let mut position = 0;
+            loop {
+                let page = tree.list(Some(directory), position, PAGE_ROWS)?;
+                let Some(last) = page.last() else { break };
+                position = last.position;
+                for listed in &page {
+                    self.note(&listed.entry, &mut waiting);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, entry: &Entry, waiting: &mut Vec<Ref>) {
+        match &entry.body {
+            Body::File { .. } => {
+                self.files.insert((entry.inode, entry.birth_id));
+            }
+            Body::Directory(Some(at)) if self.directories.insert(at.block) => waiting.push(*at),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Brings a vault back whose database, header or replica file is lost or ruined.
+//!
+//! Takes   a vault folder that nobody has open, and a secret
+//! Gives   a vault that opens, in the state of its newest readable revision; a report of what could not be brought back
+//! Never   deletes or overwrites what was there: an old database is kept beside the new one
+//! Spec    spec/7-recovery.md
+//!
+//! Invariants
+//!  (1) Killed at any moment, the folder is as it was before, or finished by the next opening.             [switch]
+//!  (2) Done twice, the second time finds a sound vault and changes nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use strongroom_crypto::{
+    Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
+};
+use strongroom_filesystem::Timestamp;
+use strongroom_format::{Epoch, Kind};
+use strongroom_history::{Revision, RevisionId};
+use strongroom_metadata::{self as metadata, Store};
+use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
+
+use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED};
+use crate::held_keys::save_copies;
+use crate::inventory::{FoundBlocks, Inventory};
+use crate::kept::{record_files, record_name};
+use crate::open::{GENERATION, now_s, of_replica, write_setting};
+use crate::owner_lock::{Attempt, OwnerLock};
+use crate::rebuild::{Rebuild, Rebuilt};
+use crate::request_history::{RevisionFields, RevisionInfo};
+use crate::{Damage, Error, FileProblem, Result, misnamed, switch};
+
+/// How a vault is recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoverOptions {
+    /// Rebuild the database even if it is sound: it may be an older copy than the rest of the folder.
+    pub rebuild: bool,
+}
+
+/// Whether anything is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trial {
+    /// Everything is done.
+    ForReal,
+    /// Nothing stays that was not there before.
+    OnlyLook,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoverProgress {
+    /// So many of so many bytes of segments were read.
+    Segments(u64, u64),
+    /// So many nodes were brought back.
+    Nodes(u64),
+}
+
+/// What was done about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// It was sound.
+    Sound,
+    /// The second copy was put in its place.
+    PutBack,
+    /// It was made anew. With the name under which the old one is kept, if there was one.
+    Anew(Option<String>),
+}
+
+/// What a recovery did, and what it could not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoverReport {
+    /// The header.
+    pub header: Brought,
+    /// This copy's own facts; made anew, it acts as a new device.
+    pub replica: Brought,
+    /// The database.
+    pub database: Brought,
+    /// The state in which the vault is now, if its database was made anew and there was one.
+    pub revision: Option<RevisionInfo>,
+    /// How many revisions are kept.
+    pub revisions: u64,
+    /// Revisions whose record or whose root is lost.
+    pub lost_revisions: Vec<String>,
+    /// Nodes that were brought back.
+    pub nodes: u64,
+    /// Their content in bytes.
+    pub bytes: u64,
+    /// What is lost of them.
+    pub damages: Vec<Damage>,
+    /// Segment files that stood under the name of another, and got their own back.
+    pub renamed: u64,
+    /// Files of the vault folder that are damaged, or not of this vault.
+    pub files: Vec<FileProblem>,
+    /// Files with content that no kept state names, in `lost+found`, and their bytes.
+    pub unnamed: (u64, u64),
+}
+
+impl RecoverReport {
+    /// Whether everything was brought back, as far as anybody can tell.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.lost_revisions.is_empty() && self.damages.is_empty() && self.files.is_empty()
+    }
+
+    /// Whether header, replica file and database were sound, and every segment had its name.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        let brought = [&self.header, &self.replica, &self.database];
+        self.renamed == 0
+            && brought
+                .into_iter()
+                .all(|brought| *brought == Brought::Sound)
+    }
+}
+
+/// Brings the vault in `folder` back. `told` hears of the progress.
+///
+/// # Errors
+/// `InUse` if a process has the vault open; `HeaderLost`, `WrongSecret`; of the disk: then the folder is as it was, but
+/// for a header or replica file that was put back.
+pub fn recover(
+    folder: impl AsRef<Path>,
+    secret: &Secret,
+    options: RecoverOptions,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
+    let folder = Folder::new(folder.as_ref()).absolute()?;
+    if folder.has(UNFINISHED) {
+        return Err(Error::InterruptedCreate);
+    }
+    // Nothing is made in a folder that is none of a vault's.
+    if !folder.has(SEGMENTS) {
+        folder.header()?;
+    }
+    let _lock = take_lock(&folder)?;
+    switch::finish(&folder)?;
+    recover_locked(&folder, secret, options, Trial::ForReal, told)
+}
+
+/// As `recover`, for who holds the lock.
+pub(crate) fn recover_locked(
+    folder: &Folder,
+    secret: &Secret,
+    options: RecoverOptions,
+    trial: Trial,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
+    let (mut keyring, header) = bring_header(folder, secret, trial)?;
+    let (keys, replica) = bring_replica(folder, &mut keyring, trial)?;
+    if trial == Trial::ForReal {
+        save_copies(folder)?;
+    }
+    let renamed = misnamed::put_right(folder, trial)?;
+    let mut report = RecoverReport {
+        header,
+        replica,
+        database: Brought::Sound,
+        revision: None,
+        revisions: 0,
+        lost_revisions: Vec::new(),
+        nodes: 0,
+        bytes: 0,
+        damages: Vec::new(),
+        files: Vec::new(),
+        unnamed: (0, 0),
+        renamed,
+    };
+    if !options.rebuild && is_sound(folder, &keyring, &keys)? {
+        return Ok(report);
+    }
+    rebuild(folder, &keyring, &keys, trial, &mut report, told)?;
+    Ok(report)
+}
+
+pub(crate) fn take_lock(folder: &Folder) -> Result<OwnerLock> {
+    match OwnerLock::attempt(folder)? {
+        Attempt::Taken(lock) => Ok(lock),
+        Attempt::HeldByAnother => Err(Error::InUse),
+        Attempt::NotWritable(source) => Err(Error::Io {
+            what: "recovering the vault",
+            source,
+        }),
+    }
+}
+
+// ---- header and replica file
+
+/// Unlocks the newest header that is left, and puts it in its place.
+fn bring_header(folder: &Folder, secret: &Secret, trial: Trial) -> Result<(Keyring, Brought)> {
+    let present = folder.header();
+    let saved = folder.saved(HEADER).ok().flatten();
+    // Each try at a passphrase costs a second: the same bytes are tried once.
+    let differs = |saved: &&[u8]| !matches!(&present, Ok(present) if present == saved);
+    let from_saved = saved
+        .as_deref()
+        .filter(differs)
+        .map(|saved| unlock(saved, secret, None));
+    let unlocked = present.and_then(|bytes| Ok(unlock(&bytes, secret, None)?));
+    match (unlocked, from_saved) {
+        // An older header was put in the place of a newer one.
+        (Ok(keyring), Some(Ok(newer))) if newer.generation() > keyring.generation() => {
+            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            Ok((newer, Brought::PutBack))
+        }
+        (Ok(keyring), _) => Ok((keyring, Brought::Sound)),
+        (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
+            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            Ok((keyring, Brought::PutBack))
+        }
+        (
+            Err(Error::Damaged { .. } | Error::HeaderLost { .. }),
+            Some(Err(error @ UnlockError::WrongSecret { .. })),
+        ) => Err(error.into()),
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn put_back(folder: &Folder, name: &'static str, saved: Option<&[u8]>, trial: Trial) -> Result<()> {
+    match saved {
+        Some(saved) if trial == Trial::ForReal => folder.replace(name, saved),
+        _ => Ok(()),
+    }
+}
+
+/// The replica file, its second copy, or a new one, which acts as a new device.
+fn bring_replica(
+    folder: &Folder,
+    keyring: &mut Keyring,
+    trial: Trial,
+) -> Result<(Replica, Brought)> {
+    let present = folder
+        .replica()
+        .and_then(|bytes| keyring.open_replica(&bytes).map_err(of_replica));
+    if let Ok(replica) = present {
+        let _ = keyring.act_as(&replica);
+        return Ok((replica, Brought::Sound));
+    }
+    let saved = folder.saved(REPLICA).ok().flatten();
+    let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
+    if let Some(Ok(replica)) = opened {
+        put_back(folder, REPLICA, saved.as_deref(), trial)?;
+        let _ = keyring.act_as(&replica);
+        return Ok((replica, Brought::PutBack));
+    }
+    let Changed {
+        header,
+        keyring: next,
+    } = keyring
+        .add_device(&SystemRandom)
+        .map_err(|error| Error::Keys(error.to_string()))?;
+    let replica = next
+        .new_replica(&SystemRandom)
+        .map_err(|error| Error::Keys(error.to_string()))?;
+    // The header first: it opens every replica file, and a device without one harms nobody.
+    if trial == Trial::ForReal {
+        folder.replace(HEADER, &header)?;
+        folder.replace(REPLICA, &next.seal_replica(&replica, &SystemRandom)?)?;
+    }
+    *keyring = next;
+    Ok((replica, Brought::Anew(None)))
+}
+
+// ---- the database
+
+/// Whether the database opens, and every page and tree of it is as it was written.
+fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        reserve_bytes: 0,
+        ..metadata::Options::default()
+    };
+    let opened = match Store::open_read_only(folder.path(), key, options.clone()) {
+        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, options),
+        opened => opened,
+    };
+    let store = match opened {
+        Ok(store) => store,
+        Err(metadata::Error::WrongKey | metadata::Error::Damaged(_) | metadata::Error::Missing) => {
+            return Ok(false);
+        }
+        // The database is there; that it cannot be read now is another matter.
+        Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
+    };
+    let seen = match crate::open::read_generation(&store) {
+        Ok(seen) => seen,
+        Err(_) => return Ok(false),
+    };
+    keyring.check_generation(seen)?;
+    match store.integrity_check() {
+        Ok(problems) => Ok(problems.is_empty()),
+        Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(false),
+        Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
+    }
+}
+
+fn rebuild(
+    folder: &Folder,
+    keyring: &Keyring,
+    keys: &Replica,
+    trial: Trial,
+    report: &mut RecoverReport,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<()> {
+    let sealer = keyring.block_sealer();
+    let segments = open_segments(folder, keyring)?;
+    let epochs: Vec<Epoch> = keyring.epochs().collect();
+    let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
+        told(RecoverProgress::Segments(bytes, total));
+    })?;
+    let (revisions, lost) = revisions(folder, keyring)?;
+    let making = switch::begin(folder)?;
+    let options = metadata::Options {
+        reserve_bytes: 0,
+        ..metadata::Options::default()
+    };
+    let key = keys.metadata_key().bytes();
+    let store =
+        Store::create(making.path(), key, options).map_err(strongroom_filesystem::Error::from)?;
+    let blocks = FoundBlocks {
+        store: &segments,
+        sealer: &sealer,
+        inventory: &inventory,
+    };
+    let random: &dyn Random = &SystemRandom;
+    let rebuilt = Rebuild {
+        store: &store,
+        blocks: &blocks,
+        random,
+        epoch: sealer.epoch(),
+        now: now(),
+        owner: (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        ),
+        told: &mut |nodes| told(RecoverProgress::Nodes(nodes)),
+    }
+    .run(revisions)?;
+    write_setting(&store, GENERATION, &keyring.generation().to_le_bytes())?;
+    store.finish().map_err(strongroom_filesystem::Error::from)?;
+    let aside = match trial {
+        Trial::ForReal => switch::commit(folder, &making)?,
+        Trial::OnlyLook => {
+            switch::abandon(folder)?;
+            None
+        }
+    };
+    report.database = Brought::Anew(aside);
+    report.files.extend(inventory.problems);
+    report.lost_revisions = lost;
+    fill(report, rebuilt);
+    Ok(())
+}
+
+fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
+    let rootless = rebuilt.rootless.iter().map(ToString::to_string);
+    report.lost_revisions.extend(rootless);
+    report.revision = rebuilt
+        .newest
+        .map(|newest| RevisionInfo::from(RevisionFields::from(&newest)));
+    report.revisions = rebuilt.revisions;
+    report.nodes = rebuilt.nodes;
+    report.bytes = rebuilt.bytes;
+    report.damages = rebuilt.damages;
+    report.damages.sort_by(|one, next| one.path.cmp(&next.path));
+    report.unnamed = rebuilt.unnamed;
+}
+
+fn open_segments(folder: &Folder, keyring: &Keyring) -> Result<SegmentStore> {
+    let options = StoreOptions {
+        access: match folder.has(SEGMENTS) {
+            true => SegmentAccess::ReadOnly,
+            // A vault needs the folder, even if nothing is left in it.
+            false => SegmentAccess::ReadWrite,
+        },
+        ..StoreOptions::new(keyring.suite())
+    };
+    SegmentStore::open(&folder.part(SEGMENTS), options)
+        .map_err(|error| strongroom_filesystem::Error::from(error).into())
+}
+
+/// The revisions whose records can be read, oldest first; and the names of the records that cannot.
+fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<String>)> {
+    let (sealer, signer) = (keyring.block_sealer(), keyring.revision_signer());
+    let mut found: BTreeMap<RevisionId, Revision> = BTreeMap::new();
+    let mut unread = Vec::new();
+    for (name, bytes) in record_files(folder)? {
+        let Some((id, epoch)) = record_name(&name) else {
+            continue;
+        };
+        let opened = bytes.and_then(|bytes| {
+            sealer
+                .open_record(Epoch(epoch), Kind::Revision, &bytes)
+                .ok()
+        });
+        let revision = opened.and_then(|clear| Revision::decode(&clear, &signer).ok());
+        match revision.filter(|revision| revision.id.to_string() == id) {
+            Some(revision) => drop(found.insert(revision.id, revision)),
+            None => unread.push((id.to_owned(), format!("{REVISIONS}/{name}"))),
+        }
+    }
+    // A record may be there twice, sealed under two epochs.
+    let known = |id: &str| found.keys().any(|known| known.to_string() == id);
+    let lost = unread
+        .iter()
+        .filter(|(id, _)| !known(id))
+        .map(|(_, file)| file.clone())
+        .collect();
+    let mut all: Vec<Revision> = found.into_values().collect();
+    all.sort_by_key(|revision| (revision.body.sequence, revision.body.time, revision.id));
+    Ok((all, lost))
+}
+
+fn now() -> Timestamp {
+    let nanoseconds = now_s().saturating_mul(1_000_000_000);
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,445 @@
+//! Vaults whose database, header or replica file is lost or ruined: what comes back, and what is said of the rest.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use strongroom::filesystem::{AllocateMode, NodeKind, XattrMode};
+use strongroom::{
+    Brought, CreateOptions, Error, FileOptions, GoOn, KeyFile, Links, Loss, NewRevision,
+    OpenOptions, RecoverOptions, RecoverReport, Secret, SystemRandom, Vault, VerifyOptions,
+    recover,
+};
+
+struct Place {
+    directory: tempfile::TempDir,
+    secret: Secret,
+}
+
+impl Place {
+    fn new() -> (Self, Vault) {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let created = Vault::create(directory.path().join("vault"), options).unwrap();
+        let secret = Secret::KeyFile(key_file);
+        (Self { directory, secret }, created.vault)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.directory.path().join("vault")
+    }
+
+    fn open(&self) -> Vault {
+        Vault::open(self.folder(), self.secret.clone(), OpenOptions::default()).unwrap()
+    }
+
+    fn recover(&self) -> RecoverReport {
+        self.try_recover(RecoverOptions::default()).unwrap()
+    }
+
+    fn try_recover(&self, options: RecoverOptions) -> Result<RecoverReport, Error> {
+        recover(self.folder(), &self.secret, options, &mut |_| {})
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for folder in std::fs::read_dir(self.folder().join("segments")).unwrap() {
+            for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+                all.push(file.unwrap().path());
+            }
+        }
+        all.sort_by_key(|path| path.metadata().unwrap().len());
+        all
+    }
+}
+
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn take(vault: &Vault, tag: &str) {
+    let new = NewRevision {
+        tags: vec![tag.to_owned()],
+        ..NewRevision::default()
+    };
+    vault.take_revision(&new).unwrap().unwrap();
+}
+
+/// A tree with everything that a tree can have.
+fn fill(vault: &Vault) {
+    vault.make_directory("/d", 0o750).unwrap();
+    vault.make_directory("/d/empty", 0o700).unwrap();
+    vault.write("/d/big", content(3 << 20, 1)).unwrap();
+    vault.write("/d/small", "small").unwrap();
+    vault.link("/d/small", "/second name").unwrap();
+    vault.make_symlink("d/big", "/link").unwrap();
+    vault.make_node("/pipe", NodeKind::Fifo, 0o600, 0).unwrap();
+    vault
+        .set_xattr(
+            "/d/big",
+            Links::Follow,
+            "user.note",
+            "a note",
+            XattrMode::Set,
+        )
+        .unwrap();
+    let sparse = FileOptions::new().write().read().create();
+    let sparse = vault.open_file("/sparse", sparse).unwrap();
+    sparse.write_all_at(b"far away", 10 << 20).unwrap();
+    sparse
+        .allocate(AllocateMode::PunchHole, 0, 1 << 20)
+        .unwrap();
+    drop(sparse);
+    for number in 0..300 {
+        let path = format!("/d/{number}");
+        vault
+            .write(&path, content(100 + number, number as u64))
+            .unwrap();
+    }
+}
+
+type Picture = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
+
+/// Everything that can be seen of a tree.
+fn picture(vault: &Vault, root: &str) -> Picture {
+    let mut seen = Picture::new();
+    let mut directories = vec![root.as_bytes().to_vec()];
+    while let Some(path) = directories.pop() {
+        for entry in vault.list([&path[..], b"/"].concat()).unwrap() {
+            let entry = entry.unwrap();
+            let below = [&path[..], b"/", &entry.name].concat();
+            let node = vault.attributes(&below, Links::Stay).unwrap();
+            let told = format!(
+                "{:?} {:o} {} {} {} {} {:?} {:?} {:?} {:?}",
+                node.kind,
+                node.mode,
+                node.uid,
+                node.gid,
+                node.nlink,
+                node.size,
+                node.mtime,
+                node.ctime,
+                node.btime,
+                vault.xattrs(&below, Links::Stay).unwrap(),
+            );
+            let bytes = match node.kind {
+                NodeKind::File => vault.read(&below).unwrap(),
+                NodeKind::Symlink => vault.read_link(&below).unwrap(),
+                NodeKind::Directory => {
+                    directories.push(below.clone());
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            };
+            let name = below[root.len()..].to_vec();
+            seen.insert(name, (told, bytes));
+        }
+    }
+    seen
+}
+
+fn assert_sound(vault: &Vault) {
+    let options = VerifyOptions {
+        deep: true,
+        resume: false,
+    };
+    let report = vault.verify(options, &mut |_| GoOn::Yes).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+fn remove_database(folder: &Path) {
+    for name in ["metadata.db", "metadata.db-wal", "metadata.db-shm"] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+}
+
+/// Goal: without its database a vault comes back as of its newest revision, with everything that revision keeps, all
+/// older revisions, and the way on: new content, new revisions, a clean verification.
+#[test]
+fn a_deleted_database_is_rebuilt_up_to_the_newest_revision() {
+    let (place, vault) = Place::new();
+    fill(&vault);
+    take(&vault, "one");
+    vault.write("/d/small", "changed").unwrap();
+    vault.remove_file("/d/7").unwrap();
+    vault.sync().unwrap();
+    take(&vault, "two");
+    let (one, two) = (picture(&vault, "/.history/t:one"), picture(&vault, ""));
+    vault.close().unwrap();
+    remove_database(&place.folder());
+    let report = place.recover();
+    assert!(report.is_whole(), "{report:?}");
+    assert_eq!(report.database, Brought::Anew(None));
+    assert_eq!(report.revisions, 2);
+    assert_eq!(report.revision.as_ref().unwrap().tags, ["two"]);
+    let vault = place.open();
+    assert_eq!(picture(&vault, ""), two);
+    assert_eq!(picture(&vault, "/.history/t:one"), one);
+    assert_sound(&vault);
+    vault.write("/new", "new").unwrap();
+    take(&vault, "three");
+    assert_eq!(vault.revisions().unwrap().last().unwrap().sequence, 3);
+    assert_sound(&vault);
+    vault.close().unwrap();
+    let vault = place.open();
+    assert_eq!(vault.read("/new").unwrap(), b"new");
+    assert_eq!(vault.read("/d/small").unwrap(), b"changed");
+    assert_sound(&vault);
+}
+
+#[test]
+fn a_sound_vault_is_left_as_it_is_and_a_second_recovery_changes_nothing() {
+    let (place, vault) = Place::new();
+    fill(&vault);
+    take(&vault, "one");
+    vault.write("/later", "later").unwrap();
+    vault.close().unwrap();
+    assert_eq!(place.recover().database, Brought::Sound);
+    assert_eq!(place.open().read("/later").unwrap(), b"later");
+    remove_database(&place.folder());
+    assert_eq!(place.recover().database, Brought::Anew(None));
+    let before = std::fs::read(place.folder().join("metadata.db")).unwrap();
+    assert_eq!(place.recover().database, Brought::Sound);
+    let after = std::fs::read(place.folder().join("metadata.db")).unwrap();
+    assert_eq!(before, after);
+}
+
+/// Goal: content that no revision names is not thrown away: it is in `lost+found`, and the ruined database is beside the
+/// new one.
+#[test]
+fn content_behind_the_newest_revision_is_kept_without_its_name() {
+    let (place, vault) = Place::new();
+    fill(&vault);
+    take(&vault, "one");
+    let later = content(200 << 10, 77);
+    vault.write("/later", &later).unwrap();
+    vault.close().unwrap();
+    let database = place.folder().join("metadata.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    bytes[100..4000].fill(0);
+    std::fs::write(&database, &bytes).unwrap();
+    let refused = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
+    assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    let report = place.recover();
+    let aside = Brought::Anew(Some("metadata.db.damaged-1".to_owned()));
+    assert_eq!(report.database, aside);
+    assert_eq!(report.unnamed.1, later.len() as u64);
+    let kept = std::fs::read(place.folder().join("metadata.db.damaged-1")).unwrap();
+    assert_eq!(kept, bytes);
+    let vault = place.open();
+    assert!(vault.read("/later").is_err());
+    let mut found = Vec::new();
+    for entry in vault.list("/lost+found").unwrap() {
+        let name = String::from_utf8(entry.unwrap().name).unwrap();
+        found.push(vault.read(format!("/lost+found/{name}")).unwrap());
+    }
+    assert!(found.iter().any(|bytes| bytes.starts_with(&later)));
+    assert_sound(&vault);
+    vault.compact().unwrap();
+    assert_sound(&vault);
+}
+
+/// Goal: what is lost with a segment is told byte by byte, reads as an error, and never as zeros; everything else is
+/// there. Writing the same content anew heals it.
+#[test]
+fn a_lost_segment_costs_its_bytes_and_they_read_as_errors() {
+    let (place, vault) = Place::new();
+    let first = content(15 << 20, 5);
+    vault.write("/first", &first).unwrap();
+    vault.sync().unwrap();
+    fill(&vault);
+    take(&vault, "one");
+    vault.close().unwrap();
+    remove_database(&place.folder());
+    let segment = place.segments().pop().unwrap();
+    std::fs::remove_file(&segment).unwrap();
+    let report = place.recover();
+    assert!(!report.is_whole());
+    let vault = place.open();
+    let mut lost = 0;
+    for damage in &report.damages {
+        let Loss::Content(start, end) = damage.what else {
+            panic!("{damage:?}");
+        };
+        lost += end - start;
+        let file = vault
+            .open_file(&damage.path, FileOptions::new().read())
+            .unwrap();
+        for at in [start, end - 1] {
+            assert!(file.read_at(&mut [0], at).is_err(), "{damage:?} at {at}");
+        }
+        if start > 0 {
+            file.read_at(&mut [0], start - 1).unwrap();
+        }
+    }
+    assert!(lost >= 14 << 20, "{report:?}");
+    let verified = vault
+        .verify(VerifyOptions::default(), &mut |_| GoOn::Yes)
+        .unwrap();
+    assert!(verified.structure.problems.is_empty(), "{verified:?}");
+    let told = |damages: &[strongroom::Damage]| -> Vec<_> {
+        let now = damages.iter().filter(|damage| damage.now);
+        now.map(|damage| (damage.path.clone(), damage.what.clone()))
+            .collect()
+    };
+    let mut expected = told(&report.damages);
+    expected.sort();
+    assert_eq!(told(&verified.damages), expected);
+    // The same content, written anew, is not named after what is lost.
+    vault.write("/first", &first).unwrap();
+    vault.sync().unwrap();
+    assert!(vault.read("/first").unwrap() == first);
+}
+
+#[test]
+fn header_and_replica_file_come_back_from_their_second_copies() {
+    let (place, vault) = Place::new();
+    vault.write("/file", "content").unwrap();
+    vault.close().unwrap();
+    for (name, damage) in [
+        ("vault.json", None),
+        ("replica.json", None),
+        ("vault.json", Some(200)),
+        ("replica.json", Some(90)),
+    ] {
+        let path = place.folder().join(name);
+        let sound = std::fs::read(&path).unwrap();
+        match damage {
+            None => std::fs::remove_file(&path).unwrap(),
+            Some(at) => {
+                let mut bytes = sound.clone();
+                bytes[at] ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+            }
+        }
+        let refused = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
+        let refused = refused.unwrap_err().to_string();
+        let report = place.recover();
+        let brought = [&report.header, &report.replica];
+        assert!(
+            brought.contains(&&Brought::PutBack),
+            "{name}: {report:?}, {refused}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), sound);
+        assert_eq!(place.open().read("/file").unwrap(), b"content");
+    }
+}
+
+#[test]
+fn without_any_copy_of_the_header_nothing_is_touched_and_the_way_out_is_said() {
+    let (place, vault) = Place::new();
+    vault.write("/file", "content").unwrap();
+    vault.close().unwrap();
+    let header = std::fs::read(place.folder().join("vault.json")).unwrap();
+    std::fs::remove_file(place.folder().join("vault.json")).unwrap();
+    std::fs::remove_file(place.folder().join("vault.json.saved")).unwrap();
+    let error = place.try_recover(RecoverOptions::default()).unwrap_err();
+    assert!(
+        matches!(error, Error::HeaderLost { saved: false }),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("put vault.json back from a backup")
+    );
+    std::fs::write(place.folder().join("vault.json"), header).unwrap();
+    assert_eq!(place.open().read("/file").unwrap(), b"content");
+}
+
+/// Goal: with the replica file and its copy gone, and the key of the database with them, everything up to the newest
+/// revision comes back; the vault acts as a new device, whose revisions count.
+#[test]
+fn without_any_replica_file_the_vault_comes_back_as_a_new_device() {
+    let (place, vault) = Place::new();
+    fill(&vault);
+    take(&vault, "one");
+    let before = picture(&vault, "");
+    let device = vault.revisions().unwrap()[0].device;
+    vault.close().unwrap();
+    std::fs::remove_file(place.folder().join("replica.json")).unwrap();
+    std::fs::remove_file(place.folder().join("replica.json.saved")).unwrap();
+    let report = place.recover();
+    assert_eq!(report.replica, Brought::Anew(None));
+    assert!(matches!(report.database, Brought::Anew(Some(_))));
+    let vault = place.open();
+    assert_eq!(picture(&vault, ""), before);
+    take(&vault, "two");
+    let revisions = vault.revisions().unwrap();
+    assert_eq!(revisions[1].sequence, 2);
+    assert_ne!(revisions[1].device, device);
+    assert_sound(&vault);
+}
+
+#[test]
+fn a_vault_that_is_open_is_not_recovered() {
+    let (place, vault) = Place::new();
+    vault.write("/file", "content").unwrap();
+    let refused = place.try_recover(RecoverOptions { rebuild: true });
+    assert!(matches!(refused, Err(Error::InUse)));
+    assert_eq!(vault.read("/file").unwrap(), b"content");
+}
+
+/// Goal: without any revision nothing has a name, but nothing is thrown away either.
+#[test]
+fn without_revisions_all_content_is_in_lost_and_found() {
+    let (place, vault) = Place::new();
+    let bytes = content(300 << 10, 9);
+    vault.write("/file", &bytes).unwrap();
+    vault.close().unwrap();
+    remove_database(&place.folder());
+    let report = place.recover();
+    assert_eq!(
+        (report.revision.clone(), report.unnamed.1),
+        (None, 300 << 10)
+    );
+    let vault = place.open();
+    let name = vault
+        .list("/lost+found")
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .name;
+    let path = [b"/lost+found/", &name[..]].concat();
+    assert!(vault.read(path).unwrap() == bytes);
+    assert_sound(&vault);
+}
+
+#[test]
+fn an_older_database_that_was_put_back_is_found_out_and_rebuilt_when_asked_for() {
+    let (place, vault) = Place::new();
+    vault.write("/old", content(100 << 10, 1)).unwrap();
+    take(&vault, "one");
+    vault.close().unwrap();
+    let old = std::fs::read(place.folder().join("metadata.db")).unwrap();
+    let vault = place.open();
+    vault.write("/new", content(100 << 10, 2)).unwrap();
+    take(&vault, "two");
+    vault.close().unwrap();
+    std::fs::write(place.folder().join("metadata.db"), old).unwrap();
+    let vault = place.open();
+    let report = vault
+        .verify(VerifyOptions::default(), &mut |_| GoOn::Yes)
+        .unwrap();
+    let named = |part: &str| report.files.iter().any(|one| one.file.starts_with(part));
+    assert!(named("revisions/"), "{report:?}");
+    vault.close().unwrap();
+    assert_eq!(place.recover().database, Brought::Sound);
+    let report = place.try_recover(RecoverOptions { rebuild: true }).unwrap();
+    assert_eq!(report.revision.unwrap().tags, ["two"]);
+    let vault = place.open();
+    assert!(vault.read("/new").unwrap() == content(100 << 10, 2));
+    assert_sound(&vault);
+}

@@ -1,0 +1,271 @@
+//! What a verification says of vaults that are sound, and of vaults that are damaged in a way that the test knows.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::{Path, PathBuf};
+
+use strongroom::{
+    CreateOptions, GoOn, KeyFile, Loss, NewRevision, OpenOptions, RevisionInfo, Secret,
+    SystemRandom, Vault, VerifyOptions, VerifyReport,
+};
+
+struct Place {
+    directory: tempfile::TempDir,
+    secret: Secret,
+}
+
+impl Place {
+    fn new() -> (Self, Vault) {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let created = Vault::create(directory.path().join("vault"), options).unwrap();
+        let secret = Secret::KeyFile(key_file);
+        (Self { directory, secret }, created.vault)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.directory.path().join("vault")
+    }
+
+    fn open(&self) -> Vault {
+        Vault::open(self.folder(), self.secret.clone(), OpenOptions::default()).unwrap()
+    }
+
+    /// The segment files, longest last.
+    fn segments(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for folder in std::fs::read_dir(self.folder().join("segments")).unwrap() {
+            for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+                all.push(file.unwrap().path());
+            }
+        }
+        all.sort_by_key(|path| path.metadata().unwrap().len());
+        all
+    }
+}
+
+/// Content of `len` bytes in which no two blocks are equal.
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn take(vault: &Vault, tag: &str) -> RevisionInfo {
+    let new = NewRevision {
+        tags: vec![tag.to_owned()],
+        ..NewRevision::default()
+    };
+    vault.take_revision(&new).unwrap().unwrap()
+}
+
+const SHALLOW: VerifyOptions = VerifyOptions {
+    deep: false,
+    resume: false,
+};
+const DEEP: VerifyOptions = VerifyOptions {
+    deep: true,
+    resume: false,
+};
+
+fn verify(vault: &Vault, options: VerifyOptions) -> VerifyReport {
+    vault.verify(options, &mut |_| GoOn::Yes).unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_vault_in_use_with_history_and_carried_blocks_is_sound_at_both_depths() {
+    let (place, vault) = Place::new();
+    vault.write("/big", content(9 << 20, 1)).unwrap();
+    vault.write("/small", "small").unwrap();
+    take(&vault, "one");
+    vault.write("/big", content(1 << 20, 2)).unwrap();
+    take(&vault, "two");
+    vault.write("/small", "other").unwrap();
+    vault.sync().unwrap();
+    for options in [SHALLOW, DEEP] {
+        let report = verify(&vault, options);
+        assert!(report.is_sound() && report.finished, "{report:?}");
+        assert!(report.progress.bytes >= 10 << 20, "{:?}", report.progress);
+        assert_eq!(report.nodes > 0, options.deep);
+    }
+    vault.close().unwrap();
+    let report = verify(&place.open(), DEEP);
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// Goal: one altered bit in the middle of a large file costs exactly the bytes of its block, in exactly the states that
+/// hold them.
+#[test]
+fn an_altered_bit_is_told_by_path_bytes_and_states() {
+    let (place, vault) = Place::new();
+    vault.write("/before", content(64 << 10, 3)).unwrap();
+    let first = take(&vault, "one");
+    let big = content(4 << 20, 4);
+    vault.make_directory("/d", 0o755).unwrap();
+    vault.write("/d/big", &big).unwrap();
+    let second = take(&vault, "two");
+    let third = take(&vault, "three");
+    vault.close().unwrap();
+    let path = place.segments().pop().unwrap();
+    let middle = usize::try_from(path.metadata().unwrap().len()).unwrap() / 2;
+    flip(&path, middle);
+    let vault = place.open();
+    let report = verify(&vault, SHALLOW);
+    assert_eq!(report.progress.damaged_blocks, 1, "{report:?}");
+    let [damage] = &report.damages[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!((&damage.path[..], damage.now), (&b"/d/big"[..], true));
+    assert_eq!(damage.revisions, [second.id, third.id]);
+    assert!(!damage.revisions.contains(&first.id));
+    let Loss::Content(start, end) = damage.what else {
+        panic!("{damage:?}");
+    };
+    assert_eq!((end - start, start % (16 << 10)), (16 << 10, 0));
+    assert_eq!(report.files.len(), 1, "{:?}", report.files);
+    // The truth: these bytes cannot be read, all others can.
+    let file = vault
+        .open_file("/d/big", strongroom::FileOptions::new().read())
+        .unwrap();
+    for cell in (0..big.len()).step_by(16 << 10) {
+        let mut part = vec![0; 16 << 10];
+        let read = file.read_at(&mut part, cell as u64);
+        assert_eq!(read.is_err(), cell as u64 == start, "at {cell}");
+        if read.is_ok() {
+            assert_eq!(part, big[cell..cell + part.len()]);
+        }
+    }
+}
+
+#[test]
+fn a_missing_segment_and_one_of_another_vault_are_named() {
+    let (other, vault) = Place::new();
+    vault.write("/x", content(1 << 20, 5)).unwrap();
+    vault.close().unwrap();
+    let (place, vault) = Place::new();
+    vault.write("/y", content(1 << 20, 6)).unwrap();
+    vault.close().unwrap();
+    let foreign = other.segments().pop().unwrap();
+    let name = foreign.file_name().unwrap().to_str().unwrap().to_owned();
+    let folder = place.folder().join("segments").join(&name[..2]);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&foreign, folder.join(&name)).unwrap();
+    let report = verify(&place.open(), SHALLOW);
+    let [problem] = &report.files[..] else {
+        panic!("{report:?}");
+    };
+    assert!(problem.file.ends_with(&name) && problem.what.contains("no key of this vault"));
+    assert!(report.damages.is_empty());
+    std::fs::remove_file(folder.join(&name)).unwrap();
+    std::fs::remove_file(place.segments().pop().unwrap()).unwrap();
+    let report = verify(&place.open(), SHALLOW);
+    assert!(report.files.iter().any(|one| one.what.contains("missing")));
+    let [damage] = &report.damages[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!(
+        (&damage.path[..], damage.what.clone()),
+        (&b"/y"[..], Loss::Content(0, 1 << 20))
+    );
+}
+
+/// Goal: a verification that is stopped after every step, and goes on, finds what one in a single run finds.
+#[test]
+fn a_stopped_verification_goes_on_and_finds_the_same() {
+    let (place, vault) = Place::new();
+    for number in 0..6 {
+        vault
+            .write(format!("/{number}"), content(20 << 20, 10 + number))
+            .unwrap();
+    }
+    vault.close().unwrap();
+    let segments = place.segments();
+    for path in segments.iter().rev().take(3) {
+        flip(path, 5 << 20);
+    }
+    let vault = place.open();
+    let whole = verify(&vault, SHALLOW);
+    assert!(whole.progress.damaged_blocks >= 3, "{whole:?}");
+    let again = VerifyOptions {
+        deep: false,
+        resume: true,
+    };
+    let mut stops = 0;
+    let resumed = loop {
+        let mut asked = 0;
+        let report = vault
+            .verify(if stops == 0 { SHALLOW } else { again }, &mut |_| {
+                asked += 1;
+                if asked > 1 { GoOn::No } else { GoOn::Yes }
+            })
+            .unwrap();
+        if report.finished {
+            break report;
+        }
+        assert!(report.can_resume);
+        stops += 1;
+        assert!(stops < 20, "it goes on from where it was");
+    };
+    assert!(stops > 0, "there was more than one step");
+    assert_eq!(resumed.damages, whole.damages);
+    let sorted = |report: &VerifyReport| {
+        let mut files: Vec<String> = report.files.iter().map(|one| format!("{one:?}")).collect();
+        files.sort();
+        files
+    };
+    assert_eq!(sorted(&resumed), sorted(&whole));
+}
+
+#[test]
+fn damaged_small_files_are_named_and_the_rest_is_readable() {
+    let (place, vault) = Place::new();
+    vault.write("/file", "content").unwrap();
+    take(&vault, "one");
+    let folder = place.folder();
+    let record = std::fs::read_dir(folder.join("revisions")).unwrap().next();
+    let record = record.unwrap().unwrap().path();
+    let named = |report: &VerifyReport, name: &str| {
+        let found = report.files.iter().any(|one| one.file.starts_with(name));
+        assert!(found, "{name}: {report:?}");
+        assert_eq!(report.files.len(), 1, "{name}: {report:?}");
+    };
+    for (name, path) in [
+        ("vault.json.saved", folder.join("vault.json.saved")),
+        ("replica.json.saved", folder.join("replica.json.saved")),
+        ("revisions/", record),
+    ] {
+        let sound = std::fs::read(&path).unwrap();
+        flip(&path, sound.len() / 2);
+        named(&verify(&vault, SHALLOW), name);
+        std::fs::remove_file(&path).unwrap();
+        named(&verify(&vault, SHALLOW), name);
+        std::fs::write(&path, &sound).unwrap();
+        assert!(verify(&vault, SHALLOW).is_sound());
+    }
+    for name in ["vault.json", "replica.json"] {
+        let path = folder.join(name);
+        let sound = std::fs::read(&path).unwrap();
+        flip(&path, sound.len() / 2);
+        let report = verify(&vault, SHALLOW);
+        assert!(
+            report.files.iter().any(|one| one.file == name),
+            "{report:?}"
+        );
+        std::fs::write(&path, &sound).unwrap();
+    }
+    assert_eq!(vault.read("/file").unwrap(), b"content");
+}

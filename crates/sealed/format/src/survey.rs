@@ -1,0 +1,202 @@
+//! Looks at a segment that may be damaged: everything in it that still has its place, and what has none.
+//!
+//! Takes   all bytes of a file, and the name that the file has
+//! Gives   its batches, also those behind damage, and the ranges of bytes that are not as they were written
+//! Never   believes a length beyond the file, or looks at a byte twice as often as there are headers that claim it
+//! Spec    spec/3-segment.md
+//!
+//! `scan` ends at the first thing that is not whole, because what follows was never acknowledged. Here that may be
+//! damage, and what follows may be whole: batches begin on sector boundaries, carry the id of the file and rising
+//! numbers, and are found again by that.
+
+use crate::block::SegmentId;
+use crate::limits::SECTOR_BYTES;
+use crate::segment::{
+    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentFormatError,
+    SegmentHeader, all_zero, checksum,
+};
+
+/// What a file holds, damaged or not.
+#[derive(Clone, Debug)]
+pub struct Survey<'a> {
+    /// Its first record, or what is wrong with it.
+    pub header: Result<SegmentHeader, SegmentFormatError>,
+    /// The batches that have their place, in order.
+    pub batches: Vec<SurveyedBatch<'a>>,
+    /// The sealed table of contents, if its checksum fits and a footer tells of it.
+    pub contents: Option<&'a [u8]>,
+    /// End of the last batch, in bytes.
+    pub end: u64,
+    /// What is not as it was written, in order. What follows the last batch and is neither an ending nor zeros is
+    /// among it: of a file that was being written, it may be a torn tail.
+    pub faults: Vec<SegmentFault>,
+}
+
+/// A batch that has its place.
+#[derive(Clone, Copy, Debug)]
+pub struct SurveyedBatch<'a> {
+    /// Its first byte in the file.
+    pub offset: u32,
+    /// Its first record.
+    pub header: BatchHeader,
+    /// The sealed blocks, back to back.
+    pub blocks: &'a [u8],
+    /// The sealed index.
+    pub sealed_index: &'a [u8],
+    /// Whether checksum and padding say that all of it is as it was written.
+    pub is_whole: bool,
+}
+
+/// Bytes of a file that are not as they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentFault {
+    /// The first of them.
+    pub start: u64,
+    /// The first one behind them.
+    pub end: u64,
+    /// What is wrong.
+    pub why: SegmentFormatError,
+}
+
+impl SurveyedBatch<'_> {
+    /// First byte of its first block in the file.
+    #[must_use]
+    pub const fn blocks_offset(&self) -> u32 {
+        self.offset + BATCH_HEADER_BYTES as u32
+    }
+}
+
+impl Survey<'_> {
+    fn fault(&mut self, start: u64, end: u64, why: SegmentFormatError) {
+        match self.faults.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.faults.push(SegmentFault { start, end, why }),
+        }
+    }
+}
+
+/// Looks at `bytes`, all bytes of the file `id`. O(n) time; allocates one entry per batch or fault found.
+#[must_use]
+pub fn survey(bytes: &[u8], id: SegmentId) -> Survey<'_> {
+    let header = SegmentHeader::decode(bytes).and_then(|header| {
+        if header.id == id {
+            Ok(header)
+        } else {
+            Err(SegmentFormatError::OutOfPlace)
+        }
+    });
+    let mut found = Survey {
+        header,
+        batches: Vec::new(),
+        contents: None,
+        end: FIRST_BATCH_OFFSET,
+        faults: Vec::new(),
+    };
+    if let Err(why) = header {
+        found.fault(0, FIRST_BATCH_OFFSET.min(bytes.len() as u64), why);
+    }
+    let mut at = FIRST_BATCH_OFFSET;
+    // What the next record says as `previous`; unknown behind damage.
+    let mut chain = header.ok().map(|header| header.chain());
+    while let Some(rest) = rest_of(bytes, at) {
+        match batch(&found, rest, id, at) {
+            Ok(batch) => {
+                let end = at + batch.header.batch_len();
+                let follows = chain.is_none_or(|chain| chain == batch.header.previous);
+                if !batch.is_whole {
+                    found.fault(at, end, SegmentFormatError::Checksum);
+                } else if !follows {
+                    // Batches of this file, but not these in this order: something between them is gone.
+                    found.fault(at, at, SegmentFormatError::OutOfPlace);
+                }
+                chain = Some(batch.header.chain());
+                found.end = end;
+                found.batches.push(batch);
+                at = end;
+            }
+            Err(_) if ending(&mut found, bytes, rest, id, at) || all_zero(rest) => break,
+            Err(why) => {
+                let end = (at + SECTOR_BYTES as u64).min(bytes.len() as u64);
+                found.fault(at, end, why);
+                chain = None;
+                at = end;
+            }
+        }
+    }
+    found
+}
+
+fn rest_of(bytes: &[u8], at: u64) -> Option<&[u8]> {
+    let rest = bytes.get(usize::try_from(at).ok()?..)?;
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// The batch that `rest`, the file from `at` on, begins with: of this file, and behind those found before.
+fn batch<'a>(
+    found: &Survey<'_>,
+    rest: &'a [u8],
+    id: SegmentId,
+    at: u64,
+) -> Result<SurveyedBatch<'a>, SegmentFormatError> {
+    let header = BatchHeader::decode(rest)?;
+    let least = found
+        .batches
+        .last()
+        .map_or(0, |last| last.header.number + 1);
+    if header.segment != id || header.number < least || header.number == u32::MAX {
+        return Err(SegmentFormatError::OutOfPlace);
+    }
+    let offset = u32::try_from(at).map_err(|_| SegmentFormatError::Length)?;
+    let len = usize::try_from(header.batch_len()).map_err(|_| SegmentFormatError::Length)?;
+    let whole = rest.get(..len).ok_or(SegmentFormatError::TooShort)?;
+    // Inside `whole`, so that nothing overflows.
+    let index_start = BATCH_HEADER_BYTES + header.blocks_len as usize;
+    let index_end = index_start + header.index_len as usize;
+    let is_whole = checksum(&[&whole[BATCH_HEADER_BYTES..index_end]]) == header.payload_checksum
+        && all_zero(&whole[index_end..]);
+    Ok(SurveyedBatch {
+        offset,
+        header,
+        blocks: &whole[BATCH_HEADER_BYTES..index_start],
+        sealed_index: &whole[index_start..index_end],
+        is_whole,
+    })
+}
+
+/// Whether `rest`, the file from `at` on, is contents and footer of this file; what of it is damaged is noted.
+fn ending<'a>(
+    found: &mut Survey<'a>,
+    bytes: &[u8],
+    rest: &'a [u8],
+    id: SegmentId,
+    at: u64,
+) -> bool {
+    let len = bytes.len() as u64;
+    let Ok(footer) = Footer::decode(bytes, len) else {
+        return false;
+    };
+    if footer.header.id != id || u64::from(footer.contents_offset) != at {
+        return false;
+    }
+    let padding_end = rest.len().saturating_sub(FOOTER_BYTES);
+    let Some((contents, padding)) = rest
+        .get(..padding_end)
+        .and_then(|rest| rest.split_at_checked(footer.contents_len as usize))
+    else {
+        return false;
+    };
+    if checksum(&[contents]) == footer.contents_checksum && all_zero(padding) {
+        found.contents = Some(contents);
+    } else {
+        found.fault(at, len, SegmentFormatError::Checksum);
+    }
+    let batches = found
+        .batches
+        .last()
+        .map_or(0, |last| last.header.number + 1);
+    let belongs = footer.batches == batches && found.header.is_ok_and(|own| own == footer.header);
+    if !belongs && found.faults.is_empty() {
+        found.fault(at, len, SegmentFormatError::OutOfPlace);
+    }
+    true
+}
