@@ -275,6 +275,11 @@ impl Core {
             _ => result,
         };
         self.notifier.stop();
+        // Before the record: who waits for the end reads the log next.
+        match &result {
+            Ok(()) => log::info!("the mount has ended; everything is stored"),
+            Err(reason) => log::error!("the mount has ended: {reason}"),
+        }
         record.end(&result);
         *self.outcome.lock() = Some(result);
         self.has_ended.notify_all();

@@ -106,6 +106,9 @@ fn wait(mut served: Served) -> Result<()> {
     let mounted = served.mounted.wait();
     drop(served.schedule.take());
     let closed = served.vault.close();
+    if let Err(error) = &closed {
+        log::error!("the vault could not be closed: {error}");
+    }
     mounted?;
     Ok(closed?)
 }
@@ -249,15 +252,7 @@ fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Re
         Err(failure) => return refuse(failure),
     };
     report_ready()?;
-    let ended = wait(served);
-    match &ended {
-        Ok(()) => log::info!("the mount has ended; everything is stored"),
-        Err(failure) => log::error!(
-            "the mount has ended: {}",
-            failure.message.as_deref().unwrap_or("it failed")
-        ),
-    }
-    ended
+    wait(served)
 }
 
 /// Tells who waits for the background process why there will be no mount.
