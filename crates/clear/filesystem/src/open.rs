@@ -8,7 +8,7 @@
 //!  (1) After open no segment that is appended to holds bytes behind its last whole batch.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState};
@@ -113,6 +113,7 @@ impl Filesystem {
             segments,
             sealers: crate::epoch::Sealers::new(sealer),
             pool,
+            opening: AtomicUsize::new(0),
             clock,
             disk,
             random,

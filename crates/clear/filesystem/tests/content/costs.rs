@@ -64,6 +64,46 @@ fn a_byte_of_a_large_file_is_sealed_once_and_stored_once() {
     );
 }
 
+/// Goal: what was looked up once is not asked again, and what is remembered never hides damage.
+#[test]
+fn what_was_read_once_is_read_again_without_the_database_and_damage_is_still_seen() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    for number in 0..100 {
+        lab.write(file, number * 4 * MIB, &pattern(number, 131_072))
+            .expect("writes");
+    }
+    lab.sync().expect("durable");
+    let read = |offset: u64| {
+        let mut bytes = vec![0; 4096];
+        lab.read(file, offset, &mut bytes)
+    };
+    let places = || (0..100).map(|number| number * 4 * MIB + 70_000);
+    let first = cost(&lab, || {
+        places().for_each(|offset| assert!(read(offset).is_ok()))
+    });
+    assert!(first.statements >= 100, "{}", first.statements);
+    let second = cost(&lab, || {
+        places().for_each(|offset| assert!(read(offset).is_ok()))
+    });
+    assert_eq!(second.statements, 0);
+
+    for segment in crate::segment_files(&lab) {
+        let mut bytes = std::fs::read(&segment).expect("reads");
+        bytes[4096..].iter_mut().for_each(|byte| *byte ^= 1);
+        std::fs::write(&segment, bytes).expect("writes");
+    }
+    for offset in places() {
+        assert!(
+            matches!(
+                read(offset),
+                Err(strongroom_filesystem::Error::Damaged { .. })
+            ),
+            "{offset}"
+        );
+    }
+}
+
 #[test]
 fn a_file_written_in_small_parts_is_sealed_in_whole_cells_once() {
     let lab = Lab::new();
