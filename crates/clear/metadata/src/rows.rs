@@ -169,6 +169,19 @@ pub struct Segment {
     pub committed_len: u64,
 }
 
+/// The hash of a file's whole content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentHash {
+    /// The file.
+    pub inode: InodeId,
+    /// How it was computed: 1 BLAKE3, 2 SHA-256.
+    pub algorithm: u8,
+    /// The version of the content.
+    pub version: u64,
+    /// The hash.
+    pub hash: [u8; 32],
+}
+
 /// A kept state of the whole tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {

@@ -269,7 +269,8 @@ impl<'s> Transaction<'s> {
         })
     }
 
-    /// Removes the row of an inode, if there is one; its entries, attributes and extents are the caller's matter.
+    /// Removes the row of an inode, if there is one, with the hashes of its content; its entries, attributes and extents
+    /// are the caller's matter.
     ///
     /// # Errors
     /// As for every change.
@@ -277,6 +278,7 @@ impl<'s> Transaction<'s> {
         self.change(0, |writer| {
             writer.mark(id, ChangedItem::Node);
             let removed = writer.run(Statement::InodeRemove, [key(id.0)])? as u64;
+            writer.run(Statement::HashRemove, [key(id.0)])?;
             writer.numbers.inodes = writer.numbers.inodes.saturating_sub(removed);
             Ok(())
         })
