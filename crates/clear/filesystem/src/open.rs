@@ -131,6 +131,7 @@ impl Filesystem {
             space: crate::space::SpaceState::default(),
             quota,
             holes,
+            hashing: crate::content_hash::Hashing::default(),
             history: std::sync::OnceLock::new(),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
