@@ -57,6 +57,7 @@ struct Seen {
     size: u64,
     allocated: u64,
     reserved: u64,
+    content_version: u64,
     parent: InodeId,
     names: u32,
     subdirectories: u32,
@@ -93,6 +94,7 @@ impl Filesystem {
         let mut references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
         check_reservations(reader, &inodes, report)?;
+        check_hashes(reader, &inodes, report)?;
         let (kept, unreadable) = crate::history::references(&self.core, reader)?;
         for (block, count) in kept {
             *references.entry(block).or_insert(0) += count;
@@ -148,6 +150,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
                 size: inode.size,
                 allocated: inode.allocated,
                 reserved: inode.reserved,
+                content_version: inode.content_version,
                 parent: inode.parent,
                 names: 0,
                 subdirectories: 0,
@@ -254,6 +257,21 @@ fn check_reservations(
         report.problem(format!("{} reservations are missing", found - says));
     }
     Ok(())
+}
+
+/// A hash of a version that is still to come would be taken for that of another content. [4.11.3]
+fn check_hashes(
+    reader: &Reader<'_>,
+    inodes: &HashMap<InodeId, Seen>,
+    report: &mut CheckReport,
+) -> Result<()> {
+    Ok(reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
+        Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
+        _ => report.problem(format!(
+            "the hash of content {} of inode {} is of nothing that is there",
+            row.version, row.inode.0
+        )),
+    })?)
 }
 
 fn check_extents(

@@ -56,6 +56,8 @@ pub enum Hashed {
         hash: [u8; 32],
         /// How many bytes it is of.
         size: u64,
+        /// Whether it is stored; a vault that is read-only or full stores none.
+        stored: bool,
     },
     /// The bytes of this call were used up; ask again.
     Unfinished,
@@ -101,6 +103,16 @@ struct Budget {
 enum Ended {
     Whole,
     OutOfBudget,
+    Changed,
+}
+
+/// What became of a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Stored,
+    /// It is right, and nothing could be stored.
+    Told,
+    /// It is of an earlier content.
     Changed,
 }
 
@@ -219,8 +231,11 @@ impl Filesystem {
             let (version, size) = version_of(&node)?;
             let stored = core.store.lock().content_hash(inode, algorithm.number())?;
             if let Some(row) = stored.filter(|row| row.version == version) {
-                let hash = row.hash;
-                return Ok(Hashed::Whole { hash, size });
+                return Ok(Hashed::Whole {
+                    hash: row.hash,
+                    size,
+                    stored: true,
+                });
             }
             if !budget.take(FILE_COST_BYTES) {
                 return Ok(Hashed::Unfinished);
@@ -248,10 +263,16 @@ impl Filesystem {
                 version,
                 hash: content.hasher.finish(),
             };
-            if self.keep(&node, &row)? {
-                let hash = row.hash;
-                return Ok(Hashed::Whole { hash, size });
-            }
+            let stored = match self.keep(&node, &row)? {
+                Kept::Changed => continue,
+                Kept::Stored => true,
+                Kept::Told => false,
+            };
+            return Ok(Hashed::Whole {
+                hash: row.hash,
+                size,
+                stored,
+            });
         }
         Ok(Hashed::Changing)
     }
@@ -342,13 +363,16 @@ impl Filesystem {
         Ok(None)
     }
 
-    /// Stores a hash, if its content is still that of the file; gives whether it is. (1)
-    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<bool> {
+    /// Stores a hash, if its content is still that of the file. (1)
+    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<Kept> {
         let core = &self.core;
         let admitted = core.admit(ROW_BYTES).and_then(|()| core.mutate());
         let Ok(gate) = admitted else {
             // Nothing more is to be written: it is told, and computed again another time.
-            return Ok(version_of(node)?.0 == row.version);
+            return match version_of(node)?.0 == row.version {
+                true => Ok(Kept::Told),
+                false => Ok(Kept::Changed),
+            };
         };
         {
             let mut writer = core.store.lock();
@@ -357,16 +381,17 @@ impl Filesystem {
                 return Err(Error::Stale);
             }
             if state.inode.content_version != row.version {
-                return Ok(false);
+                return Ok(Kept::Changed);
             }
-            if !state.has_pending_content() {
-                writer.put_content_hash(row)?;
-                core.changed();
+            if state.has_pending_content() {
+                return Ok(Kept::Told);
             }
+            writer.put_content_hash(row)?;
+            core.changed();
         }
         drop(gate);
         Engine::of(core).commit_if_large()?;
-        Ok(true)
+        Ok(Kept::Stored)
     }
 }
 

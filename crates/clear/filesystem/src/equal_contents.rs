@@ -13,7 +13,7 @@ use strongroom_metadata::{BlockNumber, ContentHash, InodeId, NodeKind, Transacti
 
 use crate::core::Core;
 use crate::history::Engine;
-use crate::{Filesystem, Result};
+use crate::{Error, Filesystem, Result};
 
 /// Hashes that are looked at in one hold of a connection.
 const ROWS_AT_ONCE: usize = 256;
@@ -98,6 +98,29 @@ impl Filesystem {
             files.extend(current(&self.core, &writer, &row)?);
         }
         Ok((files, next))
+    }
+
+    /// Those of `inodes` that are files with a name, each with `hash`, which the caller has just been given for it.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn named_files(&self, inodes: &[(InodeId, [u8; 32])]) -> Result<Vec<NamedFile>> {
+        let mut files = Vec::with_capacity(inodes.len());
+        for (inode, hash) in inodes {
+            let attributes = match self.attributes(*inode) {
+                Err(Error::Stale) => continue,
+                attributes => attributes?,
+            };
+            if attributes.kind == NodeKind::File && attributes.nlink > 0 {
+                files.push(NamedFile {
+                    inode: *inode,
+                    hash: *hash,
+                    size: attributes.size,
+                    nlink: attributes.nlink,
+                });
+            }
+        }
+        Ok(files)
     }
 
     /// Files of at least `size_min` bytes that have the same content as another, those whose hash is behind `after`: a page

@@ -1,6 +1,7 @@
 //! The content half of the file system, through its public methods. Each test ends in a sound vault (`Lab`).
 
 mod costs;
+mod hashes;
 mod memory;
 mod quota;
 mod reservation;
