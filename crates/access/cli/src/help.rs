@@ -60,6 +60,31 @@ pub(crate) fn get() -> String {
     format!("{KEPT}\n\n{example}")
 }
 
+pub(crate) fn find() -> String {
+    format!(
+        "--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
+         a content changes. Of a content, every path is found. Files without content are no duplicates, and several names of one \
+         file are one file.\n\n{}",
+        example(&[
+            "strongroom find photos --name '*.jpg' --type f",
+            "strongroom find photos --hash 3ebb61f0",
+            "strongroom find photos --duplicates --min-size 100000",
+        ])
+    )
+}
+
+pub(crate) fn hash() -> String {
+    format!(
+        "The vault remembers a hash until the content changes, so a second time nothing is read. Paths are printed from the \
+         vault's root, without its slash: in the mount, or in a copy of the whole vault, b3sum --check compares them.\n\n{}",
+        example(&[
+            "strongroom hash photos:/2026/holiday.jpg",
+            "strongroom hash -r photos > photos.b3; (cd ~/photos && b3sum --check) < photos.b3",
+            "strongroom hash --sha256 --at d:yesterday photos:/notes.txt",
+        ])
+    )
+}
+
 pub(crate) fn info() -> String {
     format!(
         "Without a secret it shows what the header says, for which nobody vouches. A process that has the vault open \

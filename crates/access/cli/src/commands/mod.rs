@@ -5,8 +5,10 @@ mod bench;
 mod copy;
 mod diff;
 mod erase;
+mod find_content;
 mod generate;
 mod get;
+mod hash;
 mod history;
 mod info;
 mod init;
@@ -45,6 +47,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Cat(arguments) => show::cat(&arguments),
         Command::Stat(arguments) => show::stat(&arguments),
         Command::Find(arguments) => show::find(&arguments),
+        Command::Hash(arguments) => hash::hash(&arguments),
         Command::Put(arguments) => put::put(&arguments),
         Command::Get(arguments) => get::get(&arguments),
         Command::Cp(arguments) => copy::copy(&arguments),

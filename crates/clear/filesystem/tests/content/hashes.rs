@@ -175,8 +175,10 @@ fn what_leaves_the_content_as_it_is_leaves_the_hash() {
     lab.chmod(file, 0o600);
     lab.rename(
         &Caller::root(),
-        (ROOT, b"file"),
-        (ROOT, b"renamed"),
+        ROOT,
+        b"file",
+        ROOT,
+        b"renamed",
         strongroom_filesystem::RenameMode::Replace,
     )
     .expect("renames");
