@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
     #[command(after_help = help::info())]
     Info(Info),
-    /// Shows how full the disk below a vault is
+    /// Shows how full the disk below a vault is, what the content is for, and what each snapshot alone holds
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
     /// Shows or sets the most that a vault may take

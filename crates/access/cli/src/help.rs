@@ -1,5 +1,6 @@
 //! The longer texts of `--help` and the manual; the shorter ones stand with the commands.
 
+use crate::commands::SPACE_ROWS;
 use crate::exit_code::ExitCode;
 
 /// What `put` and `get` keep.
@@ -189,12 +190,14 @@ pub(crate) fn tune() -> String {
 
 /// A line for each row that `stats` prints.
 pub(crate) fn stats() -> String {
-    let counters = strongroom::COUNTERS;
-    let width = counters.iter().map(|counter| counter.name.len()).max();
+    let counters = strongroom::COUNTERS.iter();
+    let counters = counters.map(|counter| (counter.name, counter.meaning));
+    let counters: Vec<(&str, &str)> = counters.chain(SPACE_ROWS).collect();
+    let width = counters.iter().map(|(name, _)| name.len()).max();
     let width = width.unwrap_or(0);
     let rows = counters
         .iter()
-        .map(|counter| format!("  {:width$}  {}\n", counter.name, counter.meaning));
+        .map(|(name, meaning)| format!("  {name:width$}  {meaning}\n"));
     format!(
         "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n{}",
         rows.collect::<String>(),

@@ -122,7 +122,7 @@ impl Filesystem {
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
-            if counted == 0 || crate::open::has_no_file(&segment.id) {
+            if counted == 0 || strongroom_metadata::has_no_file(&segment.id) {
                 continue;
             }
             match self.core.segments.len(segment.id) {

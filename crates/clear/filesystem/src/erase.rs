@@ -13,9 +13,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use strongroom_format::SegmentId;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_metadata::{BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{
+    BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction,
+};
 
 use crate::Result;
 use crate::commit::commit_covering;
@@ -23,9 +24,6 @@ use crate::core::{Core, Work};
 use crate::history::{Engine, give_all_back};
 use crate::moving::{move_blocks, read_sealed};
 use crate::space::{finish_segment, let_empty_go};
-
-/// The segment of erased blocks: its row has blocks, and it never has a file.
-pub const ERASED_SEGMENT: SegmentId = SegmentId([0xff; 16]);
 
 /// Blocks erased in one hold of the writer.
 const PAGE: usize = 256;

@@ -61,14 +61,13 @@ pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;
 pub use draft::Draft;
 pub use equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use erase::{ERASED_SEGMENT, Erased};
+pub use erase::Erased;
 pub use error::Error;
 pub use history::{Engine, History};
 pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
 pub use open::Counters;
 pub use reseal::{Older, Resealed};
-pub use space::LOST_SEGMENT;
-pub use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+pub use strongroom_metadata::{ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, Timestamp};
 pub use transaction::Content;
 pub use types::*;
 pub use verify::{

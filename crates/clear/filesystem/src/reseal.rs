@@ -22,7 +22,7 @@ use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentSta
 use crate::commit::commit_covering;
 use crate::core::{Background, Core, Work};
 use crate::moving::{move_blocks, read_sealed};
-use crate::open::{SESSIONS, has_no_file, is_of_session};
+use crate::open::{SESSIONS, is_of_session};
 use crate::space::{Reclaiming, end_segment, let_empty_go, note_finished, settle};
 use crate::{Filesystem, Result};
 

@@ -23,6 +23,15 @@ impl Kept {
         history::held_alone(&self.below(engine), ids)
     }
 
+    /// The same for each of `ids` by itself.
+    pub(crate) fn each_held_alone(
+        &self,
+        filesystem: &Filesystem,
+        ids: &[RevisionId],
+    ) -> Result<Vec<u64>> {
+        history::each_held_alone(&self.below(filesystem.engine()), ids)
+    }
+
     /// Takes the content of what was at `path` out of every kept state; with `trial`, only says what that would be.
     ///
     /// # Errors

@@ -48,6 +48,10 @@ pub(crate) enum HistoryRequest {
     HeldAlone {
         ids: Vec<[u8; 32]>,
     },
+    /// What would come back if each of these went by itself; at most `REVISIONS_MAX`.
+    EachHeldAlone {
+        ids: Vec<[u8; 32]>,
+    },
     Usage,
     /// Takes what was at `path` out of every kept state; with `trial`, only says what that would be.
     Erase {
@@ -65,6 +69,7 @@ impl HistoryRequest {
                 | Self::Differences { .. }
                 | Self::Retention
                 | Self::HeldAlone { .. }
+                | Self::EachHeldAlone { .. }
                 | Self::Usage
         )
     }
@@ -88,6 +93,7 @@ pub(crate) enum HistoryResponse {
     Retention(Option<Vec<u8>>),
     RuleSet,
     HeldAlone(u64),
+    EachHeldAlone(Vec<u64>),
     Usage(Usage),
     Erased(ErasedContent),
 }

@@ -10,7 +10,7 @@ use strongroom_history::{
     self as history, Candidate, NewRevision, Retention, RevisionId, State, Taken,
 };
 
-use crate::limits::{LIST_ENTRIES_MAX, TRANSFER_BYTES_MAX};
+use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::port::unexpected;
@@ -167,6 +167,24 @@ impl Vault {
             HistoryResponse::HeldAlone(bytes) => Ok(bytes),
             _ => Err(unexpected()),
         }
+    }
+
+    /// The same for each of `ids` by itself, in their order; 0 for one that is kept no more.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn each_held_alone(&self, ids: &[RevisionId]) -> Result<Vec<u64>> {
+        let mut each = Vec::with_capacity(ids.len());
+        for some in ids.chunks(REVISIONS_MAX) {
+            let ids = some.iter().map(|id| id.0).collect();
+            match self.ask_history(HistoryRequest::EachHeldAlone { ids })? {
+                HistoryResponse::EachHeldAlone(bytes) if bytes.len() == some.len() => {
+                    each.extend(bytes);
+                }
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(each)
     }
 
     /// Takes the content of the file at `path`, or of all files below it, out of every kept state, whatever their names
@@ -396,6 +414,11 @@ fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<Histor
         HistoryRequest::HeldAlone { ids } => {
             let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
             HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
+        }
+        HistoryRequest::EachHeldAlone { ids } => {
+            let ids = ids.iter().copied().map(RevisionId);
+            let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
+            HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
         }
         HistoryRequest::Erase { path, trial } => {
             match resolve(filesystem, &session.caller, path, Links::Stay) {

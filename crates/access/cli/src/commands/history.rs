@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
-use strongroom::{Links, NewRevision, RevisionInfo, Vault};
+use strongroom::{Links, NewRevision, RevisionId, RevisionInfo, Vault};
 
 use crate::arguments::Common;
 use crate::failure::{About, Failures, Result};
@@ -104,37 +104,32 @@ fn create(arguments: &SnapshotCreate) -> Result<()> {
 fn list(arguments: &SnapshotList) -> Result<()> {
     on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
         let all = vault.revisions()?;
-        let alone = |revision: &RevisionInfo| -> Result<Option<u64>> {
-            let wanted = arguments.size;
-            Ok(wanted
-                .then(|| vault.held_alone(&[revision.id]))
-                .transpose()?)
+        let alone: Vec<Option<u64>> = match arguments.size {
+            true => {
+                let ids: Vec<RevisionId> = all.iter().map(|one| one.id).collect();
+                let each = vault.each_held_alone(&ids)?;
+                each.into_iter().map(Some).collect()
+            }
+            false => vec![None; all.len()],
         };
         if arguments.common.json {
             let mut array = JsonArray::begin(stdout())?;
-            for revision in &all {
+            for (revision, alone_bytes) in all.iter().zip(alone) {
                 array.push(&RevisionJson {
-                    alone_bytes: alone(revision)?,
+                    alone_bytes,
                     ..RevisionJson::from(revision)
                 })?;
             }
             return array.end();
         }
         let mut out = stdout();
-        for revision in &all {
-            let size = alone(revision)?
-                .map_or_else(String::new, |bytes| format!("{:>12}  ", show_bytes(bytes)));
+        for (revision, alone) in all.iter().zip(alone) {
+            let size =
+                alone.map_or_else(String::new, |bytes| format!("{:>12}  ", show_bytes(bytes)));
             writeln!(out, "{}", line(revision, &size))?;
         }
         if arguments.size {
-            let usage = vault.usage()?;
-            writeln!(
-                out,
-                "{} in files, {} only in snapshots, {} waste",
-                show_bytes(usage.live_bytes),
-                show_bytes(usage.kept_bytes),
-                show_bytes(usage.waste_bytes)
-            )?;
+            writeln!(out, "{}", super::whole::usage_line(&vault.usage()?))?;
         }
         Ok(out.flush()?)
     })

@@ -28,6 +28,8 @@ mod tune_chart;
 mod verify;
 mod whole;
 
+pub(crate) use whole::SPACE_ROWS;
+
 use crate::arguments::Command;
 use crate::failure::Result;
 
