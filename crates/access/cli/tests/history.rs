@@ -252,6 +252,22 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
         place.keyed_bytes(&["cat", "v:/.history/t:one/other"]),
         noise(2)
     );
+    // It says what was done, not that something is damaged; and what is brought back is what there is.
+    for arguments in [
+        &["restore", "v:/secret", "t:one"][..],
+        &["get", "v:/.history/t:one/secret", "back"],
+        &["hash", "--at", "t:one", "v:/secret"],
+    ] {
+        let told = place.keyed_fails(3, arguments);
+        assert!(told.contains("erased from all snapshots on 20"), "{told}");
+    }
+    place.keyed_fails(3, &["stat", "v:/secret"]);
+    let said = place.keyed(&["restore", "v:/", "t:one"]);
+    assert!(
+        said.contains("left out: /secret was erased on 20"),
+        "{said}"
+    );
+    assert_eq!(place.keyed(&["ls", "v:/"]), "other\n");
     let listed = place.keyed(&["ls", "v:/.history/t:two"]);
     assert!(listed.contains("renamed"), "names stay: {listed}");
     // What was erased takes no space, and nothing of it would come back.

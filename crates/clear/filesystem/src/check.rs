@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, REGION_BYTES, Reader,
-    SegmentNumber,
+    SegmentNumber, has_no_file,
 };
 
 use crate::holes::Holes;
@@ -122,7 +122,7 @@ impl Filesystem {
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
-            if counted == 0 || strongroom_metadata::has_no_file(&segment.id) {
+            if counted == 0 || has_no_file(&segment.id) {
                 continue;
             }
             match self.core.segments.len(segment.id) {
@@ -335,7 +335,11 @@ fn check_blocks(
     let committed: HashMap<SegmentNumber, u64> = reader
         .segments()?
         .into_iter()
-        .map(|segment| (segment.number, segment.committed_len))
+        .map(|segment| match has_no_file(&segment.id) {
+            // Places there are none of a file.
+            true => (segment.number, u64::MAX),
+            false => (segment.number, segment.committed_len),
+        })
         .collect();
     let mut live: HashMap<SegmentNumber, u64> = HashMap::new();
     let released = released(reader)?;

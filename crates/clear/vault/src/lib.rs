@@ -95,7 +95,7 @@ pub use public_information::{PublicInformation, describe};
 pub use recover::{Brought, RecoverOptions, RecoverProgress, RecoverReport, recover};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use request::{Access, Information};
-pub use request_history::{ErasedContent, PathDifference, RevisionInfo, Side, Usage};
+pub use request_history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
 pub use request_verify::{FileProblem, Loss};
 pub use rotation::Rotation;
 pub use schedule::{Schedule, ScheduleStep};

@@ -17,7 +17,7 @@ use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_history::{
     DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference,
-    RevisionFields, RevisionInfo, Usage,
+    Restored, RevisionFields, RevisionInfo, Usage,
 };
 use crate::session::Session;
 use crate::{Error, Result, Vault};
@@ -247,23 +247,25 @@ impl Vault {
 
     /// Brings back what a revision had at `path`, to the path `to`: content without copying it, hard links among what is
     /// brought back, extended attributes, holes, special files, owners, modes and times. What is at `to` is replaced in
-    /// one step; of the root directory, name by name. Gives how many nodes it was.
+    /// one step; of the root directory, name by name. Files below a directory whose content was erased are left out; at the root,
+    /// what is there now stays then.
     ///
     /// # Errors
-    /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(NoSpace)`.
+    /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(Erased)` if that is a file whose content
+    /// was erased; `File(NoSpace)`.
     pub fn restore(
         &self,
         revision: RevisionId,
         path: impl AsRef<[u8]>,
         to: impl AsRef<[u8]>,
-    ) -> Result<u64> {
+    ) -> Result<Restored> {
         let request = HistoryRequest::Restore {
             id: revision.0,
             path: path.as_ref().to_vec(),
             to: to.as_ref().to_vec(),
         };
         match self.ask_history(request)? {
-            HistoryResponse::Restored(count) => Ok(count),
+            HistoryResponse::Restored(restored) => Ok(restored.into()),
             _ => Err(unexpected()),
         }
     }
@@ -384,8 +386,8 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Differences(page.collect())
         }
         HistoryRequest::Restore { id, path, to } => {
-            let count = crate::restore::restore(session, &RevisionId(*id), path, to)?;
-            HistoryResponse::Restored(count)
+            let restored = crate::restore::restore(session, &RevisionId(*id), path, to)?;
+            HistoryResponse::Restored(restored)
         }
         HistoryRequest::Remove { id } => {
             kept.remove(filesystem, RevisionId(*id))?;

@@ -192,7 +192,7 @@ fn clients_of_the_owner_take_compare_restore_and_remove_as_the_owner_does() {
     let found = differences(&client, &first, &second);
     assert_eq!(found.len(), 1);
     assert!(found[0].path == b"/a" && !found[0].same_content);
-    assert_eq!(client.restore(first.id, "/a", "/a").unwrap(), 1);
+    assert_eq!(client.restore(first.id, "/a", "/a").unwrap().nodes, 1);
     assert_eq!(owner.read("/a").unwrap(), b"one");
     client.remove_revision(first.id).unwrap();
     assert!(matches!(
@@ -283,7 +283,7 @@ fn everything_that_a_node_can_be_is_brought_back() {
     vault.write("/d/pipe", "a file now").unwrap();
     vault.write("/d/extra", "not there then").unwrap();
     vault.write("/extra", "not there then").unwrap();
-    let nodes = vault.restore(first.id, "/d", "/d").unwrap();
+    let nodes = vault.restore(first.id, "/d", "/d").unwrap().nodes;
     assert_eq!(nodes, 7, "one for two names");
     for round in ["the directory", "everything"] {
         let after: Vec<_> = paths.iter().map(|path| shown(path)).collect();
@@ -308,7 +308,7 @@ fn everything_that_a_node_can_be_is_brought_back() {
         vault.remove_file("/d/symlink").unwrap();
         vault.restore(first.id, "/", "/").unwrap();
     }
-    let others = vault.restore(first.id, "/d/file", "/copy").unwrap();
+    let others = vault.restore(first.id, "/d/file", "/copy").unwrap().nodes;
     assert_eq!((others, vault.read("/copy").unwrap().len()), (1, 300_000));
     assert!(vault.restore(first.id, "/none", "/copy").is_err());
     assert!(vault.restore(first.id, "/d", "/.history/x").is_err());

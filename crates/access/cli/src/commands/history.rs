@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
-use strongroom::{Links, NewRevision, RevisionId, RevisionInfo, Vault};
+use strongroom::{Links, NewRevision, Restored, RevisionId, RevisionInfo, Vault};
 
 use crate::arguments::Common;
 use crate::failure::{About, Failures, Result};
@@ -275,6 +275,16 @@ fn versions_of(vault: &Vault, all: &mut Vec<RevisionInfo>, path: &[u8]) -> Resul
 struct RestoredJson {
     nodes: u64,
     snapshot: Option<String>,
+    /// Files that were left out, because their content was erased.
+    erased: Vec<ErasedJson>,
+    /// How many more there are.
+    erased_more: u64,
+}
+
+#[derive(Serialize)]
+struct ErasedJson {
+    path: String,
+    when: Option<String>,
 }
 
 /// Brings back what a kept state had.
@@ -312,15 +322,35 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
                 only_if_changed: true,
             })?;
         }
-        let nodes = vault
+        let Restored {
+            nodes,
+            erased,
+            erased_more,
+        } = vault
             .restore(revision.id, &place.path, &to)
             .about(place.shown())?;
         let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
         if common.json {
-            return print_json(&RestoredJson { nodes, snapshot });
+            let erased = erased.into_iter().map(|(path, when)| ErasedJson {
+                path: String::from_utf8_lossy(&path).into_owned(),
+                when: when.map(show_time),
+            });
+            return print_json(&RestoredJson {
+                nodes,
+                snapshot,
+                erased: erased.collect(),
+                erased_more,
+            });
         }
         let mut out = stdout();
         writeln!(out, "{nodes} files and directories restored")?;
+        for (path, when) in erased {
+            let when = when.map_or_else(String::new, |when| format!(" on {}", &show_time(when)[..10]));
+            writeln!(out, "left out: {} was erased{when}", show(&path))?;
+        }
+        if erased_more > 0 {
+            writeln!(out, "and {erased_more} more that were erased")?;
+        }
         if let Some(snapshot) = snapshot {
             writeln!(
                 out,
