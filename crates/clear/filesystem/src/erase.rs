@@ -23,12 +23,10 @@ use strongroom_metadata::{
 use crate::{Error, Result};
 use crate::commit::commit_covering;
 use crate::core::{Core, Work};
+use crate::flush::drain_all;
 use crate::history::{Engine, give_all_back};
 use crate::moving::{move_blocks, read_sealed};
 use crate::space::{finish_segment, let_empty_go};
-
-/// Blocks erased in one hold of the writer.
-const PAGE: usize = 256;
 
 /// What was erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,13 +46,19 @@ impl Engine<'_> {
     /// Of the stores.
     pub fn finish_removals(&self) -> Result<()> {
         let core = self.core();
+        // What was overwritten or removed, and still is stored, would count as being in use.
+        match drain_all(core) {
+            Err(Error::NoSpace) => {}
+            drained => drained?,
+        }
         crate::background::finish(core)?;
         self.commit()?;
         give_all_back(core)?;
         self.commit()
     }
 
-    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder.
+    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder. A crash
+    /// may leave some of them erased: the caller remembers what it asked for.
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, `NoSpace`. What was erased before the error is; ask again for the rest.
@@ -63,12 +67,18 @@ impl Engine<'_> {
         let mut erased = Erased::default();
         let mut segments = BTreeSet::new();
         let when = seconds(core.now());
-        for page in blocks.chunks(PAGE) {
-            let _gate = core.mutate()?;
-            let mut writer = core.store.lock();
-            let marked = mark(core, &mut writer, page, when, &mut erased, &mut segments);
-            core.fail_on_error(marked)?;
-            core.changed();
+        let thresholds = &core.options.thresholds;
+        for page in blocks.chunks(thresholds.move_blocks.max(1)) {
+            {
+                let _gate = core.mutate()?;
+                let mut writer = core.store.lock();
+                let marked = mark(core, &mut writer, page, when, &mut erased, &mut segments);
+                core.fail_on_error(marked)?;
+                core.changed();
+            }
+            if core.store.dirty_pages() > thresholds.dirty_pages_max {
+                self.commit()?;
+            }
         }
         self.commit()?;
         for segment in segments {
