@@ -360,6 +360,35 @@ mod tests {
     }
 
     #[test]
+    fn an_erasure_takes_every_file_that_was_at_the_path_in_any_kept_revision() {
+        let rename = |from, to| {
+            Act::Operation(Operation::Rename {
+                from: (0, from),
+                to: (0, to),
+                mode: RenameMode::Replace,
+            })
+        };
+        let acts = [
+            create(0),
+            Act::Take,
+            rename(0, 1),
+            create(0),
+            Act::Take,
+            Act::Erase(0),
+            Act::Remove(0),
+            Act::Remove(0),
+            Act::Erase(0),
+        ];
+        let history = History::of(&acts);
+        let erased = history.erased_by(5).unwrap();
+        assert_eq!(erased.path, b"/name0");
+        let both = BTreeSet::from([InodeId(2), InodeId(3)]);
+        assert_eq!(erased.files, both);
+        assert_eq!(history.erased_by(1), None);
+        assert_eq!(history.erased_by(8), None, "nothing is kept any more");
+    }
+
+    #[test]
     fn a_rename_over_something_takes_the_content_along() {
         let rename = |to| {
             Act::Operation(Operation::Rename {

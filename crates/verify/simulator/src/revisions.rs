@@ -218,6 +218,12 @@ pub fn judge_erasing(
     if has_nameless(at) || has_nameless(moment.started.min(history.len())) {
         return Ok(());
     }
+    let is_again = (0..at)
+        .filter_map(|at| history.erased_by(at))
+        .any(|earlier| !earlier.files.is_disjoint(&erasure.files));
+    if is_again && !must_be_done {
+        return Ok(());
+    }
     let (erased, all) = match kept.erased_blocks(system, &erasure.path) {
         // The revisions that had it are gone.
         Err(strongroom::Error::File(_)) => return Ok(()),
@@ -232,10 +238,12 @@ pub fn judge_erasing(
     ))
 }
 
-/// Whether an act leaves the contents of all files alone.
+/// Whether an act leaves the blocks of all files alone: what no file of now names any more is not what was erased.
 fn changes_no_content(act: &Act) -> bool {
     match act {
-        Act::Tick | Act::Compact | Act::BeginEpoch | Act::Rotate | Act::Take => true,
+        Act::BeginEpoch | Act::Take => true,
+        // They join fragments.
+        Act::Tick | Act::Compact | Act::Rotate => false,
         Act::Remove(_) | Act::Erase(_) => false,
         Act::Operation(operation) => matches!(
             operation,
