@@ -108,12 +108,11 @@ fn fields(
     }
 }
 
-/// Files with their paths, as many as one answer holds; and the place of the last, if others were cut off.
-#[expect(clippy::type_complexity, reason = "a page and where it was cut")]
-fn page(
-    filesystem: &Filesystem,
-    files: Vec<NamedFile>,
-) -> Result<(Vec<NamedFields>, Option<([u8; 32], u64)>)> {
+/// Files, and the place of the last if others were cut off.
+type Page = (Vec<NamedFields>, Option<([u8; 32], u64)>);
+
+/// Files with their paths, as many as one answer holds.
+fn page(filesystem: &Filesystem, files: Vec<NamedFile>) -> Result<Page> {
     let mut page: Vec<NamedFields> = Vec::new();
     let mut left = TRANSFER_BYTES_MAX;
     let count = files.len();

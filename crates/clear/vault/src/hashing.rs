@@ -184,7 +184,7 @@ impl Vault {
         algorithm: HashAlgorithm,
     ) -> Result<ContentHash> {
         let inode = self.attributes(path.as_ref(), Links::Follow)?.inode;
-        let never = &mut |_| GoOn::Yes;
+        let never = &mut |_: u64| GoOn::Yes;
         if is_kept(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
             return hashed.map(|(hash, _)| hash).ok_or_else(unexpected);
@@ -244,14 +244,13 @@ impl Vault {
         Ok(Some(all))
     }
 
-    /// Hashes as many as one request names; each with a path, where it failed.
-    #[expect(clippy::type_complexity, reason = "a result and a path for each file")]
+    /// Hashes as many as one request names.
     fn hash_some(
         &self,
         inodes: &[InodeId],
         algorithm: HashAlgorithm,
         told: &mut dyn FnMut(u64) -> GoOn,
-    ) -> Result<Option<Vec<(Result<HashedContent>, Option<Vec<u8>>)>>> {
+    ) -> Result<Option<Vec<Outcome>>> {
         let mut done: Vec<Option<HashedFields>> = inodes.iter().map(|_| None).collect();
         let (mut bytes_max, least, most) = HASH_STEP_BYTES;
         loop {
@@ -417,8 +416,10 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a caller learns of one file.
-fn outcome(fields: HashedFields) -> (Result<HashedContent>, Option<Vec<u8>>) {
+/// What came of one file, with a path of it where it failed.
+type Outcome = (Result<HashedContent>, Option<Vec<u8>>);
+
+fn outcome(fields: HashedFields) -> Outcome {
     match fields {
         HashedFields::Whole { hash, size, stored } => {
             let hash = ContentHash(hash);
