@@ -205,7 +205,10 @@ fn a_mounted_vault_is_asked_through_its_mount_and_sees_what_the_mount_wrote() {
     place.keyed(&["mount", "v", "m"]);
     let mounted = MountPoint::new(&place);
     let hash = |path: &str| place.done(&["hash", path]);
-    assert_eq!(hash("v:/tree/one"), format!("{}  tree/one\n", blake3("one")));
+    assert_eq!(
+        hash("v:/tree/one"),
+        format!("{}  tree/one\n", blake3("one"))
+    );
     fs::write(place.path("m/tree/one"), "written through the mount").unwrap();
     let expected = blake3("written through the mount");
     assert_eq!(hash("v:/tree/one"), format!("{expected}  tree/one\n"));

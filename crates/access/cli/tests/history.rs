@@ -276,7 +276,10 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
     assert!((300_000..400_000).contains(&bytes("live_bytes")), "{space}");
     assert!(bytes("kept_bytes") < 10_000, "{space}");
     for snapshot in space["snapshots"].as_array().unwrap() {
-        assert!(snapshot["alone_bytes"].as_u64().unwrap() < 10_000, "{space}");
+        assert!(
+            snapshot["alone_bytes"].as_u64().unwrap() < 10_000,
+            "{space}"
+        );
     }
     place.keyed(&["check", "v"]);
     place.keyed(&["verify", "v", "--deep"]);
@@ -311,7 +314,10 @@ fn df_says_what_files_snapshots_and_each_snapshot_alone_hold() {
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[2].contains(" only in snapshots, "), "{shown}");
     assert_eq!(lines[3], "each snapshot alone holds:");
-    assert!(lines[4].ends_with(" KiB  one") && lines[5].contains("two"), "{shown}");
+    assert!(
+        lines[4].ends_with(" KiB  one") && lines[5].contains("two"),
+        "{shown}"
+    );
     place.keyed(&["snapshot", "remove", "v", "t:one", "t:two"]);
     place.keyed(&["compact", "v"]);
     let space = json(&place.keyed(&["df", "v", "--json"]));

@@ -265,13 +265,15 @@ fn check_hashes(
     inodes: &HashMap<InodeId, Seen>,
     report: &mut CheckReport,
 ) -> Result<()> {
-    Ok(reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
-        Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
-        _ => report.problem(format!(
-            "the hash of content {} of inode {} is of nothing that is there",
-            row.version, row.inode.0
-        )),
-    })?)
+    Ok(
+        reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
+            Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
+            _ => report.problem(format!(
+                "the hash of content {} of inode {} is of nothing that is there",
+                row.version, row.inode.0
+            )),
+        })?,
+    )
 }
 
 fn check_extents(

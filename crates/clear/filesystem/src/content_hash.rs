@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
 use strongroom_metadata::{ContentHash, InodeId};
 
-use crate::core::Core;
 use crate::flush::drain_grouped;
 use crate::history::Engine;
 use crate::node::Node;

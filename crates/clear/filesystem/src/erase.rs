@@ -20,13 +20,13 @@ use strongroom_metadata::{
     Transaction,
 };
 
-use crate::{Error, Result};
 use crate::commit::commit_covering;
 use crate::core::{Core, Work};
 use crate::flush::drain_all;
 use crate::history::{Engine, give_all_back};
 use crate::moving::{move_blocks, read_sealed};
 use crate::space::{finish_segment, let_empty_go};
+use crate::{Error, Result};
 
 /// What was erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
 
 use crate::commit::commit_covering;
 use crate::core::{Background, Core, Work};

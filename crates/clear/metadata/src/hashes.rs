@@ -57,13 +57,7 @@ impl Reads {
         let (hash, inode) = after;
         self.all(
             Statement::HashList,
-            (
-                algorithm,
-                &hash[..],
-                key(inode.0),
-                &last[..],
-                bound(limit),
-            ),
+            (algorithm, &hash[..], key(inode.0), &last[..], bound(limit)),
             hash_at,
         )
     }

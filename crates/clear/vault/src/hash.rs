@@ -9,9 +9,7 @@ use strongroom_crypto::HashAlgorithm;
 use strongroom_filesystem::{self as filesystem, Filesystem, Hashed, InodeId, NamedFile};
 
 use crate::failure::Failure;
-use crate::limits::{
-    HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSFER_BYTES_MAX,
-};
+use crate::limits::{HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSFER_BYTES_MAX};
 use crate::request::Response;
 use crate::request_hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
 use crate::session::Session;
@@ -28,8 +26,7 @@ pub(crate) fn execute(session: &Session, request: &HashRequest) -> Result<Respon
         } => files(filesystem, inodes, of(*algorithm)?, *bytes_max)?,
         HashRequest::Missing { after, algorithm } => {
             let after = InodeId(*after);
-            let missing =
-                filesystem.files_without_hash(of(*algorithm)?, after, HASH_FILES_MAX)?;
+            let missing = filesystem.files_without_hash(of(*algorithm)?, after, HASH_FILES_MAX)?;
             HashResponse::Missing(
                 missing
                     .into_iter()

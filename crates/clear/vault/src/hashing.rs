@@ -190,7 +190,9 @@ impl Vault {
             return hashed.map(|(hash, _)| hash).ok_or_else(unexpected);
         }
         let hashed = self.content_hashes(&[inode], algorithm, never)?;
-        let hashed = hashed.and_then(|mut all| all.pop()).ok_or_else(unexpected)?;
+        let hashed = hashed
+            .and_then(|mut all| all.pop())
+            .ok_or_else(unexpected)?;
         Ok(hashed?.hash)
     }
 
@@ -345,8 +347,11 @@ impl Vault {
             let Some(next) = next else { break };
             after = next;
         }
-        let mut left: Vec<(u64, [u8; 32])> =
-            all.found.iter().map(|(inode, hash)| (inode.0, hash.0)).collect();
+        let mut left: Vec<(u64, [u8; 32])> = all
+            .found
+            .iter()
+            .map(|(inode, hash)| (inode.0, hash.0))
+            .collect();
         while !left.is_empty() {
             let files = left.iter().copied().take(HASH_FILES_MAX).collect();
             let next = self.named(HashRequest::Paths { files }, &mut take)?;

@@ -9,9 +9,9 @@ use strongroom_filesystem::{self as filesystem, ERASED_SEGMENT, Filesystem};
 use strongroom_history::{self as history, RevisionId};
 use strongroom_metadata::Place;
 
-use crate::{Error, Result};
 use crate::kept::Kept;
 use crate::request_history::ErasedContent;
+use crate::{Error, Result};
 
 /// The setting that names what is being erased; empty for nothing.                                 [6.11.6]
 const ERASING: &str = "erasing";

@@ -55,7 +55,10 @@ pub(crate) fn restore(
         restored: RestoredFields::default(),
         erased_bytes: 0,
     };
-    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
         restorer.enter(name);
     }
     let done = match first {

@@ -16,8 +16,8 @@ use crate::path::{Links, resolve};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_history::{
-    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference,
-    Restored, RevisionFields, RevisionInfo, Usage,
+    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored,
+    RevisionFields, RevisionInfo, Usage,
 };
 use crate::session::Session;
 use crate::{Error, Result, Vault};

@@ -185,30 +185,27 @@ fn files_of_kept_states_are_hashed_as_they_were_and_restored_ones_as_they_are() 
     assert_eq!(vault.content_hash("/a", BLAKE3).unwrap(), b3(b"before"));
     vault.write("/b", "longer than before").unwrap();
     vault.content_hash("/b", BLAKE3).unwrap();
-    let source = vault
-        .open_file(&kept, FileOptions::new().read())
-        .unwrap();
+    let source = vault.open_file(&kept, FileOptions::new().read()).unwrap();
     let target = vault
         .open_file("/b", FileOptions::new().read().write())
         .unwrap();
     assert_eq!(source.copy_range(0, &target, 0, 6).unwrap(), 6);
     let expected = b3(b"before than before");
     assert_eq!(vault.content_hash("/b", BLAKE3).unwrap(), expected);
-    assert_eq!(
-        vault.content_hash("/b", HashAlgorithm::Sha256).unwrap(),
-        {
-            let mut hasher = strongroom_crypto::ContentHasher::new(HashAlgorithm::Sha256);
-            hasher.update(b"before than before");
-            ContentHash(hasher.finish())
-        }
-    );
+    assert_eq!(vault.content_hash("/b", HashAlgorithm::Sha256).unwrap(), {
+        let mut hasher = strongroom_crypto::ContentHasher::new(HashAlgorithm::Sha256);
+        hasher.update(b"before than before");
+        ContentHash(hasher.finish())
+    });
 }
 
 #[test]
 fn hashing_that_was_interrupted_keeps_what_it_has() {
     let (place, vault) = Place::new();
     for number in 0..1_500 {
-        vault.write(format!("/{number}"), format!("{number}")).unwrap();
+        vault
+            .write(format!("/{number}"), format!("{number}"))
+            .unwrap();
     }
     let stopped = vault
         .hash_everything(BLAKE3, None, &mut |_| GoOn::No)

@@ -57,7 +57,9 @@ enum State {
 
 impl std::fmt::Debug for ContentHasher {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("ContentHasher").finish_non_exhaustive()
+        formatter
+            .debug_struct("ContentHasher")
+            .finish_non_exhaustive()
     }
 }
 

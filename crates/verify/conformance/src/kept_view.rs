@@ -54,7 +54,10 @@ impl KeptView {
     /// `NotFound`; of the file system.
     pub fn was_erased(&self, path: &[u8]) -> Result<bool> {
         let mut at = InodeId::ROOT;
-        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        for name in path
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty())
+        {
             let found = self.lookup(&Caller::root(), at, name);
             if at != InodeId::ROOT {
                 self.forget(at, 1);

@@ -56,7 +56,11 @@ pub struct Erasure {
 
 /// Which of `count` things a byte means: first of the revisions, then of the files of one.
 #[must_use]
-pub fn choose(which: u8, revisions: usize, files: impl FnOnce(usize) -> usize) -> Option<(usize, usize)> {
+pub fn choose(
+    which: u8,
+    revisions: usize,
+    files: impl FnOnce(usize) -> usize,
+) -> Option<(usize, usize)> {
     let revision = usize::from(which).checked_rem(revisions)?;
     let file = (usize::from(which) / revisions).checked_rem(files(revision))?;
     Some((revision, file))
@@ -135,11 +139,9 @@ impl History {
                 _ => (newest, oldest),
             });
             let meaning = match act {
-                Act::Tick
-                | Act::BeginEpoch
-                | Act::Rotate
-                | Act::Remove(_)
-                | Act::Erase(_) => Meaning::default(),
+                Act::Tick | Act::BeginEpoch | Act::Rotate | Act::Remove(_) | Act::Erase(_) => {
+                    Meaning::default()
+                }
                 // A revision stands at a barrier.
                 Act::Take | Act::Compact => Meaning {
                     barrier: true,

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use strongroom::NewRevision;
 use strongroom::kept::Kept;
 use strongroom_conformance::kept_view::KeptView;
-use strongroom_conformance::tree::read_tree;
-use strongroom_crypto::RevisionSigner;
 use strongroom_conformance::model::Contents;
 use strongroom_conformance::operation::Operation;
 use strongroom_conformance::tree::Tree;
+use strongroom_conformance::tree::read_tree;
+use strongroom_crypto::RevisionSigner;
 use strongroom_filesystem::{Filesystem, NodeKind};
 use strongroom_format::VaultId;
 

@@ -6,8 +6,7 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::filesystem::NodeKind;
 use strongroom::{
-    ContentHash, EqualContents, GoOn, HashAlgorithm, HashPrefix, HashedAll, Links, NamedContent,
-    Vault,
+    ContentHash, EqualContents, HashAlgorithm, HashPrefix, HashedAll, Links, NamedContent, Vault,
 };
 
 use super::hash::{go_on, interrupted, path_at};
@@ -209,12 +208,7 @@ fn print_named(
 }
 
 /// Looks through a kept state, whose files are read each time.
-fn by_hash_at(
-    vault: &Vault,
-    arguments: &Find,
-    prefix: &HashPrefix,
-    selector: &str,
-) -> Result<()> {
+fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &str) -> Result<()> {
     let algorithm = match arguments.content.sha256 {
         true => HashAlgorithm::Sha256,
         false => HashAlgorithm::Blake3,

@@ -90,7 +90,9 @@ impl Run {
             return self.batch(vault, &[Waiting { path, inode }], hidden);
         }
         if !self.recursive {
-            return Err(Failure::usage("is a directory; -r hashes the files below it"));
+            return Err(Failure::usage(
+                "is a directory; -r hashes the files below it",
+            ));
         }
         // Behind a slash a symbolic link is followed.
         let path = [&path[..], b"/"].concat();
@@ -129,9 +131,8 @@ impl Run {
     fn ask(&mut self, vault: &Vault, files: &[Waiting], hidden: usize) -> Result<()> {
         let inodes: Vec<InodeId> = files.iter().map(|file| file.inode).collect();
         let progress = &mut self.progress;
-        let hashed = vault.content_hashes(&inodes, self.algorithm, &mut |bytes| {
-            go_on(progress, bytes)
-        })?;
+        let hashed =
+            vault.content_hashes(&inodes, self.algorithm, &mut |bytes| go_on(progress, bytes))?;
         for (file, hashed) in files.iter().zip(hashed.ok_or_else(interrupted)?) {
             let path = &file.path[hidden..];
             let told = match hashed {
@@ -153,10 +154,9 @@ impl Run {
             let path = &file.path[hidden..];
             self.progress.file(path);
             let progress = &mut self.progress;
-            let hashed =
-                vault.content_hash_by_reading(&file.path, self.algorithm, &mut |bytes| {
-                    go_on(progress, bytes)
-                });
+            let hashed = vault.content_hash_by_reading(&file.path, self.algorithm, &mut |bytes| {
+                go_on(progress, bytes)
+            });
             let told = match hashed {
                 Ok(hashed) => {
                     let (hash, size) = hashed.ok_or_else(interrupted)?;

@@ -345,7 +345,9 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
         let mut out = stdout();
         writeln!(out, "{nodes} files and directories restored")?;
         for (path, when) in erased {
-            let when = when.map_or_else(String::new, |when| format!(" on {}", &show_time(when)[..10]));
+            let when = when.map_or_else(String::new, |when| {
+                format!(" on {}", &show_time(when)[..10])
+            });
             writeln!(out, "left out: {} was erased{when}", show(&path))?;
         }
         if erased_more > 0 {

@@ -172,9 +172,18 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
 /// What `stats` tells of space, each with its meaning; the last stands for one row a snapshot.
 pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
     ("space.live_bytes", "sealed bytes of what files hold, now"),
-    ("space.kept_bytes", "sealed bytes that only snapshots hold, now"),
-    ("space.waste_bytes", "sealed bytes that nothing needs any more, now"),
-    (SPACE_SNAPSHOT, "sealed bytes that this snapshot alone holds, now"),
+    (
+        "space.kept_bytes",
+        "sealed bytes that only snapshots hold, now",
+    ),
+    (
+        "space.waste_bytes",
+        "sealed bytes that nothing needs any more, now",
+    ),
+    (
+        SPACE_SNAPSHOT,
+        "sealed bytes that this snapshot alone holds, now",
+    ),
 ];
 
 const SPACE_SNAPSHOT: &str = "space.snapshot.ID";

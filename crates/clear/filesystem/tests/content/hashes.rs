@@ -62,8 +62,12 @@ fn a_hash_is_that_of_the_bytes_and_a_second_call_reads_nothing_also_after_reopen
     let sizes = [0, 1, 65_536, 1_048_577, 20_000_003];
     let files = sizes.map(|size| {
         let file = lab.file(ROOT, &size.to_string());
-        lab.write(file, 0, &pattern(size, usize::try_from(size).expect("small")))
-            .expect("writes");
+        lab.write(
+            file,
+            0,
+            &pattern(size, usize::try_from(size).expect("small")),
+        )
+        .expect("writes");
         file
     });
     let sparse = lab.file(ROOT, "sparse");
@@ -153,9 +157,15 @@ fn whatever_changes_a_content_voids_its_hash() {
     let mut seen = HashSet::from([hashed(&lab, file, BLAKE3).0]);
     for (name, change) in changes {
         change();
-        assert!(found(&lab, BLAKE3).is_empty(), "{name}: found by the hash of before");
+        assert!(
+            found(&lab, BLAKE3).is_empty(),
+            "{name}: found by the hash of before"
+        );
         assert_true(&lab, file);
-        assert!(seen.insert(hashed(&lab, file, BLAKE3).0), "{name} changed nothing");
+        assert!(
+            seen.insert(hashed(&lab, file, BLAKE3).0),
+            "{name} changed nothing"
+        );
         assert_eq!(found(&lab, BLAKE3), [file], "{name}");
     }
 }
@@ -388,7 +398,8 @@ fn equal_files_are_found_with_what_they_take_beyond_one_of_them() {
     let first = lab.file(ROOT, "first");
     lab.write(first, 0, &content).expect("writes");
     let shared = lab.file(ROOT, "shared");
-    lab.copy_range(first, 0, shared, 0, 200_000).expect("copies");
+    lab.copy_range(first, 0, shared, 0, 200_000)
+        .expect("copies");
     // The same bytes in pieces of another size are other blocks.
     let pieces = lab.file(ROOT, "pieces");
     for (index, piece) in content.chunks(50_000).enumerate() {
@@ -423,9 +434,7 @@ fn equal_files_are_found_with_what_they_take_beyond_one_of_them() {
     assert_eq!(groups[1].extra_bytes, 0, "equal blocks are stored once");
     let (large, _) = lab.equal_files(BLAKE3, None, 6).expect("finds");
     assert_eq!(large.len(), 1);
-    let (behind, _) = lab
-        .equal_files(BLAKE3, Some([0xff; 32]), 0)
-        .expect("finds");
+    let (behind, _) = lab.equal_files(BLAKE3, Some([0xff; 32]), 0).expect("finds");
     assert_eq!(behind, []);
     lab.write(two[1], 0, b"SMALL").expect("writes");
     let (left, _) = lab.equal_files(BLAKE3, None, 0).expect("finds");

@@ -104,10 +104,7 @@ fn a_file_lacks_a_hash_until_there_is_one_of_its_version_and_what_is_no_file_nev
 fn the_hashes_of_a_removed_inode_go_with_it() {
     let folder = Folder::new();
     let store = folder.create();
-    store
-        .lock()
-        .put_inode(&inode(2, NodeKind::File))
-        .unwrap();
+    store.lock().put_inode(&inode(2, NodeKind::File)).unwrap();
     put(
         &store,
         &[
@@ -127,13 +124,13 @@ fn the_hashes_of_a_removed_inode_go_with_it() {
 
 #[test]
 fn a_database_of_schema_version_4_gets_room_for_hashes() {
-    assert_eq!(SCHEMA_VERSION, 5, "a new version needs a test like this one");
+    assert_eq!(
+        SCHEMA_VERSION, 5,
+        "a new version needs a test like this one"
+    );
     let folder = Folder::new();
     let store = folder.create();
-    store
-        .lock()
-        .put_inode(&inode(2, NodeKind::File))
-        .unwrap();
+    store.lock().put_inode(&inode(2, NodeKind::File)).unwrap();
     store.lock().commit().unwrap();
     store.sync_log().unwrap();
     drop(store);

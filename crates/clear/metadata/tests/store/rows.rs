@@ -593,7 +593,8 @@ fn a_block_gets_other_bytes_from_and_to_every_place_and_the_sums_follow() {
             let carried = transaction.waiting(number).unwrap();
             assert_eq!(carried.as_deref(), bytes, "{from:?} to {to:?}");
             let live = |segment| transaction.segment(segment).unwrap().unwrap().live_bytes;
-            let lies_in = |segment| u64::from(matches!(to, Place::Segment(at, _) if *at == segment));
+            let lies_in =
+                |segment| u64::from(matches!(to, Place::Segment(at, _) if *at == segment));
             let len = short.len() as u64;
             assert_eq!(live(one), lies_in(one) * len, "{from:?} to {to:?}");
             assert_eq!(live(other), lies_in(other) * len, "{from:?} to {to:?}");
@@ -613,8 +614,8 @@ fn what_lies_in_a_segment_without_a_file_takes_no_space() {
     let segment = transaction
         .insert_segment(&segment_id(1), Epoch(0))
         .unwrap();
-    let graves = [LOST_SEGMENT, ERASED_SEGMENT]
-        .map(|id| transaction.insert_segment(&id, Epoch(0)).unwrap());
+    let graves =
+        [LOST_SEGMENT, ERASED_SEGMENT].map(|id| transaction.insert_segment(&id, Epoch(0)).unwrap());
     let numbers = [1, 2, 3].map(|seed| {
         let place = Place::Segment(segment, 64);
         transaction
@@ -634,8 +635,15 @@ fn what_lies_in_a_segment_without_a_file_takes_no_space() {
     drop(transaction);
     drop(store);
     let store = folder.open();
-    store.lock().put_setting("open", b"so that it is counted").unwrap();
-    assert_eq!(store.stored_bytes(), stored - 2 * len, "and so after opening");
+    store
+        .lock()
+        .put_setting("open", b"so that it is counted")
+        .unwrap();
+    assert_eq!(
+        store.stored_bytes(),
+        stored - 2 * len,
+        "and so after opening"
+    );
     // Content that is stored again counts again; what goes without ever having come back takes nothing with it.
     let place = Place::Segment(segment, 64);
     store
