@@ -39,6 +39,13 @@ fn assert_true(lab: &Lab, inode: InodeId) {
     assert!(hash == hash_of(BLAKE3, &all(lab, inode)), "{inode:?}");
 }
 
+/// Stores the hashes of `files`.
+fn hash_them(lab: &Lab, files: &[InodeId]) {
+    let done = lab.hash_files(files, BLAKE3, u64::MAX);
+    let whole = |one: &Result<Hashed, Error>| matches!(one, Ok(Hashed::Whole { stored: true, .. }));
+    assert!(done.files.iter().all(whole), "{:?}", done.files);
+}
+
 /// How many bytes another call reads.
 fn read_again(lab: &Lab, inode: InodeId) -> u64 {
     hashed(lab, inode, BLAKE3).2
@@ -289,8 +296,8 @@ fn a_file_that_is_written_all_the_time_has_a_hash_of_one_moment_or_none() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 0_u8.. {
-                lab.write(file, 0, &filled(round % 8)).expect("writes");
+            for round in (0..8).cycle() {
+                lab.write(file, 0, &filled(round)).expect("writes");
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
@@ -379,7 +386,7 @@ fn files_to_hash_are_those_whose_content_of_now_has_no_hash() {
     let missing = |after| lab.files_without_hash(BLAKE3, after, 100).expect("looks");
     assert_eq!(missing(InodeId(0)), files.map(|file| (file, 1)));
     assert_eq!(missing(files[0]), [(files[1], 1), (files[2], 1)]);
-    lab.hash_files(&files, BLAKE3, u64::MAX);
+    hash_them(&lab, &files);
     assert_eq!(missing(InodeId(0)), []);
     lab.write(files[1], 0, b"other").expect("writes");
     assert_eq!(missing(InodeId(0)), [(files[1], 5)]);
@@ -416,7 +423,7 @@ fn equal_files_are_found_with_what_they_take_beyond_one_of_them() {
         file
     });
     let all_files = [&[first, shared, pieces, other], &empty[..], &two[..]].concat();
-    lab.hash_files(&all_files, BLAKE3, u64::MAX);
+    hash_them(&lab, &all_files);
     let (mut groups, next) = lab.equal_files(BLAKE3, None, 0).expect("finds");
     assert_eq!(next, None);
     groups.sort_by_key(|group| group.files[0].inode);
@@ -426,7 +433,7 @@ fn equal_files_are_found_with_what_they_take_beyond_one_of_them() {
     assert_eq!(groups.len(), 2);
     assert_eq!(inodes(0), [first, shared, pieces]);
     assert!(
-        (200_000..260_000).contains(&groups[0].extra_bytes),
+        (190_000..210_000).contains(&groups[0].extra_bytes),
         "{}",
         groups[0].extra_bytes
     );
