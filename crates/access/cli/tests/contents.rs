@@ -118,7 +118,7 @@ fn every_path_of_a_content_is_found_by_a_few_digits_of_either_hash() {
     let hash = blake3("one");
     for digits in [&hash[..8], &hash.to_uppercase()[..20], &hash[..]] {
         let found = place.keyed(&["find", "v", "--hash", digits]);
-        assert_eq!(found, "/tree/one\n/tree/link\n/tree/sub/same\n");
+        assert_eq!(found, "/tree/link\n/tree/one\n/tree/sub/same\n");
     }
     let below = place.keyed(&["find", "v:/tree/sub", "--hash", &hash]);
     assert_eq!(below, "/tree/sub/same\n");
@@ -131,7 +131,7 @@ fn every_path_of_a_content_is_found_by_a_few_digits_of_either_hash() {
     assert!(unknown.contains("--sha256"), "{unknown}");
     place.keyed(&["hash", "--sha256", "v:/tree/one"]);
     let found = place.keyed(&["find", "v", "--hash", sha]);
-    assert_eq!(found, "/tree/one\n/tree/link\n");
+    assert_eq!(found, "/tree/link\n/tree/one\n");
     let found = place.keyed(&["find", "v", "--sha256", "--hash", sha]);
     assert_eq!(found.lines().count(), 3);
     place.keyed_fails(3, &["find", "v", "--hash", "00000000"]);
@@ -182,7 +182,7 @@ fn duplicates_are_grouped_and_hard_links_are_one_file() {
     let shown = place.keyed(&["find", "v", "--duplicates"]);
     assert_eq!(
         shown,
-        "2 files of 3 B, stored once already\n  /tree/one\n  /tree/link  (the same file)\n  /tree/sub/same\n\
+        "2 files of 3 B, stored once already\n  /tree/link\n  /tree/one  (the same file)\n  /tree/sub/same\n\
          1 contents are in several files; 0 B could be saved\n"
     );
     let found = json(&place.keyed(&["find", "v", "--duplicates", "--json"]));
@@ -213,6 +213,6 @@ fn a_mounted_vault_is_asked_through_its_mount_and_sees_what_the_mount_wrote() {
     let expected = blake3("written through the mount");
     assert_eq!(hash("v:/tree/one"), format!("{expected}  tree/one\n"));
     let found = place.done(&["find", "v", "--hash", &expected]);
-    assert_eq!(found, "/tree/one\n/tree/link\n");
+    assert_eq!(found, "/tree/link\n/tree/one\n");
     drop(mounted);
 }

@@ -11,7 +11,7 @@ use crate::content_arguments::Hash;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
-use crate::location::{Location, show};
+use crate::location::{Location, join, show};
 use crate::output::{JsonArray, hex, stdout};
 use crate::progress::Progress;
 use crate::walk::{At, Walk};
@@ -95,7 +95,7 @@ impl Run {
             ));
         }
         // Behind a slash a symbolic link is followed.
-        let path = [&path[..], b"/"].concat();
+        let path = join(&path, b"");
         let mut batch = Vec::new();
         let mut bytes = 0;
         for step in Walk::new(vault, &path, usize::MAX)? {
