@@ -205,16 +205,21 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     let options = OpenOptions::read_only();
     let vault =
         Vault::connect_if_owned(&arguments.vault, options).about(arguments.vault.display())?;
-    let counters = match &vault {
-        Some(vault) => [vault.counters()?, space_rows(vault)?].concat(),
-        None => Vec::new(),
+    let (mut counters, space) = match &vault {
+        // A history that cannot be read does not hide what was counted.
+        Some(vault) => (vault.counters()?, space_rows(vault)),
+        None => (Vec::new(), Ok(Vec::new())),
     };
+    if let Ok(rows) = &space {
+        counters.extend_from_slice(rows);
+    }
     if arguments.json {
         let map: serde_json::Map<_, _> = counters
             .into_iter()
             .map(|(name, count)| (name, serde_json::Value::from(count)))
             .collect();
-        return print_json(&map);
+        print_json(&map)?;
+        return space.map(drop);
     }
     let mut out = stdout();
     if vault.is_none() {
@@ -229,7 +234,8 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     for (name, count) in counters {
         writeln!(out, "{name:names$}  {count:>counts$}")?;
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    space.map(drop)
 }
 
 #[derive(Serialize)]
