@@ -202,6 +202,7 @@ pub(crate) struct Core {
     pub(crate) space: crate::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
     pub(crate) holes: crate::holes::Holes,
+    pub(crate) hashing: crate::content_hash::Hashing,
     /// What keeps old states, once it is joined.
     pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState};
+use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState, has_no_file};
 use strongroom_segments::Recovery;
 
 use strongroom_format::SegmentId;
@@ -132,6 +132,7 @@ impl Filesystem {
             space: crate::space::SpaceState::default(),
             quota,
             holes,
+            hashing: crate::content_hash::Hashing::default(),
             history: std::sync::OnceLock::new(),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
@@ -196,11 +197,6 @@ impl Filesystem {
             extent_bytes: self.core.nodes.extent_bytes(),
         }
     }
-}
-
-/// Whether a segment is one of those that have a row and never a file.
-pub(crate) fn has_no_file(id: &SegmentId) -> bool {
-    [crate::LOST_SEGMENT, crate::ERASED_SEGMENT].contains(id)
 }
 
 /// (1), and leftovers of segments that were begun or leaving when the last run ended.

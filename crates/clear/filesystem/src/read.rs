@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{Kind, Location, chunk_span};
 use strongroom_metadata::{
-    Block, BlockNumber, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
+    Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
 };
 use strongroom_segments::{Part as SealedPart, SealedBytes};
 
@@ -37,7 +37,7 @@ impl Filesystem {
     /// Fills `buffer` from `offset`; gives the count of bytes before the end of the file.
     ///
     /// # Errors
-    /// `Damaged` with the first offset that cannot be read; what precedes it can be read by itself.
+    /// `Damaged` or `Erased` with the first offset that cannot be read; what precedes it can be read by itself.
     pub fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         if let Some(kept) = self.kept(inode) {
             return kept.read(inode, offset, buffer);
@@ -287,6 +287,9 @@ pub(crate) fn fetch_of(
             let Some(row) = writer.segment(number)? else {
                 return Err(damaged);
             };
+            if row.id == ERASED_SEGMENT {
+                return Err(crate::erase::erased(inode, part.start, at));
+            }
             let clear_len = fetch.block.clear_len as usize;
             let len = strongroom_format::limits::sealed_len(clear_len);
             let len = u32::try_from(len).map_err(|_| damaged)?;
