@@ -648,7 +648,6 @@ static const struct variant variants[] = {
     {.name = "ring-spin", .ring = true, .spin_us = 50},
     {.name = "ring-free", .ring = true, .shift = -1},
     {.name = "ring-across", .ring = true, .shift = 1},
-    {.name = "ring-across-spin", .ring = true, .shift = 1, .spin_us = 50},
     {.name = "dev-2-halting", .loops = 2, .halted = true},
     {.name = "dev-2-spin-halting", .loops = 2, .spin_us = 50, .halted = true},
     {.name = "ring-halting", .ring = true, .halted = true},
