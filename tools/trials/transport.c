@@ -1,11 +1,14 @@
 // What a FUSE request costs over /dev/fuse and over io_uring, with a file system in memory behind both.
 //
-// transport [--rounds N] [--files N] [--mib N] [--only NAME,..] [--json FILE]    measures the transports, in turns (root)
-// transport --on DIRECTORY [...]                                                 the same workloads on a mounted file system
+// transport [--rounds N] [--files N] [--mib N] [--only NAME,..] [--json FILE] [--patience S]    the transports, in turns (root)
+// transport --on DIRECTORY [...]                                              the same workloads on a mounted file system
 //
-// The server keeps names and content in memory and asks the kernel for the same things as Strongroom: OPEN, CREATE, FLUSH and
-// GETXATTR are refused once, names and attributes are kept for good. Both transports copy content once on its way, as sealing and
-// opening do. The mount lives in a mount namespace of its own and goes away with this process, however that ends.
+// Patience: how many seconds the run may wait for other programs to be quiet, and repeat what they disturbed.
+//
+// The server keeps names and content in memory and asks the kernel for the same things as a mount of Strongroom by default: OPEN,
+// CREATE and FLUSH are refused once, names and attributes are kept for good, the kernel checks permissions, extended attributes are
+// offered. So a new file is LOOKUP, GETATTR, MKNOD, GETXATTR and WRITE, its removal GETATTR and UNLINK, the rest one request each.
+// Both transports copy content once on its way, as sealing and opening do. The mount lives in a mount namespace of its own and goes away with this process, however that ends.
 // The client is this program again, as a process of its own; it checks what it reads.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -159,6 +162,7 @@ static size_t op_len(uint32_t opcode) {
     case FUSE_GETATTR: return sizeof(struct fuse_getattr_in);
     case FUSE_READ: return sizeof(struct fuse_read_in);
     case FUSE_WRITE: return sizeof(struct fuse_write_in);
+    case FUSE_GETXATTR: return sizeof(struct fuse_getxattr_in);
     default: return 0;
     }
 }
@@ -219,6 +223,7 @@ static int answer(const struct fuse_in_header *in, const void *op, const char *d
     case FUSE_READ: return node ? read_content(node, op, out, out_len) : EIO;
     case FUSE_WRITE: return node ? write_content(node, op, data, out, out_len) : EIO;
     case FUSE_FORGET: case FUSE_BATCH_FORGET: case FUSE_INTERRUPT: return -1;
+    case FUSE_GETXATTR: return ENODATA;
     default: return ENOSYS;
     }
 }
@@ -473,8 +478,8 @@ static void raise_read_ahead(void) {
 
 static void attach(struct server *server, const struct variant *variant) {
     *server = (struct server){.variant = variant, .device = open("/dev/fuse", O_RDWR | O_CLOEXEC)};
-    char options[96];
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", server->device);
+    char options[128];
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions", server->device);
     if (server->device < 0 || mount("trial", mount_point, "fuse.trial", MS_NOSUID | MS_NODEV, options)) fail("mounting: %m");
     agree(server);
     int rings = variant->ring ? get_nprocs_conf() : 0;
@@ -654,13 +659,43 @@ static const struct variant variants[] = {
     {.name = "ring-free-halting", .ring = true, .shift = -1, .halted = true},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
-struct figure { double seconds[ROUNDS_MAX], server_cpu[ROUNDS_MAX]; };
+struct figure { double seconds[ROUNDS_MAX], server_cpu[ROUNDS_MAX], others[ROUNDS_MAX]; };
 static struct figure figures[VARIANTS][WORKLOADS];
+static double patience_s;  // how long the whole run may still wait for others to be quiet
 
-static double cpu_s(void) {
+static double cpu_s(int whose) {
     struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
+    getrusage(whose, &used);
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+// Processor time of everybody but this program and its clients, since the start of the machine.
+static double others_s(void) {
+    unsigned long user, nice, system, idle, waiting, irq, soft, steal;
+    FILE *counts = fopen("/proc/stat", "re");
+    if (!counts || fscanf(counts, "cpu %lu %lu %lu %lu %lu %lu %lu %lu", &user, &nice, &system, &idle, &waiting, &irq, &soft, &steal) != 8)
+        fail("/proc/stat: %m");
+    fclose(counts);
+    double all = (double)(user + nice + system + irq + soft + steal) / (double)sysconf(_SC_CLK_TCK);
+    return all - cpu_s(RUSAGE_SELF) - cpu_s(RUSAGE_CHILDREN);
+}
+
+// What part of the machine others had since `start_s`, when their time was `before`.
+static double share_of_others(double start_s, double before) {
+    double share = (others_s() - before) / (now_s() - start_s) / get_nprocs();
+    return share > 0 ? share : 0;
+}
+
+static const double QUIET = 0.1;
+
+// Sleeps until others are quiet, while patience lasts.
+static void wait_for_quiet(void) {
+    while (patience_s > 0) {
+        double start = now_s(), before = others_s();
+        usleep(300000);
+        if (share_of_others(start, before) <= QUIET) return;
+        patience_s -= now_s() - start;
+    }
 }
 
 // While the descriptor is open, idle processors poll instead of halting.
@@ -671,20 +706,35 @@ static int keep_awake(bool halted) {
     return device;
 }
 
-static void run_variant(int index, int round) {
+// Keeps a figure if others disturbed it less than the one of an earlier try. Gives whether it will do.
+static bool keep(struct figure *figure, int round, double seconds, double server_cpu, double others) {
+    if (!figure->seconds[round] || others < figure->others[round]) {
+        figure->seconds[round] = seconds;
+        figure->server_cpu[round] = server_cpu;
+        figure->others[round] = others;
+    }
+    return figure->others[round] <= QUIET;
+}
+
+// Gives whether nothing was disturbed.
+static bool run_variant(int index, int round) {
     struct server server;
-    bool mounted = false;
+    bool mounted = false, quiet = true;
+    wait_for_quiet();
+    double begin = now_s();
     int awake = keep_awake(variants[index].halted);
     for (int workload = 0; workload < WORKLOADS; workload++) {
         if (mounted && workloads[workload].fresh) detach(&server), mounted = false;
         if (!mounted) attach(&server, &variants[index]), mounted = true;
-        double before = cpu_s(), seconds = run_client(workload, mount_point);
-        if (round < 0) continue;
-        figures[index][workload].seconds[round] = seconds;
-        figures[index][workload].server_cpu[round] = cpu_s() - before;
+        double start = now_s(), others = others_s(), cpu = cpu_s(RUSAGE_SELF), seconds = run_client(workload, mount_point);
+        cpu = cpu_s(RUSAGE_SELF) - cpu;
+        if (round >= 0 && workloads[workload].unit)
+            quiet &= keep(&figures[index][workload], round, seconds, cpu, share_of_others(start, others));
     }
     detach(&server);
     if (awake >= 0) close(awake);
+    if (!quiet) patience_s -= now_s() - begin;
+    return quiet;
 }
 
 static void run_directory(const char *directory, int round) {
@@ -715,7 +765,7 @@ static double quantile(const double *values, int count, double part) {
 
 static void print_table(const bool *chosen, const char *const *titles, int rounds, bool with_cpu) {
     printf("\nmedian of %d rounds [lower, upper quartile], in microseconds per item (a MB, a read, a file)", rounds);
-    puts(with_cpu ? "; then the server's processor time per item" : "");
+    puts(with_cpu ? ";\nthen the server's processor time per item, and what part of the machine others had meanwhile" : "");
     for (int workload = 0; workload < WORKLOADS; workload++) {
         if (!workloads[workload].unit) continue;
         printf("\n%s\n", workloads[workload].name);
@@ -725,7 +775,9 @@ static void print_table(const bool *chosen, const char *const *titles, int round
             double each = 1e6 / items(workload), middle = quantile(seconds, rounds, 0.5);
             printf("  %-20s %8.2f [%8.2f, %8.2f] %10.0f %s", titles[index], middle * each, quantile(seconds, rounds, 0.25) * each,
                    quantile(seconds, rounds, 0.75) * each, items(workload) / middle, workloads[workload].unit);
-            if (with_cpu) printf("   cpu %8.2f", quantile(figures[index][workload].server_cpu, rounds, 0.5) * each);
+            if (with_cpu)
+                printf("   cpu %8.2f   others %2.0f %%", quantile(figures[index][workload].server_cpu, rounds, 0.5) * each,
+                       100 * quantile(figures[index][workload].others, rounds, 0.5));
             puts("");
         }
     }
@@ -743,6 +795,8 @@ static void write_json(const char *path, const bool *chosen, const char *const *
             for (int round = 0; round < rounds; round++) fprintf(out, "%s%.6f", round ? ", " : "", figures[index][workload].seconds[round]);
             fputs("], \"server_cpu_seconds\": [", out);
             for (int round = 0; round < rounds; round++) fprintf(out, "%s%.6f", round ? ", " : "", figures[index][workload].server_cpu[round]);
+            fputs("], \"share_of_others\": [", out);
+            for (int round = 0; round < rounds; round++) fprintf(out, "%s%.3f", round ? ", " : "", figures[index][workload].others[round]);
             fputs("]}", out);
             before = ",\n";
         }
@@ -770,7 +824,7 @@ static void take_turns(const bool *chosen, int rounds) {
         fprintf(stderr, "round %d of %d\n", round + 1, rounds);
         for (int turn = 0; turn < VARIANTS; turn++) {
             int index = round % 2 ? VARIANTS - 1 - turn : turn;
-            if (chosen[index]) run_variant(index, round);
+            while (chosen[index] && !run_variant(index, round) && patience_s > 0) continue;
         }
     }
 }
@@ -787,6 +841,7 @@ int main(int count, char **arguments) {
         else if (!strcmp(option, "--only")) only = value;
         else if (!strcmp(option, "--json")) json = value;
         else if (!strcmp(option, "--on")) directory = value;
+        else if (!strcmp(option, "--patience")) patience_s = atof(value);
         else fail("unknown option %s; the head of transport.c names all", option);
     }
     if (rounds < 1 || rounds > ROUNDS_MAX || files < 1 || files > 10000 || big_mib < 128 || big_mib > 1024 || big_mib & (big_mib - 1))
