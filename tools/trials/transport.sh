@@ -26,7 +26,7 @@ fi
 
 gcc -O2 -std=gnu17 -Wall -Wextra -Werror -pthread -o "$folder/transport" tools/trials/transport.c
 {
-    echo "$(uname -sr), $(nproc) processors, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), idle driver $(cat /sys/devices/system/cpu/cpuidle/current_driver 2>/dev/null || echo none)"
+    echo "Linux $(uname -r | cut -d. -f1,2), $(nproc) processors, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), idle driver $(cat /sys/devices/system/cpu/cpuidle/current_driver 2>/dev/null || echo none)"
     echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
     "$folder/transport" --json "$folder/transport.json" "$@"
     echo
