@@ -264,15 +264,31 @@ fn suite(plan: &Plan, work: &Path) -> BTreeMap<String, String> {
     let told = told.unwrap_or_default().into_iter();
     let named = told.filter(|(name, _)| name == "suite" || name.contains("provider"));
     named
-        .map(|(name, value)| {
-            (
-                name,
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned),
-            )
-        })
+        .map(|(name, value)| (name, in_words(&value)))
         .collect()
+}
+
+/// A text as it is; of the list of providers, who computes what.
+fn in_words(value: &serde_json::Value) -> String {
+    let Some(uses) = value.as_array() else {
+        return value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+    };
+    let word = |one: &serde_json::Value, field: &str| one[field].as_str().unwrap_or("").to_owned();
+    let words: Vec<String> = uses
+        .iter()
+        .map(|one| {
+            let from = match one["from_bytes"].as_u64().unwrap_or(0) {
+                0 => String::new(),
+                bytes => format!(" from {bytes} bytes on"),
+            };
+            let work = [word(one, "algorithm"), word(one, "work")];
+            let work = work.join(" ");
+            format!("{}{from} by {}", work.trim_end(), word(one, "provider"))
+        })
+        .collect();
+    words.join(", ")
 }
 
 fn assemble(
@@ -314,5 +330,23 @@ fn assemble(
             .filter(|facts| systems[0].figures.want(&[facts.row]))
             .map(row)
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_are_told_in_words() {
+        let told = serde_json::json!([
+            {"algorithm": "AES-256-GCM", "from_bytes": 16384, "provider": "ring", "work": "decrypt"},
+            {"algorithm": "BLAKE3", "from_bytes": 0, "provider": "simd", "work": null},
+        ]);
+        assert_eq!(
+            in_words(&told),
+            "AES-256-GCM decrypt from 16384 bytes on by ring, BLAKE3 by simd"
+        );
+        assert_eq!(in_words(&serde_json::json!("a text")), "a text");
     }
 }
