@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::content_arguments::{FindContent, Hash};
 use crate::damage_arguments::{Recover, Repair, Verify};
 use crate::help;
 use crate::history_arguments::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
@@ -78,13 +79,16 @@ pub(crate) enum Command {
     /// Makes directories
     #[command(after_help = "Example:\n  strongroom mkdir -p photos:/2026/may")]
     Mkdir(Mkdir),
-    /// Finds files by name, kind or size
-    #[command(after_help = "Example:\n  strongroom find photos --name '*.jpg' --type f")]
+    /// Finds files by name, kind, size or content
+    #[command(after_help = help::find())]
     Find(Find),
+    /// Prints the hashes of contents, as b3sum and sha256sum do
+    #[command(after_help = help::hash())]
+    Hash(Hash),
     /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
     #[command(after_help = help::info())]
     Info(Info),
-    /// Shows how full the disk below a vault is
+    /// Shows how full the disk below a vault is, what the content is for, and what each snapshot alone holds
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
     /// Shows or sets the most that a vault may take
@@ -434,6 +438,8 @@ pub(crate) struct Find {
     /// Only files of at least this many bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) min_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) content: FindContent,
     #[command(flatten)]
     pub(crate) common: Common,
 }

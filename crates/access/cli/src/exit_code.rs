@@ -122,9 +122,10 @@ impl ExitCode {
 
     fn of_file(error: &FileError) -> Self {
         match error {
-            FileError::NotFound | FileError::NotADirectory | FileError::NoAttribute => {
-                Self::NotFound
-            }
+            FileError::NotFound
+            | FileError::NotADirectory
+            | FileError::NoAttribute
+            | FileError::Erased { .. } => Self::NotFound,
             FileError::Exists | FileError::NotEmpty => Self::Exists,
             FileError::PermissionDenied | FileError::NotPermitted => Self::Permission,
             FileError::NoSpace | FileError::QuotaExceeded => Self::NoSpace,

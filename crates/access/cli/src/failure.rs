@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
+use strongroom::filesystem::Error as FileError;
+
 use crate::exit_code::ExitCode;
+use crate::output::show_time;
 
 /// What commands give.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -41,6 +44,12 @@ impl From<strongroom::Error> for Failure {
             strongroom::Error::InUse => {
                 "the vault is open in another process; close it there (a mount: with `strongroom umount`), then try again"
                     .to_owned()
+            }
+            strongroom::Error::File(FileError::Erased {
+                when: Some(when), ..
+            }) => {
+                let day = &show_time(*when)[..10];
+                format!("the content was erased from all snapshots on {day}; it is gone for good")
             }
             other => other.to_string(),
         };

@@ -1,5 +1,6 @@
 //! The longer texts of `--help` and the manual; the shorter ones stand with the commands.
 
+use crate::commands::SPACE_ROWS;
 use crate::exit_code::ExitCode;
 
 /// What `put` and `get` keep.
@@ -58,6 +59,31 @@ pub(crate) fn get() -> String {
         "strongroom get photos:/notes.txt copy.txt",
     ]);
     format!("{KEPT}\n\n{example}")
+}
+
+pub(crate) fn find() -> String {
+    format!(
+        "--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
+         a content changes. Of a content, every path is found. Files without content are no duplicates, and several names of one \
+         file are one file.\n\n{}",
+        example(&[
+            "strongroom find photos --name '*.jpg' --type f",
+            "strongroom find photos --hash 3ebb61f0",
+            "strongroom find photos --duplicates --min-size 100000",
+        ])
+    )
+}
+
+pub(crate) fn hash() -> String {
+    format!(
+        "The vault remembers a hash until the content changes, so a second time nothing is read. Paths are printed from the \
+         vault's root, without its slash: in the mount, or in a copy of the whole vault, b3sum --check compares them.\n\n{}",
+        example(&[
+            "strongroom hash photos:/2026/holiday.jpg",
+            "strongroom hash -r photos > photos.b3; (cd ~/photos && b3sum --check) < photos.b3",
+            "strongroom hash --sha256 --at d:yesterday photos:/notes.txt",
+        ])
+    )
 }
 
 pub(crate) fn info() -> String {
@@ -164,12 +190,14 @@ pub(crate) fn tune() -> String {
 
 /// A line for each row that `stats` prints.
 pub(crate) fn stats() -> String {
-    let counters = strongroom::COUNTERS;
-    let width = counters.iter().map(|counter| counter.name.len()).max();
+    let counters = strongroom::COUNTERS.iter();
+    let counters = counters.map(|counter| (counter.name, counter.meaning));
+    let counters: Vec<(&str, &str)> = counters.chain(SPACE_ROWS).collect();
+    let width = counters.iter().map(|(name, _)| name.len()).max();
     let width = width.unwrap_or(0);
     let rows = counters
         .iter()
-        .map(|counter| format!("  {:width$}  {}\n", counter.name, counter.meaning));
+        .map(|(name, meaning)| format!("  {name:width$}  {meaning}\n"));
     format!(
         "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n{}",
         rows.collect::<String>(),

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod commands;
+mod content_arguments;
 mod damage_arguments;
 mod exit_code;
 mod failure;

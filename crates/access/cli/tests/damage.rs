@@ -74,6 +74,25 @@ fn a_sound_vault_is_verified_with_0_and_a_damaged_file_is_named_with_14() {
 }
 
 #[test]
+fn who_meets_damage_is_told_where_to_learn_of_all_of_it() {
+    let place = kept();
+    let path = segment(&place);
+    flip(&path, path.metadata().unwrap().len() / 2);
+    for arguments in [
+        &["get", "v:/big", "back"][..],
+        &["cat", "v:/big"],
+        &["hash", "v:/big"],
+    ] {
+        let told = place.keyed_fails(5, arguments);
+        assert!(
+            told.contains("/big") && told.contains("run `strongroom verify`"),
+            "{told}"
+        );
+    }
+    assert!(!place.path("back").exists());
+}
+
+#[test]
 fn a_mounted_vault_is_verified_through_its_mount() {
     let place = kept();
     if !Path::new("/dev/fuse").exists() {

@@ -252,10 +252,77 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
         place.keyed_bytes(&["cat", "v:/.history/t:one/other"]),
         noise(2)
     );
+    // It says what was done, not that something is damaged; and what is brought back is what there is.
+    for arguments in [
+        &["restore", "v:/secret", "t:one"][..],
+        &["get", "v:/.history/t:one/secret", "back"],
+        &["hash", "--at", "t:one", "v:/secret"],
+    ] {
+        let told = place.keyed_fails(3, arguments);
+        assert!(told.contains("erased from all snapshots on 20"), "{told}");
+    }
+    place.keyed_fails(3, &["stat", "v:/secret"]);
+    let said = place.keyed(&["restore", "v:/", "t:one"]);
+    assert!(
+        said.contains("left out: /secret was erased on 20"),
+        "{said}"
+    );
+    assert_eq!(place.keyed(&["ls", "v:/"]), "other\n");
     let listed = place.keyed(&["ls", "v:/.history/t:two"]);
     assert!(listed.contains("renamed"), "names stay: {listed}");
+    // What was erased takes no space, and nothing of it would come back.
+    let space = json(&place.keyed(&["df", "v", "--json"]));
+    let bytes = |name: &str| space[name].as_u64().unwrap();
+    assert!((300_000..400_000).contains(&bytes("live_bytes")), "{space}");
+    assert!(bytes("kept_bytes") < 10_000, "{space}");
+    for snapshot in space["snapshots"].as_array().unwrap() {
+        assert!(
+            snapshot["alone_bytes"].as_u64().unwrap() < 10_000,
+            "{space}"
+        );
+    }
     place.keyed(&["check", "v"]);
     place.keyed(&["verify", "v", "--deep"]);
+}
+
+#[test]
+fn df_says_what_files_snapshots_and_each_snapshot_alone_hold() {
+    let place = Place::new();
+    let noise = |seed: u8, len: usize| {
+        let mut bytes = vec![0; len];
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[seed]).finalize_xof().fill(&mut bytes);
+        bytes
+    };
+    for (seed, len, tag) in [(1, 500_000, "one"), (2, 300_000, "two")] {
+        fs::write(place.path("file"), noise(seed, len)).unwrap();
+        place.keyed(&["put", "file", "v:/"]);
+        take(&place, tag);
+    }
+    fs::write(place.path("file"), noise(3, 200_000)).unwrap();
+    place.keyed(&["put", "file", "v:/"]);
+    let space = json(&place.keyed(&["df", "v", "--json"]));
+    let near = |bytes: &serde_json::Value, expected: u64| {
+        let bytes = bytes.as_u64().unwrap();
+        assert!((expected..expected + 20_000).contains(&bytes), "{space}");
+    };
+    near(&space["live_bytes"], 200_000);
+    near(&space["kept_bytes"], 800_000);
+    near(&space["snapshots"][0]["alone_bytes"], 500_000);
+    near(&space["snapshots"][1]["alone_bytes"], 300_000);
+    let shown = place.keyed(&["df", "v"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[2].contains(" only in snapshots, "), "{shown}");
+    assert_eq!(lines[3], "each snapshot alone holds:");
+    assert!(
+        lines[4].contains(" KiB  one") && lines[5].contains("two"),
+        "{shown}"
+    );
+    place.keyed(&["snapshot", "remove", "v", "t:one", "t:two"]);
+    place.keyed(&["compact", "v"]);
+    let space = json(&place.keyed(&["df", "v", "--json"]));
+    assert_eq!(space["kept_bytes"], 0);
+    assert!(space["waste_bytes"].as_u64().unwrap() < 1_000, "{space}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Requests about content: on the loop when they cannot wait, on a worker when they may (invariant 1).
+//! Requests about content: on the loop when they cannot wait long, on a worker when they may (invariant 1).
 //!
 //! Takes   a node, a range, bytes
 //! Gives   the reply, from whichever thread did the work
 //! Never   allocates per request on a loop: buffers belong to threads and are reused
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
 use fuser::{Errno, INodeNo, ReplyData, ReplyEmpty, ReplyWrite};
 use strongroom::filesystem::{AllocateMode, Error, Filesystem, SeekTarget};
@@ -83,8 +84,9 @@ impl Shared {
     pub(crate) fn read(&self, node: INodeNo, offset: u64, size: u32, reply: ReplyData) {
         match self.gate.enter() {
             Err(error) => reply.error(error),
-            Ok(filesystem) if size <= limits::READ_INLINE_BYTES_MAX => {
+            Ok(filesystem) if size <= limits::READ_INLINE_BYTES_MAX && self.may_read_inline() => {
                 read_into_reply(&filesystem, node, offset, size, reply);
+                self.loops_reading.fetch_sub(1, Ordering::Relaxed);
             }
             Ok(filesystem) => {
                 let filesystem = filesystem.clone();
@@ -93,6 +95,16 @@ impl Shared {
                 });
             }
         }
+    }
+
+    /// Whether this loop may read itself, because another one goes on listening. Then it counts as reading.
+    fn may_read_inline(&self) -> bool {
+        let others = self.loops_reading.fetch_add(1, Ordering::Relaxed);
+        let may = others + 1 < self.loops;
+        if !may {
+            self.loops_reading.fetch_sub(1, Ordering::Relaxed);
+        }
+        may
     }
 
     pub(crate) fn write(

@@ -28,7 +28,8 @@ fn number(error: &Error) -> Errno {
         Error::NotPermitted => Errno::EPERM,
         Error::TooManyLinks => Errno::EMLINK,
         Error::FileTooLarge => Errno::EFBIG,
-        Error::NoAttribute => Errno::NO_XATTR,
+        // ENODATA.
+        Error::NoAttribute | Error::Erased { .. } => Errno::NO_XATTR,
         Error::ValueTooLarge => Errno::ERANGE,
         Error::NotSupported => Errno::EOPNOTSUPP,
         Error::NoSuchOffset => Errno::ENXIO,

@@ -39,7 +39,7 @@ pub(crate) fn ttl_in(parent: strongroom::filesystem::InodeId) -> &'static Durati
 pub(crate) const WAITING_THREADS: usize = 8;
 
 /// Threads that answer long reads.
-pub(crate) const READING_THREADS: usize = 2;
+pub(crate) const READING_THREADS: usize = 8;
 
 /// Bytes of write data that may wait in a queue; beyond it the event loop itself waits, which is the
 /// back-pressure: it holds at most one further request.

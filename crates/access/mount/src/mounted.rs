@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use crossbeam_channel::Sender;
 use fuser::{Config, Session, SessionACL};
@@ -340,6 +341,8 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
             Wakeful::start()
         },
         references: References::new(),
+        loops: options.threads,
+        loops_reading: AtomicUsize::new(0),
         reading,
         waiting,
         xattrs,

@@ -4,24 +4,66 @@
 //! Gives   each job run once, in the order given as far as threads allow
 //! Never   loses a job: `close` runs all that were given before it
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, unbounded};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-enum Message {
-    Run(Job, usize),
-    Stop,
+/// What waits for a thread. A channel would do, but its receivers spin before they sleep, which takes the processor
+/// from those they wait for.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: VecDeque<(Job, usize)>,
+    closed: bool,
+}
+
+impl Queue {
+    /// The next job and the bytes it carries; `None` when the queue is closed and empty.
+    fn next(&self) -> Option<(Job, usize)> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            self.filled.wait(&mut state);
+        }
+    }
+
+    /// Whether the job was taken.
+    fn put(&self, job: Job, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return false;
+        }
+        state.jobs.push_back((job, bytes));
+        drop(state);
+        self.filled.notify_one();
+        true
+    }
+
+    fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_all();
+    }
 }
 
 /// A fixed set of threads with one queue.
 pub(crate) struct Pool {
-    sender: Sender<Message>,
+    queue: Arc<Queue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     queued_bytes: Arc<AtomicUsize>,
 }
@@ -35,16 +77,16 @@ impl Pool {
     ) -> std::io::Result<Self> {
         // Unbounded in jobs: each stands for one sleeping caller in the kernel, and the bytes they
         // carry are bounded by `has_room_for`.
-        let (sender, receiver) = unbounded();
+        let queue = Arc::<Queue>::default();
         let queued_bytes = Arc::new(AtomicUsize::new(0));
         let on_panic: Arc<dyn Fn() + Send + Sync> = Arc::new(on_panic);
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
-            let receiver = receiver.clone();
+            let queue = Arc::clone(&queue);
             let queued_bytes = Arc::clone(&queued_bytes);
             let on_panic = Arc::clone(&on_panic);
             let work = move || {
-                while let Ok(Message::Run(job, bytes)) = receiver.recv() {
+                while let Some((job, bytes)) = queue.next() {
                     if catch_unwind(AssertUnwindSafe(job)).is_err() {
                         on_panic();
                     }
@@ -58,7 +100,7 @@ impl Pool {
             );
         }
         Ok(Self {
-            sender,
+            queue,
             threads: Mutex::new(threads),
             queued_bytes,
         })
@@ -75,13 +117,8 @@ impl Pool {
     /// Queues `job`, which carries `bytes` of data.
     pub(crate) fn run(&self, bytes: usize, job: impl FnOnce() + Send + 'static) {
         self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
-        // The receivers live as long as the threads; after `close` the job is dropped, and a reply that
-        // is dropped answers EIO.
-        if self
-            .sender
-            .send(Message::Run(Box::new(job), bytes))
-            .is_err()
-        {
+        // After `close` the job is dropped, and a reply that is dropped answers EIO.
+        if !self.queue.put(Box::new(job), bytes) {
             self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
         }
     }
@@ -89,10 +126,7 @@ impl Pool {
     /// Runs what is queued, then ends the threads. Not to be called from one of them.
     pub(crate) fn close(&self) {
         let threads = std::mem::take(&mut *self.threads.lock());
-        for _ in &threads {
-            // Fails only when all threads have gone, which is what is asked for.
-            let _ = self.sender.send(Message::Stop);
-        }
+        self.queue.close();
         for thread in threads {
             // Jobs are caught, so a thread does not panic; if it did, it has ended all the same.
             let _ = thread.join();
@@ -133,7 +167,7 @@ mod tests {
             told.fetch_add(1, Ordering::SeqCst);
         })
         .unwrap();
-        let (sender, receiver) = unbounded();
+        let (sender, receiver) = crossbeam_channel::unbounded();
         pool.run(0, || panic!("a job of a test"));
         pool.run(0, move || sender.send(7).unwrap());
         assert_eq!(receiver.recv(), Ok(7));

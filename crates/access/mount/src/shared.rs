@@ -5,6 +5,7 @@
 //! Never   names the protocol's reply to a request where its result will do
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use crate::attributes::View;
 use crate::counters::Counters;
@@ -20,7 +21,11 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) wakeful: Wakeful,
     pub(crate) references: References,
-    /// Long reads.
+    /// Event loops that listen.
+    pub(crate) loops: usize,
+    /// Those of them that read from the disk at the moment.
+    pub(crate) loops_reading: AtomicUsize,
+    /// Reads that are long, or that would leave no loop listening.
     pub(crate) reading: Pool,
     /// Whatever may wait for the disk or for memory.
     pub(crate) waiting: Pool,

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use strongroom_mount::{MountOptions, Mounted, Opcode};
@@ -10,10 +11,15 @@ use support::Drive;
 
 const LEN: u64 = 16 << 20;
 
+/// Eight bytes of the content.
+fn content_at(offset: u64) -> [u8; 8] {
+    (offset / 8)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_le_bytes()
+}
+
 fn content() -> Vec<u8> {
-    let words =
-        (0..LEN / 8).map(|word: u64| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-    words.flatten().collect()
+    (0..LEN).step_by(8).flat_map(content_at).collect()
 }
 
 /// What this thread has had fetched from disks so far, in bytes. `None` where the system does not count.
@@ -107,4 +113,42 @@ fn a_byte_that_is_read_grows_the_page_cache_by_at_most_1_1() {
         resident <= LEN / 10,
         "{resident} bytes of ciphertext beside {LEN} of content"
     );
+}
+
+/// Read-ahead would fetch more than was asked for, so it is declined, as by a database.
+#[test]
+fn random_reads_leave_no_ciphertext_in_memory() {
+    let drive = Drive::new();
+    if !can_tell(drive.folder.path()) {
+        return;
+    }
+    fs::write(drive.at("file"), content()).unwrap();
+    drive.vault.sync().unwrap();
+    let Drive {
+        mounted,
+        filesystem,
+        vault: _vault,
+        folder,
+    } = drive;
+    mounted.unmount().unwrap();
+    drop(mounted);
+    let mounted = Mounted::start(
+        filesystem,
+        &folder.path().join("mnt"),
+        &MountOptions::default(),
+    )
+    .unwrap();
+    let file = File::open(mounted.path().join("file")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    let (pages, count) = (LEN / 4096, 500);
+    let before = mounted.requests();
+    for index in 0..count {
+        // No factor in common, so that no page comes twice.
+        let page = index * 1_021 % pages;
+        let mut part = [0; 4096];
+        file.read_exact_at(&mut part, page * 4096).unwrap();
+        assert_eq!(part[..8], content_at(page * 4096));
+    }
+    assert_eq!(mounted.requests().since(&before).of(Opcode::Read), count);
+    assert_eq!(resident_bytes(&folder.path().join("vault/segments")), 0);
 }

@@ -1,7 +1,4 @@
-//! How many requests an operation costs: the floors of the design, per option set.
-//!
-//! What the kernel asks once per connection (OPEN, OPENDIR, CREATE and FLUSH, each answered ENOSYS) is
-//! asked in `warm` before anything is counted. FORGET comes when the kernel likes, and is left out.
+//! How many requests an operation costs. The floors of the design under every option set are in `floors.rs`.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 
@@ -9,9 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 
 use strongroom_mount::{MountOptions, Opcode};
-use support::Drive;
-
-type Cost = Vec<(&'static str, u64)>;
+use support::requests::{cold, cost, of, tree, walk, warm};
 
 /// Neither extended attributes nor permission checks.
 fn least() -> MountOptions {
@@ -20,47 +15,6 @@ fn least() -> MountOptions {
         default_permissions: false,
         ..MountOptions::default()
     }
-}
-
-fn warm(options: &MountOptions) -> Drive {
-    let drive = Drive::with(options);
-    fs::write(drive.at("warm"), b"warm").unwrap();
-    fs::read(drive.at("warm")).unwrap();
-    fs::read_dir(drive.at("")).unwrap().count();
-    fs::remove_file(drive.at("warm")).unwrap();
-    drive
-}
-
-fn cost(drive: &Drive, operation: impl FnOnce()) -> Cost {
-    let before = drive.mounted.requests();
-    operation();
-    let all = drive.mounted.requests().since(&before);
-    let forget = Opcode::Forget.name();
-    all.iter().filter(|(name, _)| *name != forget).collect()
-}
-
-/// Makes the kernel forget names and content, as after a mount.
-fn cold(drive: Drive, options: &MountOptions) -> Drive {
-    let Drive {
-        mounted,
-        filesystem,
-        vault,
-        folder,
-    } = drive;
-    mounted.unmount().unwrap();
-    drop(mounted);
-    let mounted =
-        strongroom_mount::Mounted::start(filesystem.clone(), &folder.path().join("mnt"), options)
-            .unwrap();
-    let drive = Drive {
-        mounted,
-        filesystem,
-        vault,
-        folder,
-    };
-    fs::write(drive.at("warm"), b"warm").unwrap();
-    fs::remove_file(drive.at("warm")).unwrap();
-    drive
 }
 
 #[test]
@@ -85,28 +39,6 @@ fn what_is_never_wanted_is_asked_once() {
 }
 
 #[test]
-fn a_new_small_file_costs_three() {
-    let drive = warm(&least());
-    let new = cost(&drive, || fs::write(drive.at("file"), b"content").unwrap());
-    assert_eq!(new, [("LOOKUP", 1), ("MKNOD", 1), ("WRITE", 1)]);
-}
-
-#[test]
-fn a_file_that_is_read_first_costs_two_and_then_nothing() {
-    let drive = warm(&least());
-    fs::write(drive.at("file"), b"content").unwrap();
-    let drive = cold(drive, &least());
-    let read = || {
-        // `fs::read` asks for the size; open, read and close do not.
-        let mut content = [0; 64];
-        let file = File::open(drive.at("file")).unwrap();
-        assert_eq!(std::io::Read::read(&mut &file, &mut content).unwrap(), 7);
-    };
-    assert_eq!(cost(&drive, read), [("LOOKUP", 1), ("READ", 1)]);
-    assert_eq!(cost(&drive, read), []);
-}
-
-#[test]
 fn a_file_that_is_not_there_is_asked_for_once() {
     let drive = warm(&least());
     assert_eq!(
@@ -117,109 +49,12 @@ fn a_file_that_is_not_there_is_asked_for_once() {
 }
 
 #[test]
-fn removing_a_file_costs_one() {
-    let drive = warm(&least());
-    fs::write(drive.at("file"), b"content").unwrap();
-    assert_eq!(
-        cost(&drive, || fs::remove_file(drive.at("file")).unwrap()),
-        [("UNLINK", 1)]
-    );
-}
-
-#[test]
 fn attributes_are_asked_for_once() {
     let drive = warm(&least());
     fs::write(drive.at("file"), b"content").unwrap();
     let stat = || assert_eq!(fs::metadata(drive.at("file")).unwrap().len(), 7);
     assert_eq!(cost(&drive, stat), [("GETATTR", 1)]);
     assert_eq!(cost(&drive, stat), []);
-}
-
-#[test]
-fn a_copy_inside_the_drive_moves_no_content() {
-    let drive = warm(&least());
-    fs::write(drive.at("source"), vec![7; 300_000]).unwrap();
-    let copy = |name: &str| {
-        let source = File::open(drive.at("source")).unwrap();
-        let target = File::create(drive.at(name)).unwrap();
-        assert_eq!(
-            rustix::fs::copy_file_range(&source, None, &target, None, 300_000),
-            Ok(300_000)
-        );
-    };
-    // The first time the kernel may try a newer request, which the protocol library answers itself.
-    copy("first");
-    assert_eq!(
-        cost(&drive, || copy("second")),
-        [("LOOKUP", 1), ("MKNOD", 1), ("COPY_FILE_RANGE", 1)]
-    );
-    assert_eq!(fs::read(drive.at("second")).unwrap(), vec![7; 300_000]);
-}
-
-#[test]
-fn a_listing_with_attributes_costs_one_per_page_and_then_nothing() {
-    let drive = warm(&least());
-    for index in 0..1000 {
-        File::create(drive.at(&format!("file-{index:04}"))).unwrap();
-    }
-    let drive = cold(drive, &least());
-    // As `ls -l` does: a look at each entry as it comes. Who first lists everything is answered with
-    // plain pages after the first one, and pays a LOOKUP for each of their entries.
-    let list = || {
-        let entries = fs::read_dir(drive.at("")).unwrap();
-        let looked_at: Vec<_> = entries
-            .map(|entry| entry.unwrap().metadata().unwrap())
-            .collect();
-        assert_eq!(looked_at.len(), 1000);
-    };
-    let first = drive.mounted.requests();
-    list();
-    let first = drive.mounted.requests().since(&first);
-    let pages = first.of(Opcode::Readdirplus) + first.of(Opcode::Readdir);
-    // A page of 32 KiB holds about 195 entries with attributes; older kernels ask for 4 KiB.
-    assert!(
-        pages <= 1000 / 195 + 3 || pages >= 1000 / 24,
-        "{pages} pages"
-    );
-    assert!(first.of(Opcode::Readdirplus) >= 1);
-    // One of the directory itself, none of what is in it.
-    assert!(first.of(Opcode::Getattr) <= 1);
-    assert_eq!(first.of(Opcode::Lookup), 0);
-    assert_eq!(
-        cost(&drive, list)
-            .iter()
-            .filter(|(name, _)| name.starts_with("READDIR"))
-            .count(),
-        0
-    );
-}
-
-/// A tree of 4 directories with 50 files each.
-fn tree(drive: &Drive) {
-    for directory in 0..4 {
-        fs::create_dir_all(drive.at(&format!("tree/{directory}"))).unwrap();
-        for file in 0..50 {
-            fs::write(drive.at(&format!("tree/{directory}/{file}")), b"content").unwrap();
-        }
-    }
-}
-
-/// How many requests of one kind `costs` has.
-fn of(costs: &Cost, opcode: Opcode) -> u64 {
-    let found = costs.iter().find(|(name, _)| *name == opcode.name());
-    found.map_or(0, |(_, count)| *count)
-}
-
-/// Lists all below `folder` and looks at each entry, as `ls -lR` does.
-fn walk(folder: &std::path::Path) -> usize {
-    let entries = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let counts = entries.map(|path| {
-        let found = fs::symlink_metadata(&path).unwrap();
-        1 + if found.is_dir() { walk(&path) } else { 0 }
-    });
-    counts.sum()
 }
 
 #[test]
@@ -240,29 +75,6 @@ fn a_walk_costs_its_listings_and_then_nothing() {
     let sum: u64 = again.iter().map(|(_, count)| count).sum();
     assert!(sum <= 5 && sum == of(&again, Opcode::Getattr), "{again:?}");
     assert_eq!(cost(&drive, walked), []);
-}
-
-#[test]
-fn removing_a_tree_costs_one_request_per_name_and_its_listings() {
-    let drive = warm(&least());
-    tree(&drive);
-    let drive = cold(drive, &least());
-    let costs = cost(&drive, || {
-        let status = std::process::Command::new("rm")
-            .arg("-r")
-            .arg(drive.at("tree"))
-            .status();
-        assert!(status.unwrap().success());
-    });
-    assert_eq!(
-        (of(&costs, Opcode::Unlink), of(&costs, Opcode::Rmdir)),
-        (200, 5)
-    );
-    let others: u64 = costs.iter().map(|(_, count)| count).sum::<u64>() - 205;
-    assert!(
-        others <= 25,
-        "five directories, a few requests each: {costs:?}"
-    );
 }
 
 #[test]
@@ -314,61 +126,6 @@ fn a_new_name_costs_one_and_its_look() {
     assert_eq!(of(&costs, Opcode::Lookup), 1, "{costs:?}");
     let directory = || fs::create_dir(drive.at("directory")).unwrap();
     assert_eq!(cost(&drive, directory), [("LOOKUP", 1), ("MKDIR", 1)]);
-}
-
-#[test]
-fn with_the_default_options_a_new_file_costs_two_questions_more() {
-    let drive = warm(&MountOptions::default());
-    fs::write(drive.at("first"), b"content").unwrap();
-    let new = cost(&drive, || fs::write(drive.at("file"), b"content").unwrap());
-    for opcode in [
-        Opcode::Lookup,
-        Opcode::Mknod,
-        Opcode::Write,
-        Opcode::Getxattr,
-    ] {
-        assert_eq!(of(&new, opcode), 1, "{new:?}");
-    }
-    let sum = new.iter().map(|(_, count)| count).sum::<u64>();
-    assert_eq!(sum, 4 + of(&new, Opcode::Getattr), "{new:?}");
-    assert!(of(&new, Opcode::Getattr) <= 1, "{new:?}");
-}
-
-#[test]
-fn permission_checks_cost_one_look_at_the_directory_per_change_of_it() {
-    let options = MountOptions {
-        default_permissions: true,
-        ..least()
-    };
-    let drive = warm(&options);
-    let new = cost(&drive, || fs::write(drive.at("file"), b"content").unwrap());
-    let getattr = new
-        .iter()
-        .find(|(name, _)| *name == "GETATTR")
-        .map_or(0, |(_, count)| *count);
-    assert!(getattr <= 1, "{new:?}");
-    let rest: Cost = new
-        .into_iter()
-        .filter(|(name, _)| *name != "GETATTR")
-        .collect();
-    assert_eq!(rest, [("LOOKUP", 1), ("MKNOD", 1), ("WRITE", 1)]);
-}
-
-#[test]
-fn extended_attributes_cost_one_question_per_new_file() {
-    let options = MountOptions {
-        no_xattr: false,
-        ..least()
-    };
-    let drive = warm(&options);
-    let new = cost(&drive, || fs::write(drive.at("file"), b"content").unwrap());
-    assert_eq!(
-        new,
-        [("LOOKUP", 1), ("MKNOD", 1), ("WRITE", 1), ("GETXATTR", 1)]
-    );
-    let file = File::options().append(true).open(drive.at("file")).unwrap();
-    let more = cost(&drive, || (&file).write_all(b"more").unwrap());
-    assert!(more.contains(&("WRITE", 1)));
 }
 
 fn gathering() -> MountOptions {

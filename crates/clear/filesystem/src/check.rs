@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, REGION_BYTES, Reader,
-    SegmentNumber,
+    SegmentNumber, has_no_file,
 };
 
 use crate::holes::Holes;
@@ -57,6 +57,7 @@ struct Seen {
     size: u64,
     allocated: u64,
     reserved: u64,
+    content_version: u64,
     parent: InodeId,
     names: u32,
     subdirectories: u32,
@@ -93,6 +94,7 @@ impl Filesystem {
         let mut references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
         check_reservations(reader, &inodes, report)?;
+        check_hashes(reader, &inodes, report)?;
         let (kept, unreadable) = crate::history::references(&self.core, reader)?;
         for (block, count) in kept {
             *references.entry(block).or_insert(0) += count;
@@ -120,7 +122,7 @@ impl Filesystem {
                 ));
             }
             // A commit after the snapshot may have let an empty one go. Those of lost and of erased blocks have no file.
-            if counted == 0 || crate::open::has_no_file(&segment.id) {
+            if counted == 0 || has_no_file(&segment.id) {
                 continue;
             }
             match self.core.segments.len(segment.id) {
@@ -148,6 +150,7 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
                 size: inode.size,
                 allocated: inode.allocated,
                 reserved: inode.reserved,
+                content_version: inode.content_version,
                 parent: inode.parent,
                 names: 0,
                 subdirectories: 0,
@@ -256,6 +259,23 @@ fn check_reservations(
     Ok(())
 }
 
+/// A hash of a version that is still to come would be taken for that of another content. [4.11.3]
+fn check_hashes(
+    reader: &Reader<'_>,
+    inodes: &HashMap<InodeId, Seen>,
+    report: &mut CheckReport,
+) -> Result<()> {
+    Ok(
+        reader.for_each_content_hash(|row| match inodes.get(&row.inode) {
+            Some(node) if node.kind == NodeKind::File && row.version <= node.content_version => {}
+            _ => report.problem(format!(
+                "the hash of content {} of inode {} is of nothing that is there",
+                row.version, row.inode.0
+            )),
+        })?,
+    )
+}
+
 fn check_extents(
     reader: &Reader<'_>,
     inodes: &mut HashMap<InodeId, Seen>,
@@ -317,7 +337,11 @@ fn check_blocks(
     let committed: HashMap<SegmentNumber, u64> = reader
         .segments()?
         .into_iter()
-        .map(|segment| (segment.number, segment.committed_len))
+        .map(|segment| match has_no_file(&segment.id) {
+            // Places there are none of a file.
+            true => (segment.number, u64::MAX),
+            false => (segment.number, segment.committed_len),
+        })
         .collect();
     let mut live: HashMap<SegmentNumber, u64> = HashMap::new();
     let released = released(reader)?;

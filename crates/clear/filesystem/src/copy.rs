@@ -48,7 +48,8 @@ impl Filesystem {
     /// before the source's end.
     ///
     /// # Errors
-    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file.
+    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a kept
+    /// state that is no more.
     pub fn copy_range(
         &self,
         source: InodeId,
@@ -198,6 +199,7 @@ fn share_kept(
         let extent = crate::kept::living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
+    crate::erase::refuse_erased(&writer, source, &parts)?;
     let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
     core.fail_on_error(spliced).map(Some)
 }

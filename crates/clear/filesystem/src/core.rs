@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use strongroom_crypto::{BlockSealer, Pool, Random};
@@ -172,6 +172,8 @@ pub(crate) struct Core {
     pub(crate) segments: SegmentStore,
     pub(crate) sealers: Sealers,
     pub(crate) pool: Pool,
+    /// Reads that open blocks at the moment.
+    pub(crate) opening: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) random: Arc<dyn Random>,
@@ -200,6 +202,7 @@ pub(crate) struct Core {
     pub(crate) space: crate::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
     pub(crate) holes: crate::holes::Holes,
+    pub(crate) hashing: crate::content_hash::Hashing,
     /// What keeps old states, once it is joined.
     pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
 }

@@ -84,13 +84,21 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn paths(&self, inode: InodeId) -> Result<Vec<Vec<u8>>> {
+        self.paths_up_to(inode, REPORTED_NAMES_MAX)
+    }
+
+    /// The same, at most `limit` of them.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn paths_up_to(&self, inode: InodeId, limit: usize) -> Result<Vec<Vec<u8>>> {
         let reader = self.core.store.reader()?;
         let snapshot = reader.snapshot()?;
         if inode == InodeId::ROOT {
             return Ok(vec![b"/".to_vec()]);
         }
         let mut paths = Vec::new();
-        for (parent, name) in snapshot.names_of(inode, None, REPORTED_NAMES_MAX)? {
+        for (parent, name) in snapshot.names_of(inode, None, limit)? {
             if let Some(path) = path_of(&snapshot, parent, name)? {
                 paths.push(path);
             }

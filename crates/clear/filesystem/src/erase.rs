@@ -9,26 +9,24 @@
 //!  (1) An erased block keeps its row and its references, so that what names it can be given back like anything else. It
 //!      lies in a segment that has no file, which tells it from a lost one.                            [6.11.3]
 //!  (2) Equal content that is stored again gets bytes of its own.                                      [6.11.4]
+//!  (3) The place of an erased block in that segment says when it was erased.                          [6.11.3]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use strongroom_format::SegmentId;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_metadata::{BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{
+    BlockNumber, ERASED_SEGMENT, Extent, InodeId, Place, SegmentNumber, SegmentState, Timestamp,
+    Transaction,
+};
 
-use crate::Result;
 use crate::commit::commit_covering;
 use crate::core::{Core, Work};
+use crate::flush::drain_all;
 use crate::history::{Engine, give_all_back};
 use crate::moving::{move_blocks, read_sealed};
 use crate::space::{finish_segment, let_empty_go};
-
-/// The segment of erased blocks: its row has blocks, and it never has a file.
-pub const ERASED_SEGMENT: SegmentId = SegmentId([0xff; 16]);
-
-/// Blocks erased in one hold of the writer.
-const PAGE: usize = 256;
+use crate::{Error, Result};
 
 /// What was erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,13 +46,19 @@ impl Engine<'_> {
     /// Of the stores.
     pub fn finish_removals(&self) -> Result<()> {
         let core = self.core();
+        // What was overwritten or removed, and still is stored, would count as being in use.
+        match drain_all(core) {
+            Err(Error::NoSpace) => {}
+            drained => drained?,
+        }
         crate::background::finish(core)?;
         self.commit()?;
         give_all_back(core)?;
         self.commit()
     }
 
-    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder.
+    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder. A crash
+    /// may leave some of them erased: the caller remembers what it asked for.
     ///
     /// # Errors
     /// `ReadOnly`, `Failed`, `NoSpace`. What was erased before the error is; ask again for the rest.
@@ -62,12 +66,19 @@ impl Engine<'_> {
         let core = self.core();
         let mut erased = Erased::default();
         let mut segments = BTreeSet::new();
-        for page in blocks.chunks(PAGE) {
-            let _gate = core.mutate()?;
-            let mut writer = core.store.lock();
-            let marked = mark(core, &mut writer, page, &mut erased, &mut segments);
-            core.fail_on_error(marked)?;
-            core.changed();
+        let when = seconds(core.now());
+        let thresholds = &core.options.thresholds;
+        for page in blocks.chunks(thresholds.move_blocks.max(1)) {
+            {
+                let _gate = core.mutate()?;
+                let mut writer = core.store.lock();
+                let marked = mark(core, &mut writer, page, when, &mut erased, &mut segments);
+                core.fail_on_error(marked)?;
+                core.changed();
+            }
+            if core.store.dirty_pages() > thresholds.dirty_pages_max {
+                self.commit()?;
+            }
         }
         self.commit()?;
         for segment in segments {
@@ -77,11 +88,50 @@ impl Engine<'_> {
     }
 }
 
+/// The place that stands for a time; 0 for one that cannot be told so. (3)
+fn seconds(time: Timestamp) -> u32 {
+    u32::try_from(time.0.div_euclid(NANOSECONDS)).unwrap_or(0)
+}
+
+/// Nanoseconds of a second.
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// The error of whoever reads an erased block, of which `at` is the place.
+pub(crate) fn erased(inode: InodeId, offset: u64, at: u32) -> Error {
+    let when = (at > 0).then(|| Timestamp(i64::from(at) * NANOSECONDS));
+    Error::Erased {
+        inode,
+        offset,
+        when,
+    }
+}
+
+/// Fails if a block that `extents` of `inode` name was erased.
+pub(crate) fn refuse_erased(
+    writer: &Transaction<'_>,
+    inode: InodeId,
+    extents: &[Extent],
+) -> Result<()> {
+    let Some(grave) = writer.segment_by_id(&ERASED_SEGMENT)? else {
+        return Ok(());
+    };
+    for extent in extents {
+        match writer.block(extent.block)?.map(|block| block.place) {
+            Some(Place::Segment(segment, at)) if segment == grave.number => {
+                return Err(erased(inode, extent.start, at));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Makes the blocks erased ones, and notes where their bytes are. (1)
 fn mark(
     core: &Core,
     writer: &mut Transaction<'_>,
     blocks: &[(BlockNumber, u32)],
+    when: u32,
     erased: &mut Erased,
     segments: &mut BTreeSet<SegmentNumber>,
 ) -> Result<()> {
@@ -103,7 +153,7 @@ fn mark(
             }
             Place::Waiting => {}
         }
-        writer.move_block(*number, block.epoch, Place::Segment(grave, 0))?;
+        writer.move_block(*number, block.epoch, Place::Segment(grave, when))?;
         writer.add_total_bytes(grave, bytes)?;
         erased.bytes += bytes;
     }

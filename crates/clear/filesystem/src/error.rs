@@ -1,6 +1,6 @@
 //! Why an operation of the file system failed.
 
-use strongroom_metadata::InodeId;
+use strongroom_metadata::{InodeId, Timestamp};
 
 /// Why an operation failed. The side at fault is said with each variant.
 #[derive(Debug, thiserror::Error)]
@@ -88,12 +88,24 @@ pub enum Error {
     #[error("the history is damaged; run `strongroom verify`")]
     DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
-    #[error("damaged content in inode {} at offset {offset}", inode.0)]
+    #[error(
+        "damaged content in inode {} at offset {offset}; run `strongroom verify`: it names all that is damaged", inode.0
+    )]
     Damaged {
         /// Whose content.
         inode: InodeId,
         /// First byte that cannot be read.
         offset: u64,
+    },
+    /// Caller: the content was taken out of the vault for good. Nothing is damaged.
+    #[error("the content was erased from all snapshots; it is gone for good")]
+    Erased {
+        /// Whose content.
+        inode: InodeId,
+        /// First byte that was erased.
+        offset: u64,
+        /// When, to the second; `None` if that was not noted.
+        when: Option<Timestamp>,
     },
 }
 

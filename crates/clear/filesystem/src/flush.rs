@@ -53,7 +53,12 @@ pub(crate) fn drain_node(core: &Core, node: &Arc<Node>, reason: Reason) -> Resul
 
 /// Drains every node that is dirty now.
 pub(crate) fn drain_all(core: &Core) -> Result<()> {
-    let nodes: Vec<Arc<Node>> = core.dirty.lock().values().map(Arc::clone).collect();
+    let nodes = core.dirty.lock().values().map(Arc::clone).collect();
+    drain_grouped(core, nodes)
+}
+
+/// Drains `nodes`, so many at a time that what is sealed at once is bounded. Goes on after an error, and gives the first.
+pub(crate) fn drain_grouped(core: &Core, nodes: Vec<Arc<Node>>) -> Result<()> {
     let mut first_error = Ok(());
     let mut group = Vec::new();
     let mut group_bytes = 0;

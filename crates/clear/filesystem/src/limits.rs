@@ -120,13 +120,14 @@ pub const COMMIT_INTERVAL: Duration = Duration::from_secs(3);
 /// A commit follows when the transaction has changed this many pages; below the page cache, so nothing spills.
 pub const DIRTY_PAGES_MAX: u64 = 6_000;
 
-/// Regions of extents kept per node.
-pub const NODE_REGIONS_MAX: usize = 64;
+/// Regions of extents kept per node: those of 16 GiB.
+pub const NODE_REGIONS_MAX: usize = 4096;
 
 /// Extents of one region are kept only up to this many bytes, 40,000 of them: such a file is read through the database.
 pub const REGION_CACHED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Default bound of extents in memory over all nodes, in bytes: those of some 80 GiB of files written in one run.
+/// Default bound of extents in memory over all nodes, in bytes: those of some 80 GiB of files written in one run, or of
+/// some 6 GiB where each block was read.
 pub const EXTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Free bytes of the disk that content may not use: room for the log, the database and deletions.

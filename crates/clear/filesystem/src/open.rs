@@ -8,10 +8,10 @@
 //!  (1) After open no segment that is appended to holds bytes behind its last whole batch.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState};
+use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState, has_no_file};
 use strongroom_segments::Recovery;
 
 use strongroom_format::SegmentId;
@@ -113,6 +113,7 @@ impl Filesystem {
             segments,
             sealers: crate::epoch::Sealers::new(sealer),
             pool,
+            opening: AtomicUsize::new(0),
             clock,
             disk,
             random,
@@ -131,6 +132,7 @@ impl Filesystem {
             space: crate::space::SpaceState::default(),
             quota,
             holes,
+            hashing: crate::content_hash::Hashing::default(),
             history: std::sync::OnceLock::new(),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
@@ -195,11 +197,6 @@ impl Filesystem {
             extent_bytes: self.core.nodes.extent_bytes(),
         }
     }
-}
-
-/// Whether a segment is one of those that have a row and never a file.
-pub(crate) fn has_no_file(id: &SegmentId) -> bool {
-    [crate::LOST_SEGMENT, crate::ERASED_SEGMENT].contains(id)
 }
 
 /// (1), and leftovers of segments that were begun or leaving when the last run ended.

@@ -7,13 +7,16 @@
 //! Invariants
 //!  (1) What is resolved is resolved in one hold of the node: active → draining → extents.
 //!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is resolved anew.
+//!  (3) Where a block was found before is tried first, without the database. That it is not there any more says nothing
+//!      about it: only what the database says now is judged.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{Kind, Location, chunk_span};
 use strongroom_metadata::{
-    Block, BlockNumber, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
+    Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
 };
 use strongroom_segments::{Part as SealedPart, SealedBytes};
 
@@ -21,6 +24,7 @@ use crate::core::Core;
 use crate::extents;
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Part};
+use crate::region_cache::FoundBlock;
 use crate::{Error, Filesystem, Result};
 
 /// How often a read resolves anew before it reports damage: each time means that a block was moved.
@@ -33,16 +37,20 @@ impl Filesystem {
     /// Fills `buffer` from `offset`; gives the count of bytes before the end of the file.
     ///
     /// # Errors
-    /// `Damaged` with the first offset that cannot be read; what precedes it can be read by itself.
+    /// `Damaged` or `Erased` with the first offset that cannot be read; what precedes it can be read by itself.
     pub fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         if let Some(kept) = self.kept(inode) {
             return kept.read(inode, offset, buffer);
         }
         let node = self.core.node(inode)?;
-        for _ in 0..ATTEMPTS {
-            if let Some(count) = read_once(&self.core, &node, offset, buffer)? {
+        for sources in [Sources::Remembered]
+            .into_iter()
+            .chain([Sources::Database; ATTEMPTS])
+        {
+            if let Some(count) = read_once(&self.core, &node, offset, buffer, sources)? {
                 return Ok(count);
             }
+            node.lock().regions.forget_blocks();
         }
         Err(Error::Damaged { inode, offset })
     }
@@ -57,6 +65,14 @@ pub(crate) enum Fetched {
     Moved,
 }
 
+/// Where a read may look blocks up. (3)
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sources {
+    /// Where they were found before, else in the database.
+    Remembered,
+    Database,
+}
+
 /// A piece of the buffer to be filled from a block.
 pub(crate) struct Fetch {
     /// Where in the buffer.
@@ -67,42 +83,87 @@ pub(crate) struct Fetch {
     /// The sealed bytes, if the block waits for a segment.
     waiting: Option<Vec<u8>>,
     location: Option<Location>,
+    /// Found without the database. (3)
+    remembered: bool,
+}
+
+/// What of a fetch is needed to judge what came of it.
+struct Piece {
+    out: Range<usize>,
+    block: BlockNumber,
+    remembered: bool,
 }
 
 /// Gives the count of bytes; `None` if a block was moved meanwhile.
-fn read_once(core: &Core, node: &Node, offset: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
+fn read_once(
+    core: &Core,
+    node: &Node,
+    offset: u64,
+    buffer: &mut [u8],
+    sources: Sources,
+) -> Result<Option<usize>> {
     let mut below = Vec::new();
-    {
-        let state = node.lock();
-        let len = readable(&state, offset, buffer.len())?;
-        fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
-        if below.is_empty() {
-            return Ok(Some(len));
-        }
-    }
-    let mut writer = core.store.lock();
-    below.clear();
+    let mut fetches = None;
     let mut state = node.lock();
-    let len = readable(&state, offset, buffer.len())?;
+    let mut len = readable(&state, offset, buffer.len())?;
     fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
-    let mut fetches = Vec::new();
-    for range in below {
-        resolve(
-            core,
-            &mut writer,
-            node.id,
-            &mut state,
-            range,
-            offset,
-            &mut fetches,
-        )?;
+    if below.is_empty() {
+        return Ok(Some(len));
+    }
+    if sources == Sources::Remembered {
+        fetches = remembered(&mut state, &below, offset);
     }
     drop(state);
-    drop(writer);
+    let fetches = match fetches {
+        Some(fetches) => fetches,
+        None => {
+            // The writer is taken before the node, and what memory holds may have changed meanwhile.
+            let mut writer = core.store.lock();
+            below.clear();
+            let mut state = node.lock();
+            len = readable(&state, offset, buffer.len())?;
+            fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
+            let mut fetches = Vec::new();
+            for range in below {
+                resolve(
+                    core,
+                    &mut writer,
+                    node.id,
+                    &mut state,
+                    range,
+                    offset,
+                    &mut fetches,
+                )?;
+            }
+            fetches
+        }
+    };
     match fetch_all(core, node.id, offset, &mut buffer[..len], fetches)? {
         Fetched::Whole => Ok(Some(len)),
         Fetched::Moved => Ok(None),
     }
+}
+
+/// The blocks behind `ranges`, if memory knows them all.
+fn remembered(state: &mut NodeState, ranges: &[Range<u64>], offset: u64) -> Option<Vec<Fetch>> {
+    let mut fetches = Vec::new();
+    for range in ranges {
+        for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
+            let extents = state.regions.get(region)?;
+            let first = extents.partition_point(|extent| extents::end(extent) <= range.start);
+            for extent in &extents[first..] {
+                let Some(part) = extents::part(extent, range) else {
+                    break;
+                };
+                let found = state.regions.block(region, part.block)?;
+                let mut fetch = Fetch::new(found.block, &part, offset)?;
+                fetch.location = Some(found.location);
+                fetch.remembered = true;
+                fetches.push(fetch);
+            }
+        }
+    }
+    Some(fetches)
 }
 
 /// How many of `wanted` bytes at `offset` lie before the end.
@@ -160,10 +221,45 @@ fn resolve(
             let Some(part) = extents::part(extent, &range) else {
                 break;
             };
-            fetches.push(fetch_of(writer, inode, &part, offset)?);
+            let fetch = fetch_of(writer, inode, &part, offset)?;
+            if let Some(location) = fetch.location {
+                let block = fetch.block.clone();
+                let found = FoundBlock { block, location };
+                state.regions.remember(region, found);
+            }
+            fetches.push(fetch);
         }
+        core.nodes.bound_extents(state);
     }
     Ok(())
+}
+
+impl Fetch {
+    /// The piece that `part` names of `block`; `None` if the block is shorter than the extent says.
+    fn new(block: Block, part: &Extent, offset: u64) -> Option<Self> {
+        let from = part.block_offset as usize;
+        let clear = from..from + part.len as usize;
+        if clear.end > block.clear_len as usize {
+            return None;
+        }
+        let out = usize::try_from(part.start - offset).unwrap_or(0);
+        Some(Self {
+            out: out..out + clear.len(),
+            clear,
+            block,
+            waiting: None,
+            location: None,
+            remembered: false,
+        })
+    }
+
+    fn piece(&self) -> Piece {
+        Piece {
+            out: self.out.clone(),
+            block: self.block.number,
+            remembered: self.remembered,
+        }
+    }
 }
 
 pub(crate) fn fetch_of(
@@ -179,18 +275,8 @@ pub(crate) fn fetch_of(
     let Some(block) = writer.block(part.block)? else {
         return Err(damaged);
     };
-    let from = part.block_offset as usize;
-    let clear = from..from + part.len as usize;
-    if clear.end > block.clear_len as usize {
+    let Some(mut fetch) = Fetch::new(block, part, offset) else {
         return Err(damaged);
-    }
-    let out = usize::try_from(part.start - offset).unwrap_or(0);
-    let mut fetch = Fetch {
-        out: out..out + clear.len(),
-        clear,
-        block,
-        waiting: None,
-        location: None,
     };
     match fetch.block.place {
         Place::Waiting => match writer.waiting(part.block)? {
@@ -201,6 +287,9 @@ pub(crate) fn fetch_of(
             let Some(row) = writer.segment(number)? else {
                 return Err(damaged);
             };
+            if row.id == ERASED_SEGMENT {
+                return Err(crate::erase::erased(inode, part.start, at));
+            }
             let clear_len = fetch.block.clear_len as usize;
             let len = strongroom_format::limits::sealed_len(clear_len);
             let len = u32::try_from(len).map_err(|_| damaged)?;
@@ -251,6 +340,7 @@ pub(crate) fn fetch_all(
             None => match sealed.next().expect("one answer per part") {
                 Ok(bytes) => Some(bytes),
                 Err(strongroom_segments::Error::Missing(_)) => return Ok(Fetched::Moved),
+                Err(_) if fetch.remembered => return Ok(Fetched::Moved),
                 Err(_) => {
                     core.space.suspect_block(fetch.block.number);
                     return Err(Error::Damaged {
@@ -264,12 +354,13 @@ pub(crate) fn fetch_all(
         jobs.push((fetch, bytes));
     }
     let sealer = core.sealers.newest();
-    if total < POOL_BYTES || jobs.len() < 2 {
+    let opening = Opening::begin(&core.opening);
+    // With a read for each core nobody is free to help, and what is opened where it is wanted needs no copy.
+    if total < POOL_BYTES || jobs.len() < 2 || opening.others >= core.pool.threads() {
         for (fetch, bytes) in &jobs {
             let out = &mut buffer[fetch.out.clone()];
             let opened = open_into(&sealer, fetch, bytes.as_ref(), out);
-            if judge(core, inode, offset, &fetch.out, fetch.block.number, opened)? == Fetched::Moved
-            {
+            if judge(core, inode, offset, &fetch.piece(), opened)? == Fetched::Moved {
                 return Ok(Fetched::Moved);
             }
         }
@@ -281,16 +372,36 @@ pub(crate) fn fetch_all(
         move || {
             let mut clear = vec![0; fetch.out.len()];
             let opened = open_into(&sealer, &fetch, bytes.as_ref(), &mut clear);
-            (fetch.out, fetch.block.number, opened, clear)
+            (fetch.piece(), opened, clear)
         }
     };
-    for (out, number, opened, clear) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
-        if judge(core, inode, offset, &out, number, opened)? == Fetched::Moved {
+    for (piece, opened, clear) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
+        if judge(core, inode, offset, &piece, opened)? == Fetched::Moved {
             return Ok(Fetched::Moved);
         }
-        buffer[out].copy_from_slice(&clear);
+        buffer[piece.out].copy_from_slice(&clear);
     }
     Ok(Fetched::Whole)
+}
+
+/// A read that opens blocks, for as long as it does.
+struct Opening<'a> {
+    count: &'a AtomicUsize,
+    /// How many others did when it began.
+    others: usize,
+}
+
+impl<'a> Opening<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        let others = count.fetch_add(1, Ordering::Relaxed);
+        Self { count, others }
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What it means that a block did or did not open.
@@ -298,20 +409,22 @@ fn judge(
     core: &Core,
     inode: InodeId,
     offset: u64,
-    out: &Range<usize>,
-    number: BlockNumber,
+    piece: &Piece,
     opened: std::result::Result<(), NotOpened>,
 ) -> Result<Fetched> {
     let Err(why) = opened else {
         return Ok(Fetched::Whole);
     };
+    if piece.remembered {
+        return Ok(Fetched::Moved);
+    }
     // Also where only its keys are gone: if they stay gone, no new content may be named after it.
-    core.space.suspect_block(number);
+    core.space.suspect_block(piece.block);
     match why {
         NotOpened::KeysGone => Ok(Fetched::Moved),
         NotOpened::Damaged => Err(Error::Damaged {
             inode,
-            offset: offset + out.start as u64,
+            offset: offset + piece.out.start as u64,
         }),
     }
 }

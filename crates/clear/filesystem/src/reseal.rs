@@ -17,12 +17,12 @@ use std::sync::atomic::Ordering;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
 
 use crate::commit::commit_covering;
 use crate::core::{Background, Core, Work};
 use crate::moving::{move_blocks, read_sealed};
-use crate::open::{SESSIONS, has_no_file, is_of_session};
+use crate::open::{SESSIONS, is_of_session};
 use crate::space::{Reclaiming, end_segment, let_empty_go, note_finished, settle};
 use crate::{Filesystem, Result};
 

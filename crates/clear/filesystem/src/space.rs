@@ -16,7 +16,9 @@ use strongroom_crypto::BlockSealer;
 use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::{Epoch, Kind, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{
+    BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
+};
 
 use crate::core::{Core, Work};
 use crate::limits::Thresholds;
@@ -34,9 +36,6 @@ const LIVE_SHARE_MIN: (u64, u64) = (1, 2);
 
 /// Per batch of a segment the offset of its first block, and its index.
 type Contents = Vec<(u32, Vec<IndexEntry>)>;
-
-/// The segment of blocks that are lost: its row has blocks, so that reading what names them fails, and it has no file.
-pub const LOST_SEGMENT: SegmentId = SegmentId([0; 16]);
 
 /// What the space part keeps in memory.
 #[derive(Default)]
@@ -402,7 +401,9 @@ enum Eagerness {
 /// Moves the live blocks of the worst segment; gives whether there was one.
 fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -> Result<bool> {
     let mut segments = core.store.lock().segments()?;
-    segments.retain(|segment| !reclaiming.passed_over.contains(&segment.number));
+    segments.retain(|segment| {
+        !has_no_file(&segment.id) && !reclaiming.passed_over.contains(&segment.number)
+    });
     let Some(worst) = choose(&segments, eagerness, &core.options.thresholds) else {
         return Ok(false);
     };

@@ -13,10 +13,15 @@
 use strongroom_metadata::{Inode, InodeId, NodeKind, Transaction};
 
 use crate::attributes::{CAPABILITY, living};
+use crate::core::Core;
+use crate::flush::{self, Reason};
 use crate::limits::{XATTR_NAME_BYTES_MAX, XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use crate::permission::{self, READ, WRITE};
 use crate::scene::{Held, Live, Scene};
 use crate::{Caller, Checks, Error, Filesystem, Result, XattrMode};
+
+/// How often content is drained so that an xattr may be stored; more than once only if somebody truncates meanwhile.
+const DRAINS_MAX: usize = 64;
 
 /// Which rules hold for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +156,7 @@ impl Filesystem {
     ) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
-        let mut writer = core.store.lock();
+        let mut writer = writer_when_attributes_flow(core, inode)?;
         set_in(
             &mut Live(core),
             &mut writer,
@@ -172,7 +177,7 @@ impl Filesystem {
     pub fn remove_xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
-        let mut writer = core.store.lock();
+        let mut writer = writer_when_attributes_flow(core, inode)?;
         remove_in(&mut Live(core), &mut writer, caller, inode, name)?;
         core.changed();
         Ok(())
@@ -195,6 +200,26 @@ impl Filesystem {
         }
         Ok(names)
     }
+}
+
+/// The writer, at a moment at which no commit would hold the attributes of `inode` back until its content is stored: an
+/// xattr is stored at once, and beside older attributes it would make a state that never was.
+fn writer_when_attributes_flow(core: &Core, inode: InodeId) -> Result<Transaction<'_>> {
+    for _ in 0..DRAINS_MAX {
+        let mut writer = core.store.lock();
+        let node = core.node_in(&mut writer, inode)?;
+        let holds_back = {
+            let state = node.lock();
+            state.has_pending_content() && state.holds_back()
+        };
+        if !holds_back {
+            return Ok(writer);
+        }
+        drop(writer);
+        flush::drain_node(core, &node, Reason::Namespace)?;
+    }
+    // Somebody truncates it all the time.
+    Ok(core.store.lock())
 }
 
 /// Sets the extended attribute `name`.

@@ -7,11 +7,11 @@
 //!
 //! It goes the way that giving back goes (`give_back.rs`), with the references taken in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use strongroom_format::Kind;
 use strongroom_format::limits::sealed_len;
-use strongroom_metadata::{BlockNumber, Reads};
+use strongroom_metadata::{BlockNumber, Place, Reads, SegmentNumber, has_no_file};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -35,6 +35,8 @@ pub struct Stored {
 struct Taking<'a, E: Engine> {
     engine: &'a E,
     reads: &'a Reads,
+    /// Segments of what is lost or erased: it takes no space, and nothing comes back with it.
+    without_file: HashSet<SegmentNumber>,
     taken: HashMap<BlockNumber, u32>,
     /// Blocks that have no reference left.
     gone: Vec<BlockNumber>,
@@ -59,7 +61,9 @@ impl<E: Engine> Taking<'_, E> {
         let mut bytes = 0;
         while let Some(number) = self.gone.pop() {
             let block = self.reads.block(number)?.ok_or(Error::MissingBlock)?;
-            bytes += sealed_len(block.clear_len as usize) as u64;
+            if !matches!(block.place, Place::Segment(at, _) if self.without_file.contains(&at)) {
+                bytes += sealed_len(block.clear_len as usize) as u64;
+            }
             if block.kind == Kind::Data {
                 continue;
             }
@@ -107,13 +111,42 @@ pub fn held_alone<E: Engine>(engine: &E, ids: &[RevisionId]) -> Result<u64, E::E
     })
 }
 
+/// The same for each of `ids` by itself, in their order; 0 for one that is not kept.
+///
+/// # Errors
+/// Those of the engine.
+pub fn each_held_alone<E: Engine>(engine: &E, ids: &[RevisionId]) -> Result<Vec<u64>, E::Error> {
+    on_snapshot(engine, |mut taking| {
+        let roots: Vec<_> = taking.reads.revisions()?;
+        let roots: Vec<_> = roots.iter().map(|one| (one.id, one.root)).collect();
+        let base = taking.reads.history()?.base;
+        let mut each = Vec::with_capacity(ids.len());
+        for id in ids {
+            taking.taken.clear();
+            for (_, root) in roots.iter().filter(|(one, _)| *one == id.0) {
+                taking.take(*root)?;
+            }
+            let others_keep = |base: BlockNumber| {
+                let mut others = roots.iter().filter(|(one, _)| *one != id.0);
+                others.any(|(_, root)| *root == base)
+            };
+            if let Some(base) = base.filter(|base| !others_keep(base.root)) {
+                taking.take(base.root)?;
+            }
+            each.push(taking.let_go()?);
+        }
+        Ok(each)
+    })
+}
+
 /// What the stored content is for. Costs what all kept states together hold alone.
 ///
 /// # Errors
 /// Those of the engine.
 pub fn stored<E: Engine>(engine: &E) -> Result<Stored, E::Error> {
     on_snapshot(engine, |mut taking| {
-        let segments = taking.reads.segments()?;
+        let mut segments = taking.reads.segments()?;
+        segments.retain(|segment| !has_no_file(&segment.id));
         let sum = |of: fn(&strongroom_metadata::Segment) -> u64| segments.iter().map(of).sum();
         let (used, total): (u64, u64) = (sum(|one| one.live_bytes), sum(|one| one.total_bytes));
         let waiting = taking.reads.waiting_bytes()?;
@@ -149,9 +182,12 @@ fn on_snapshot<E: Engine, T>(
     let _held = Held::begin(engine).ok();
     let reader = engine.reader()?;
     let snapshot = reader.snapshot()?;
+    let segments = snapshot.segments()?;
+    let without_file = segments.iter().filter(|one| has_no_file(&one.id));
     work(Taking {
         engine,
         reads: &snapshot,
+        without_file: without_file.map(|one| one.number).collect(),
         taken: HashMap::new(),
         gone: Vec::new(),
     })

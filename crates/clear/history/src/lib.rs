@@ -34,7 +34,7 @@ pub use entry::{Body, Entry, Xattrs};
 pub use erase::{Erasure, to_erase};
 pub use error::{Error, Result};
 pub use give_back::{GiveBack, references};
-pub use held_alone::{Stored, held_alone, stored};
+pub use held_alone::{Stored, each_held_alone, held_alone, stored};
 pub use node::names_of_block;
 pub use read::{Directory, Listed, Tree, XattrList};
 pub use retention::{Retention, SCHEDULED, State, Whose};

@@ -9,6 +9,7 @@
 //!  (1) `live_bytes` of a segment is the sum of `sealed_len` over the blocks that lie in it.      [4.5.6]
 //!  (2) A block has bytes in `waiting` exactly while its place is `Waiting`.                      [4.5.7]
 //!  (3) A block without references is gone or released.                                           [4.5.8]
+//!  (4) What lies in a segment that never has a file takes no space, and is not counted as stored.  [4.5.11]
 
 use rusqlite::OptionalExtension;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
@@ -17,7 +18,7 @@ use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use crate::columns::key;
 use crate::error::{Error, Result};
 use crate::marked::mark;
-use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState};
+use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
 use crate::sql::Statement;
 use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
 
@@ -300,6 +301,9 @@ impl Transaction<'_> {
                 (number, &id.0[..], epoch.0, SegmentState::Open as u8),
             )?;
             writer.numbers.next_segment += 1;
+            if has_no_file(id) {
+                writer.without_file.push(SegmentNumber(number));
+            }
             Ok(SegmentNumber(number))
         })
     }
@@ -403,7 +407,9 @@ impl Writer {
                     Direction::Lost => -bytes.cast_signed(),
                 };
                 self.growth.entry(*segment).or_default().live_bytes += bytes;
-                self.live_bytes = self.live_bytes.saturating_add_signed(bytes);
+                if !self.without_file.contains(segment) {
+                    self.live_bytes = self.live_bytes.saturating_add_signed(bytes);
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// The newest schema version this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -134,6 +134,18 @@ CREATE TABLE revision (
     taken INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
+";
+
+// Two orders: by file, to see whether its hash is known; by hash, to find the files of a content, equal ones as neighbours.
+const VERSION_5: &str = "
+CREATE TABLE content_hash (
+    inode INTEGER NOT NULL,
+    algorithm INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    PRIMARY KEY (inode, algorithm)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX content_hash_order ON content_hash (algorithm, hash, inode, version);
 ";
 
 /// The schema version of the database behind `connection`; 0 has no tables yet.

@@ -109,7 +109,7 @@ impl Reads {
     }
 
     /// Runs `statement` and gives each row to `map`.
-    fn each(
+    pub(crate) fn each(
         &self,
         statement: Statement,
         mut map: impl FnMut(&Row<'_>) -> Result<()>,

@@ -138,6 +138,18 @@ pub struct Block {
     pub kind: Kind,
 }
 
+/// The segment of blocks that are lost: its row has blocks, so that reading what names them fails, and it never has a file.
+pub const LOST_SEGMENT: SegmentId = SegmentId([0; 16]);
+
+/// The segment of blocks that were erased: its row has blocks, and it never has a file.
+pub const ERASED_SEGMENT: SegmentId = SegmentId([0xff; 16]);
+
+/// Whether a segment is one of those that have a row and never a file: what lies in it takes no space.
+#[must_use]
+pub fn has_no_file(id: &SegmentId) -> bool {
+    [LOST_SEGMENT, ERASED_SEGMENT].contains(id)
+}
+
 /// What becomes of a segment file. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -167,6 +179,19 @@ pub struct Segment {
     pub total_bytes: u64,
     /// End of the last committed batch, in bytes from the start of the file.
     pub committed_len: u64,
+}
+
+/// The hash of a file's whole content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentHash {
+    /// The file.
+    pub inode: InodeId,
+    /// How it was computed: 1 BLAKE3, 2 SHA-256.
+    pub algorithm: u8,
+    /// The version of the content.
+    pub version: u64,
+    /// The hash.
+    pub hash: [u8; 32],
 }
 
 /// A kept state of the whole tree.

@@ -128,6 +128,13 @@ statements! {
     RevisionRemove = "DELETE FROM revision WHERE number = ?1";
     RevisionGreatest = "SELECT max(number) FROM revision";
 
+    HashPut = "INSERT INTO content_hash (inode, algorithm, version, hash) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (inode, algorithm) DO UPDATE SET version = excluded.version, hash = excluded.hash";
+    HashGet = "SELECT inode, algorithm, version, hash FROM content_hash WHERE inode = ?1 AND algorithm = ?2";
+    HashRemove = "DELETE FROM content_hash WHERE inode = ?1";
+    HashList = "SELECT inode, algorithm, version, hash FROM content_hash INDEXED BY content_hash_order WHERE algorithm = ?1 AND (hash, inode) > (?2, ?3) AND hash <= ?4 ORDER BY hash, inode LIMIT ?5";
+    HashMissing = "SELECT i.id, i.size FROM inode AS i LEFT JOIN content_hash AS h ON h.inode = i.id AND h.algorithm = ?2 WHERE i.id > ?1 AND i.kind = 1 AND i.nlink > 0 AND (h.version IS NULL OR h.version <> i.content_version) ORDER BY i.id LIMIT ?3";
+    HashAll = "SELECT inode, algorithm, version, hash FROM content_hash";
+
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 }

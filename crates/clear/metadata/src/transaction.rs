@@ -26,7 +26,7 @@ use crate::marked::mark;
 use crate::numbers::{self, Numbers};
 use crate::reads::Reads;
 use crate::regions;
-use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber};
+use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
 use crate::sql::Statement;
 use crate::store::{Gauges, Store};
 
@@ -41,8 +41,10 @@ pub(crate) struct Writer {
     pub(crate) greatest_inode: u64,
     /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
-    /// Sum of `live_bytes` over all segments, with what is not committed yet.
+    /// Sum of `live_bytes` over all segments that have files, with what is not committed yet.
     pub(crate) live_bytes: u64,
+    /// Segments that never have files.
+    pub(crate) without_file: Vec<SegmentNumber>,
     /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
     row_bytes: u64,
     /// How often blocks without references are held.
@@ -105,6 +107,7 @@ impl Writer {
             greatest_inode: 0,
             growth: BTreeMap::new(),
             live_bytes: 0,
+            without_file: Vec::new(),
             row_bytes: 0,
             holds: 0,
             history: History::EMPTY,
@@ -123,10 +126,12 @@ impl Writer {
             Ok(row.get::<_, Option<i64>>(0)?)
         })?;
         self.greatest_inode = greatest.flatten().unwrap_or(0).max(0).cast_unsigned();
-        let live = self.reads.segments()?;
-        self.live_bytes = live
-            .iter()
-            .fold(0, |sum, segment| segment.live_bytes.saturating_add(sum));
+        for segment in self.reads.segments()? {
+            match has_no_file(&segment.id) {
+                true => self.without_file.push(segment.number),
+                false => self.live_bytes = self.live_bytes.saturating_add(segment.live_bytes),
+            }
+        }
         self.row_bytes = self.count_row_bytes()?;
         Ok(())
     }
@@ -269,7 +274,8 @@ impl<'s> Transaction<'s> {
         })
     }
 
-    /// Removes the row of an inode, if there is one; its entries, attributes and extents are the caller's matter.
+    /// Removes the row of an inode, if there is one, with the hashes of its content; its entries, attributes and extents
+    /// are the caller's matter.
     ///
     /// # Errors
     /// As for every change.
@@ -277,6 +283,7 @@ impl<'s> Transaction<'s> {
         self.change(0, |writer| {
             writer.mark(id, ChangedItem::Node);
             let removed = writer.run(Statement::InodeRemove, [key(id.0)])? as u64;
+            writer.run(Statement::HashRemove, [key(id.0)])?;
             writer.numbers.inodes = writer.numbers.inodes.saturating_sub(removed);
             Ok(())
         })

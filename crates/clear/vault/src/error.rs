@@ -238,7 +238,7 @@ impl Error {
         match self {
             Self::Io { source, .. } => source.kind(),
             Self::File(file) => match file {
-                filesystem::Error::NotFound => Kind::NotFound,
+                filesystem::Error::NotFound | filesystem::Error::Erased { .. } => Kind::NotFound,
                 filesystem::Error::Exists => Kind::AlreadyExists,
                 filesystem::Error::NotADirectory => Kind::NotADirectory,
                 filesystem::Error::IsADirectory => Kind::IsADirectory,

@@ -5,7 +5,7 @@
 //! Never   carries a key or a passphrase
 
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::{self as filesystem, InodeId};
+use strongroom_filesystem::{self as filesystem, InodeId, Timestamp};
 
 use crate::Error;
 use crate::folder::HEADER;
@@ -17,6 +17,11 @@ pub(crate) enum Failure {
     Damaged {
         inode: u64,
         offset: u64,
+    },
+    Erased {
+        inode: u64,
+        offset: u64,
+        when: Option<i64>,
     },
     TooManySymlinks,
     PathTooLong,
@@ -98,6 +103,15 @@ impl From<&Error> for Failure {
                 inode: inode.0,
                 offset: *offset,
             },
+            Error::File(filesystem::Error::Erased {
+                inode,
+                offset,
+                when,
+            }) => Self::Erased {
+                inode: inode.0,
+                offset: *offset,
+                when: when.map(|when| when.0),
+            },
             Error::File(file) => {
                 file_failure(file).map_or_else(|| Self::Storage(file.to_string()), Self::File)
             }
@@ -135,6 +149,15 @@ impl From<Failure> for Error {
             Failure::Damaged { inode, offset } => Self::File(filesystem::Error::Damaged {
                 inode: InodeId(inode),
                 offset,
+            }),
+            Failure::Erased {
+                inode,
+                offset,
+                when,
+            } => Self::File(filesystem::Error::Erased {
+                inode: InodeId(inode),
+                offset,
+                when: when.map(Timestamp),
             }),
             Failure::TooManySymlinks => Self::TooManySymlinks,
             Failure::PathTooLong => Self::PathTooLong,

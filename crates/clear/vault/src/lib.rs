@@ -33,6 +33,8 @@ mod folder;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hash;
+mod hashing;
 mod held;
 mod held_keys;
 mod inventory;
@@ -56,6 +58,7 @@ mod rebuild;
 mod recover;
 mod repair;
 mod request;
+mod request_hash;
 mod request_history;
 mod request_verify;
 mod restore;
@@ -79,6 +82,9 @@ pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
+pub use hashing::{
+    ContentHash, EqualContents, HashPrefix, HashPrefixError, HashedAll, HashedContent, NamedContent,
+};
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
 pub use observer::{Attachment, Change, Observer, Subscription};
@@ -89,15 +95,15 @@ pub use public_information::{PublicInformation, describe};
 pub use recover::{Brought, RecoverOptions, RecoverProgress, RecoverReport, recover};
 pub use repair::{RepairOptions, RepairReport, repair};
 pub use request::{Access, Information};
-pub use request_history::{ErasedContent, PathDifference, RevisionInfo, Side, Usage};
+pub use request_history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
 pub use request_verify::{FileProblem, Loss};
 pub use rotation::Rotation;
 pub use schedule::{Schedule, ScheduleStep};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
-    AgeIdentity, AgeKeyError, AgeRecipient, KeyFile, NewKey, Passphrase, RecoveryCode, Secret,
-    SlotInfo, SystemRandom,
+    AgeIdentity, AgeKeyError, AgeRecipient, HashAlgorithm, KeyFile, NewKey, Passphrase,
+    RecoveryCode, Secret, SlotInfo, SystemRandom,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;

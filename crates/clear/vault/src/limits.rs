@@ -92,6 +92,24 @@ pub const VERIFY_STEP_BYTES: (u64, u64, u64) = (64 << 20, 16 << 20, 512 << 20);
 /// Segments that a stopped verification remembers to look at again; with more it begins anew.
 pub const VERIFY_SUSPECTS_MAX: usize = 4_096;
 
+/// Kept states that one request about what each of them holds names.
+pub const REVISIONS_MAX: usize = 1_024;
+
+/// Files that one request about hashes names.
+pub const HASH_FILES_MAX: usize = 1_024;
+
+/// Names of one file that an answer about hashes gives; how many it has is told beside them.
+pub const HASH_NAMES_MAX: usize = 4_096;
+
+/// Bytes of the paths of one file in an answer about hashes: two of them fit a frame.
+pub const HASH_NAMES_BYTES_MAX: usize = 512 * 1024;
+
+/// First, least and most bytes that one request hashes: about half a second of work.
+pub const HASH_STEP_BYTES: (u64, u64, u64) = (64 << 20, 1 << 20, 2 << 30);
+
+/// Files that could not be hashed which are listed; more are counted.
+pub const HASH_FAILURES_MAX: usize = 1_000;
+
 /// Pages that a rebuilding changes before it commits: below the page cache, so that nothing spills.
 pub(crate) const REBUILD_PAGES_MAX: u64 = 4_000;
 

@@ -298,6 +298,10 @@ pub(crate) fn start(
     let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
     if access == Access::ReadWrite {
         kept.mend_records(&filesystem)?;
+        // A history that cannot be read must not keep anybody from his files.
+        if let Err(error) = kept.resume_erasing(&filesystem) {
+            log::error!("an interrupted erasing is not finished yet: {error}");
+        }
     }
     let (lock, listener) = guard.unzip();
     let engine = Engine::new(filesystem, information, keys, kept, lock);

@@ -21,13 +21,14 @@ use crate::held_keys::Purpose;
 use crate::observer::Attachment;
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
+use crate::request_hash::{HashRequest, HashResponse};
 use crate::request_history::{HistoryRequest, HistoryResponse};
 use crate::request_verify::{VerifyRequest, VerifyResponse};
 use crate::rotation::Rotation;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 9;
+pub(crate) const PROTOCOL: u32 = 10;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -242,6 +243,7 @@ pub(crate) enum Request<'a> {
     Rotation,
     History(HistoryRequest),
     Verify(VerifyRequest),
+    Hash(HashRequest),
 }
 
 impl Request<'_> {
@@ -261,7 +263,9 @@ impl Request<'_> {
             | Self::Counters
             | Self::Rotation
             | Self::Check
-            | Self::Verify(_) => true,
+            | Self::Verify(_)
+            // Stored hashes are no change that anybody sees.
+            | Self::Hash(_) => true,
             Self::History(request) => request.is_repeatable(),
             _ => false,
         }
@@ -320,6 +324,7 @@ pub(crate) enum Response {
     Rotation(Rotation),
     History(HistoryResponse),
     Verify(VerifyResponse),
+    Hash(HashResponse),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),

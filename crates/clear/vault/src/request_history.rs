@@ -48,6 +48,10 @@ pub(crate) enum HistoryRequest {
     HeldAlone {
         ids: Vec<[u8; 32]>,
     },
+    /// What would come back if each of these went by itself; at most `REVISIONS_MAX`.
+    EachHeldAlone {
+        ids: Vec<[u8; 32]>,
+    },
     Usage,
     /// Takes what was at `path` out of every kept state; with `trial`, only says what that would be.
     Erase {
@@ -65,6 +69,7 @@ impl HistoryRequest {
                 | Self::Differences { .. }
                 | Self::Retention
                 | Self::HeldAlone { .. }
+                | Self::EachHeldAlone { .. }
                 | Self::Usage
         )
     }
@@ -82,14 +87,46 @@ pub(crate) enum HistoryResponse {
     Taken(Option<RevisionFields>),
     Revisions(Vec<RevisionFields>),
     Differences(Vec<DifferenceFields>),
-    /// How many nodes were brought back.
-    Restored(u64),
+    Restored(RestoredFields),
     /// `None`: no rule was set.
     Retention(Option<Vec<u8>>),
     RuleSet,
     HeldAlone(u64),
+    EachHeldAlone(Vec<u64>),
     Usage(Usage),
     Erased(ErasedContent),
+}
+
+/// What was brought back, on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RestoredFields {
+    pub(crate) nodes: u64,
+    pub(crate) erased: Vec<(Vec<u8>, Option<i64>)>,
+    pub(crate) erased_more: u64,
+}
+
+/// What was brought back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// How many nodes.
+    pub nodes: u64,
+    /// Files whose content was erased, by their paths in the kept state, and when: they are left out.
+    pub erased: Vec<(Vec<u8>, Option<Timestamp>)>,
+    /// How many more such files there are.
+    pub erased_more: u64,
+}
+
+impl From<RestoredFields> for Restored {
+    fn from(fields: RestoredFields) -> Self {
+        let erased = fields.erased.into_iter();
+        Self {
+            nodes: fields.nodes,
+            erased: erased
+                .map(|(path, when)| (path, when.map(Timestamp)))
+                .collect(),
+            erased_more: fields.erased_more,
+        }
+    }
 }
 
 /// What was erased, or would be.

@@ -1,7 +1,7 @@
 //! Brings back what a kept revision holds.
 //!
 //! Takes   a revision, a path in it, and where to
-//! Gives   the same nodes anew, made beside their place and put there in one step
+//! Gives   the same nodes anew, made beside their place and put there in one step; files that were erased are left out, and told
 //! Never   copies content, or removes what it replaces before the new is whole
 //! Spec    spec/6-history.md, section 6.8
 //!
@@ -13,14 +13,15 @@ use std::collections::HashMap;
 
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
-    RenameMode, SetAttributes, SetTime, XattrMode,
+    RenameMode, SetAttributes, SetTime, Timestamp, XattrMode,
 };
 use strongroom_history::RevisionId;
 
-use crate::limits::LIST_ENTRIES_MAX;
+use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Held, Links, resolve};
+use crate::request_history::RestoredFields;
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -30,13 +31,13 @@ const UNFINISHED: &str = ".strongroom-restore-";
 /// How deep directories may lie below one another, so that the descent fits a thread's stack.
 const DEPTH_MAX: usize = 2048;
 
-/// Brings back `path` of the revision to `to`; gives how many nodes it was.
+/// Brings back `path` of the revision to `to`; gives how many nodes it was, and what was left out.
 pub(crate) fn restore(
     session: &Session,
     revision: &RevisionId,
     path: &[u8],
     to: &[u8],
-) -> Result<u64> {
+) -> Result<RestoredFields> {
     let id = revision.to_string();
     let source = [b"/", HISTORY_NAME, b"/", id.as_bytes(), b"/", path].concat();
     let from = resolve(session.filesystem(), &session.caller, &source, Links::Stay)?;
@@ -50,8 +51,16 @@ pub(crate) fn restore(
     let mut restorer = Restorer {
         session,
         links: HashMap::new(),
-        count: 0,
+        at: Vec::new(),
+        restored: RestoredFields::default(),
+        erased_bytes: 0,
     };
+    for name in path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
+        restorer.enter(name);
+    }
     let done = match first {
         None => restorer.root(&from.attributes),
         Some(_) => restorer.replace(&from.attributes, to),
@@ -59,19 +68,51 @@ pub(crate) fn restore(
     for node in restorer.links.into_values() {
         session.filesystem().forget(node, 1);
     }
-    done.map(|()| restorer.count)
+    done.map(|()| restorer.restored)
 }
 
 struct Restorer<'s> {
     session: &'s Session,
     /// Nodes with several names that were made already, by their kept numbers; each holds a reference.
     links: HashMap<InodeId, InodeId>,
-    count: u64,
+    /// The path in the kept state of what is brought back now.
+    at: Vec<u8>,
+    restored: RestoredFields,
+    /// Bytes of the paths that are told.
+    erased_bytes: usize,
 }
 
 impl<'s> Restorer<'s> {
     fn filesystem(&self) -> &'s Filesystem {
         self.session.filesystem()
+    }
+
+    /// Goes down to `name`; gives what `leave` needs to come up again.
+    fn enter(&mut self, name: &[u8]) -> usize {
+        let len = self.at.len();
+        self.at.push(b'/');
+        self.at.extend_from_slice(name);
+        len
+    }
+
+    fn leave(&mut self, len: usize) {
+        self.at.truncate(len);
+    }
+
+    /// Notes what is at hand as left out, if it was erased; passes every other error on.
+    fn leave_out(&mut self, error: Error) -> Result<()> {
+        let Error::File(filesystem::Error::Erased { when, .. }) = error else {
+            return Err(error);
+        };
+        let bytes = self.erased_bytes + self.at.len();
+        if self.restored.erased.len() >= VERIFY_LINES_MAX || bytes > VERIFY_PAGE_BYTES {
+            self.restored.erased_more += 1;
+        } else {
+            self.erased_bytes = bytes;
+            let when = when.map(|Timestamp(when)| when);
+            self.restored.erased.push((self.at.clone(), when));
+        }
+        Ok(())
     }
 
     /// (1)
@@ -122,7 +163,10 @@ impl<'s> Restorer<'s> {
         let kept = self.names_in(from.inode)?;
         for name in &kept {
             let child = self.lookup(from.inode, name)?;
-            self.replace(&child.attributes, &[b"/", &name[..]].concat())?;
+            let len = self.enter(name);
+            self.replace(&child.attributes, &[b"/", &name[..]].concat())
+                .or_else(|error| self.leave_out(error))?;
+            self.leave(len);
         }
         for name in self.names_in(InodeId::ROOT)? {
             if !kept.contains(&name) {
@@ -204,17 +248,26 @@ impl<'s> Restorer<'s> {
         };
         let made = filesystem.create(caller, parent, name, &new)?;
         let made = Held::take(filesystem, made);
-        self.count += 1;
         match from.kind {
-            NodeKind::File => self.content(from, made.inode())?,
+            NodeKind::File => match self.content(from, made.inode()) {
+                // What was asked for by its name is an error; below a directory the rest is brought back.
+                Err(error) if depth > 0 => {
+                    self.leave_out(error)?;
+                    return Ok(filesystem.unlink(caller, parent, name)?);
+                }
+                content => content?,
+            },
             NodeKind::Directory => {
                 for child in self.names_in(from.inode)? {
                     let entry = self.lookup(from.inode, &child)?;
+                    let len = self.enter(&child);
                     self.node(&entry.attributes, made.inode(), &child, depth + 1)?;
+                    self.leave(len);
                 }
             }
             _ => {}
         }
+        self.restored.nodes += 1;
         self.attributes_of(from, made.inode())?;
         if from.kind != NodeKind::Directory && from.nlink > 1 {
             self.links.insert(from.inode, made.keep().inode);

@@ -10,13 +10,13 @@ use strongroom_history::{
     self as history, Candidate, NewRevision, Retention, RevisionId, State, Taken,
 };
 
-use crate::limits::{LIST_ENTRIES_MAX, TRANSFER_BYTES_MAX};
+use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_history::{
-    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference,
+    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored,
     RevisionFields, RevisionInfo, Usage,
 };
 use crate::session::Session;
@@ -169,6 +169,24 @@ impl Vault {
         }
     }
 
+    /// The same for each of `ids` by itself, in their order; 0 for one that is kept no more.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn each_held_alone(&self, ids: &[RevisionId]) -> Result<Vec<u64>> {
+        let mut each = Vec::with_capacity(ids.len());
+        for some in ids.chunks(REVISIONS_MAX) {
+            let ids = some.iter().map(|id| id.0).collect();
+            match self.ask_history(HistoryRequest::EachHeldAlone { ids })? {
+                HistoryResponse::EachHeldAlone(bytes) if bytes.len() == some.len() => {
+                    each.extend(bytes);
+                }
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(each)
+    }
+
     /// Takes the content of the file at `path`, or of all files below it, out of every kept state, whatever their names
     /// are or were; with `trial`, only says what that would be. Nothing may be at `path` now. Names and attributes stay in the
     /// kept states; what other files have too stays with them.
@@ -229,23 +247,25 @@ impl Vault {
 
     /// Brings back what a revision had at `path`, to the path `to`: content without copying it, hard links among what is
     /// brought back, extended attributes, holes, special files, owners, modes and times. What is at `to` is replaced in
-    /// one step; of the root directory, name by name. Gives how many nodes it was.
+    /// one step; of the root directory, name by name. Files below a directory whose content was erased are left out; at the root,
+    /// what is there now stays then.
     ///
     /// # Errors
-    /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(NoSpace)`.
+    /// `Revision` if it is not kept; `File(NotFound)` if it has nothing at `path`; `File(Erased)` if that is a file whose content
+    /// was erased; `File(NoSpace)`.
     pub fn restore(
         &self,
         revision: RevisionId,
         path: impl AsRef<[u8]>,
         to: impl AsRef<[u8]>,
-    ) -> Result<u64> {
+    ) -> Result<Restored> {
         let request = HistoryRequest::Restore {
             id: revision.0,
             path: path.as_ref().to_vec(),
             to: to.as_ref().to_vec(),
         };
         match self.ask_history(request)? {
-            HistoryResponse::Restored(count) => Ok(count),
+            HistoryResponse::Restored(restored) => Ok(restored.into()),
             _ => Err(unexpected()),
         }
     }
@@ -366,8 +386,8 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Differences(page.collect())
         }
         HistoryRequest::Restore { id, path, to } => {
-            let count = crate::restore::restore(session, &RevisionId(*id), path, to)?;
-            HistoryResponse::Restored(count)
+            let restored = crate::restore::restore(session, &RevisionId(*id), path, to)?;
+            HistoryResponse::Restored(restored)
         }
         HistoryRequest::Remove { id } => {
             kept.remove(filesystem, RevisionId(*id))?;
@@ -396,6 +416,11 @@ fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<Histor
         HistoryRequest::HeldAlone { ids } => {
             let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
             HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
+        }
+        HistoryRequest::EachHeldAlone { ids } => {
+            let ids = ids.iter().copied().map(RevisionId);
+            let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
+            HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
         }
         HistoryRequest::Erase { path, trial } => {
             match resolve(filesystem, &session.caller, path, Links::Stay) {

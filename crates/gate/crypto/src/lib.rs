@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block_sealer;
+mod content_hash;
 pub mod keys;
 #[cfg(feature = "nonce-ledger")]
 pub mod ledger;
@@ -20,6 +21,7 @@ mod seal;
 pub mod suite;
 
 pub use block_sealer::BlockSealer;
+pub use content_hash::{ContentHasher, HashAlgorithm};
 pub use keys::{EpochKey, IdKey};
 pub use open::OpenError;
 pub use pool::Pool;

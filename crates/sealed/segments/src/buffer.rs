@@ -6,19 +6,37 @@
 //!
 //! Fresh memory is slow at its first touch; a buffer that was touched before is not. What is left in a
 //! buffer is ciphertext, so nothing is wiped.
+//!
+//! Long buffers lie in huge pages where the system has them: a disk is told of each stretch of memory by itself, and
+//! many take no more than some 250 of them in one request. One MiB in pages of 4 KiB is 256 stretches, in one huge page
+//! it is one (docs/adr/0017).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use memmap2::{Advice, MmapMut};
 use parking_lot::Mutex;
 use strongroom_format::limits::SECTOR_BYTES;
 
 use crate::limits::IDLE_BUFFER_BYTES_MAX;
 
-/// Buffers come in powers of two from this one on, in bytes.
-const SMALLEST_BYTES: usize = 2 * SECTOR_BYTES;
-/// As many powers of two: the largest is 16 MiB, a whole segment.
-const CLASSES: usize = 12;
+/// A huge page, in bytes, as x86-64 and most others have it.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// The sizes that buffers come in, in bytes: the largest is a whole segment. Between 256 KiB and a huge page there is
+/// none, because a part of a huge page costs as much memory as all of it.
+const CLASSES: [usize; 10] = [
+    8 << 10,
+    16 << 10,
+    32 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    HUGE_BYTES,
+    2 * HUGE_BYTES,
+    4 * HUGE_BYTES,
+    8 * HUGE_BYTES,
+];
 
 /// Idle buffers, by size.
 #[derive(Default)]
@@ -29,13 +47,21 @@ pub(crate) struct Pool {
 #[derive(Default)]
 struct Idle {
     bytes: usize,
-    by_class: [Vec<Aligned>; CLASSES],
+    by_class: [Vec<Aligned>; CLASSES.len()],
 }
 
-/// A `Vec` with a sector boundary at `start`. Its length never changes, so that it never moves.
+/// Memory with a sector boundary at `start`, a boundary of huge pages if it is that long, and `usable` bytes behind it.
+/// Its length never changes, so that it never moves.
 struct Aligned {
-    bytes: Vec<u8>,
+    bytes: Memory,
     start: usize,
+    usable: usize,
+}
+
+enum Memory {
+    Heap(Vec<u8>),
+    /// Of the system itself, in huge pages where it has them.
+    Pages(MmapMut),
 }
 
 /// A buffer of exactly the length asked for. Goes back to its pool when dropped.
@@ -51,9 +77,8 @@ impl Pool {
     /// `len`: at most one segment; lengths beyond get memory of their own that is not kept.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let idle = class_of(len).and_then(|class| self.pop(class));
-        let memory = idle.unwrap_or_else(|| {
-            Aligned::new(class_of(len).map_or(len, |class| SMALLEST_BYTES << class))
-        });
+        let memory =
+            idle.unwrap_or_else(|| Aligned::new(class_of(len).map_or(len, |class| CLASSES[class])));
         Buffer {
             memory,
             len,
@@ -64,12 +89,12 @@ impl Pool {
     fn pop(&self, class: usize) -> Option<Aligned> {
         let mut idle = self.idle.lock();
         let memory = idle.by_class[class].pop()?;
-        idle.bytes -= memory.usable();
+        idle.bytes -= memory.usable;
         Some(memory)
     }
 
     fn give_back(&self, memory: Aligned) {
-        let usable = memory.usable();
+        let usable = memory.usable;
         let Some(class) = class_of(usable) else {
             return;
         };
@@ -90,19 +115,51 @@ impl Buffer {
 
 /// The smallest class that holds `len` bytes, if any does.
 fn class_of(len: usize) -> Option<usize> {
-    (0..CLASSES).find(|class| len <= SMALLEST_BYTES << class)
+    CLASSES.iter().position(|&usable| len <= usable)
 }
 
 impl Aligned {
     fn new(usable: usize) -> Self {
+        if usable >= HUGE_BYTES
+            && let Ok(pages) = MmapMut::map_anon(usable + HUGE_BYTES)
+        {
+            // A kernel without huge pages refuses, and gives small ones, which are as good but for their number.
+            let _ = pages.advise(Advice::HugePage);
+            let start = pages.as_ptr().align_offset(HUGE_BYTES).min(HUGE_BYTES);
+            return Self {
+                bytes: Memory::Pages(pages),
+                start,
+                usable,
+            };
+        }
         let bytes = vec![0; usable + SECTOR_BYTES];
         // May answer `usize::MAX` by its contract; then direct I/O fails with an error, nothing worse.
         let start = bytes.as_ptr().align_offset(SECTOR_BYTES).min(SECTOR_BYTES);
-        Self { bytes, start }
+        Self {
+            bytes: Memory::Heap(bytes),
+            start,
+            usable,
+        }
     }
+}
 
-    fn usable(&self) -> usize {
-        self.bytes.len() - SECTOR_BYTES
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Pages(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(bytes) => bytes,
+            Self::Pages(bytes) => bytes,
+        }
     }
 }
 
@@ -125,8 +182,9 @@ impl Drop for Buffer {
         let memory = std::mem::replace(
             &mut self.memory,
             Aligned {
-                bytes: Vec::new(),
+                bytes: Memory::Heap(Vec::new()),
                 start: 0,
+                usable: 0,
             },
         );
         self.pool.give_back(memory);
@@ -141,9 +199,20 @@ mod tests {
     fn every_buffer_begins_on_a_sector_boundary_and_has_the_length_asked_for() {
         let pool = Arc::new(Pool::default());
         for len in [0, 1, 4096, 8192, 8193, 100_000, 1 << 24, (1 << 24) + 1] {
-            let buffer = pool.take(len);
+            let mut buffer = pool.take(len);
             assert_eq!(buffer.len(), len);
             assert_eq!(buffer.as_ptr().align_offset(SECTOR_BYTES), 0, "{len} bytes");
+            buffer.fill(1);
+        }
+    }
+
+    #[test]
+    fn a_long_buffer_begins_on_a_boundary_of_huge_pages() {
+        let pool = Arc::new(Pool::default());
+        for len in [(256 << 10) + 1, 1 << 20, 3 << 20] {
+            let mut buffer = pool.take(len);
+            assert_eq!(buffer.as_ptr().align_offset(HUGE_BYTES), 0, "{len} bytes");
+            buffer.fill(1);
         }
     }
 

@@ -1,9 +1,12 @@
 //! A kept state as a file system of its own, to be compared with what it was taken of.
 //!
 //! Takes   a file system with a history, and the name of a revision below `.history`
-//! Gives   its tree through the same operations
+//! Gives   its tree through the same operations; what was erased as zeros, and which files that were
 //! Never   lets a change through: it asks for it, and says what the answer was
 //! Spec    spec/6-history.md, section 6.8
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use strongroom_filesystem::{
     AllocateMode, Attributes, Caller, Error, Filesystem, HISTORY_NAME, InodeId, ListedEntry,
@@ -18,6 +21,8 @@ pub struct KeptView {
     system: Filesystem,
     top: InodeId,
     root: InodeId,
+    /// Files that were read although they are erased.
+    erased: RefCell<BTreeSet<InodeId>>,
 }
 
 impl KeptView {
@@ -39,7 +44,31 @@ impl KeptView {
             system: system.clone(),
             top,
             root,
+            erased: RefCell::default(),
         })
+    }
+
+    /// Whether something at `path` was read and is erased: then it was given as zeros.
+    ///
+    /// # Errors
+    /// `NotFound`; of the file system.
+    pub fn was_erased(&self, path: &[u8]) -> Result<bool> {
+        let mut at = InodeId::ROOT;
+        for name in path
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty())
+        {
+            let found = self.lookup(&Caller::root(), at, name);
+            if at != InodeId::ROOT {
+                self.forget(at, 1);
+            }
+            at = found?.inode;
+        }
+        let erased = self.erased.borrow().contains(&at);
+        if at != InodeId::ROOT {
+            self.forget(at, 1);
+        }
+        Ok(erased)
     }
 
     fn at(&self, inode: InodeId) -> InodeId {
@@ -153,7 +182,16 @@ impl FileSystemUnderTest for KeptView {
         self.system.xattrs(caller, self.at(inode))
     }
     fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.system.read(self.at(inode), offset, buffer)
+        match self.system.read(self.at(inode), offset, buffer) {
+            Err(Error::Erased { .. }) => {
+                self.erased.borrow_mut().insert(inode);
+                let left = self.attributes(inode)?.size.saturating_sub(offset);
+                let len = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+                buffer[..len].fill(0);
+                Ok(len)
+            }
+            read => read,
+        }
     }
     fn write(&self, inode: InodeId, offset: u64, data: &[u8]) -> Result<()> {
         self.system.write(self.at(inode), offset, data)

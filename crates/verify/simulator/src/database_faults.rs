@@ -133,7 +133,7 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
             Act::Compact => session.system.compact().err(),
             // Faults of revisions are the business of `faults`; here only their barrier is met.
             Act::Take => session.system.sync().err(),
-            Act::Remove(_) => None,
+            Act::Remove(_) | Act::Erase(_) => None,
             Act::Rotate => epochs
                 .begin_next(&session.system)
                 .and_then(|()| reseal(&session.system))

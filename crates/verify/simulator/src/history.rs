@@ -5,7 +5,7 @@
 //! Never   sees the real file system
 //! Spec    spec/5-crash-contract.md, sentence 3
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use strongroom_conformance::Model;
 use strongroom_conformance::engine::EPOCH_MAX;
@@ -13,6 +13,7 @@ use strongroom_conformance::model::{Contents, State};
 use strongroom_conformance::operation::{Answer, Operation, Session};
 use strongroom_filesystem::{InodeId, NodeKind, RenameMode};
 
+use crate::judge::paths_of;
 use crate::plan::Act;
 
 /// Which node a name stands for.
@@ -40,6 +41,29 @@ pub struct History {
     kept: Vec<Vec<usize>>,
     /// After 0, 1, 2, … acts: the newest epoch, and the oldest whose keys anything needs.
     epochs: Vec<(u32, u32)>,
+    /// What each act erased.
+    erasures: Vec<Option<Erasure>>,
+}
+
+/// Content that leaves all revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erasure {
+    /// The path that was asked for.
+    pub path: Vec<u8>,
+    /// The files that were there, or below, in any revision.
+    pub files: BTreeSet<InodeId>,
+}
+
+/// Which of `count` things a byte means: first of the revisions, then of the files of one.
+#[must_use]
+pub fn choose(
+    which: u8,
+    revisions: usize,
+    files: impl FnOnce(usize) -> usize,
+) -> Option<(usize, usize)> {
+    let revision = usize::from(which).checked_rem(revisions)?;
+    let file = (usize::from(which) / revisions).checked_rem(files(revision))?;
+    Some((revision, file))
 }
 
 /// What a moment guarantees. Numbers count acts.
@@ -89,6 +113,7 @@ impl History {
             meanings: Vec::new(),
             kept: vec![Vec::new()],
             epochs: vec![(0, 0)],
+            erasures: Vec::new(),
         };
         for (at, act) in acts.iter().enumerate() {
             let mut kept = history.kept[at].clone();
@@ -100,6 +125,10 @@ impl History {
                 _ => {}
             }
             history.kept.push(kept);
+            history.erasures.push(match act {
+                Act::Erase(which) => history.erasure(at, *which),
+                _ => None,
+            });
             let (newest, oldest) = history.epochs[at];
             history.epochs.push(match act {
                 Act::BeginEpoch => ((newest + 1).min(EPOCH_MAX), oldest),
@@ -110,7 +139,9 @@ impl History {
                 _ => (newest, oldest),
             });
             let meaning = match act {
-                Act::Tick | Act::BeginEpoch | Act::Rotate | Act::Remove(_) => Meaning::default(),
+                Act::Tick | Act::BeginEpoch | Act::Rotate | Act::Remove(_) | Act::Erase(_) => {
+                    Meaning::default()
+                }
                 // A revision stands at a barrier.
                 Act::Take | Act::Compact => Meaning {
                     barrier: true,
@@ -167,6 +198,37 @@ impl History {
             Answer::Refused(_) => Meaning::default(),
             _ => meaning,
         }
+    }
+
+    /// What `Act::Erase(which)` takes away as act `at`.
+    fn erasure(&self, at: usize, which: u8) -> Option<Erasure> {
+        let kept = &self.kept[at];
+        let files: Vec<BTreeMap<Vec<u8>, InodeId>> =
+            kept.iter().map(|act| self.files(act + 1)).collect();
+        let (revision, file) = choose(which, kept.len(), |revision| files[revision].len())?;
+        let path = files[revision].keys().nth(file)?.clone();
+        let below = [&path[..], b"/"].concat();
+        let is_there = |one: &[u8]| one == path || one.starts_with(&below);
+        let there = files.iter().flatten().filter(|(one, _)| is_there(one));
+        let files = there.map(|(_, inode)| *inode).collect();
+        Some(Erasure { path, files })
+    }
+
+    /// The files after `count` acts, by their paths.
+    fn files(&self, count: usize) -> BTreeMap<Vec<u8>, InodeId> {
+        let is_file = |inode: &InodeId| {
+            let node = self.state(count).nodes.get(inode);
+            node.is_some_and(|node| node.kind == NodeKind::File)
+        };
+        let mut files = paths_of(self, count);
+        files.retain(|_, inode| is_file(inode));
+        files
+    }
+
+    /// What the act numbered `at` from 0 erased; `None` if it was another act, or there was nothing.
+    #[must_use]
+    pub fn erased_by(&self, at: usize) -> Option<&Erasure> {
+        self.erasures.get(at)?.as_ref()
     }
 
     /// Count of acts.
@@ -297,6 +359,35 @@ mod tests {
         let history = History::of(&acts);
         let oldest: Vec<u32> = (0..=4).map(|count| history.oldest_epoch(count)).collect();
         assert_eq!(oldest, [0, 0, 0, 3, 3]);
+    }
+
+    #[test]
+    fn an_erasure_takes_every_file_that_was_at_the_path_in_any_kept_revision() {
+        let rename = |from, to| {
+            Act::Operation(Operation::Rename {
+                from: (0, from),
+                to: (0, to),
+                mode: RenameMode::Replace,
+            })
+        };
+        let acts = [
+            create(0),
+            Act::Take,
+            rename(0, 1),
+            create(0),
+            Act::Take,
+            Act::Erase(0),
+            Act::Remove(0),
+            Act::Remove(0),
+            Act::Erase(0),
+        ];
+        let history = History::of(&acts);
+        let erased = history.erased_by(5).unwrap();
+        assert_eq!(erased.path, b"/name0");
+        let both = BTreeSet::from([InodeId(2), InodeId(3)]);
+        assert_eq!(erased.files, both);
+        assert_eq!(history.erased_by(1), None);
+        assert_eq!(history.erased_by(8), None, "nothing is kept any more");
     }
 
     #[test]

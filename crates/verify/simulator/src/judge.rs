@@ -112,7 +112,8 @@ fn same_names(history: &History, count: usize, found: &Tree) -> Option<BTreeMap<
     same.then_some(paths)
 }
 
-fn paths_of(history: &History, count: usize) -> BTreeMap<Vec<u8>, InodeId> {
+/// Every path after `count` acts with its node, the root being the empty one.
+pub(crate) fn paths_of(history: &History, count: usize) -> BTreeMap<Vec<u8>, InodeId> {
     let mut children: BTreeMap<InodeId, Vec<(&[u8], InodeId)>> = BTreeMap::new();
     for ((parent, name), inode) in history.names(count) {
         children.entry(*parent).or_default().push((name, *inode));

@@ -30,6 +30,8 @@ pub enum Act {
     Take,
     /// Removes one of the kept revisions, oldest first counted.
     Remove(u8),
+    /// Erases what was at the path of one of the files of one of them.
+    Erase(u8),
 }
 
 /// The acts of `seed`.
@@ -46,10 +48,13 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     let revisions = *keeping.one_of(&[0, 2, 6]);
     let mut rotating = Choices::named(seed, &[0x5ea1]);
     let rotations = *rotating.one_of(&[0, 2, 5]);
+    let mut erasing = Choices::named(seed, &[0xe2a5]);
+    let erasures = *erasing.one_of(&[0, 2, 5]);
     (0..count)
         .map(|_| {
             let act = act(&mut choices, syncs, ticks);
             let rotates = rotating.below(100) < rotations;
+            let erases = (erasing.below(100) < erasures).then(|| byte(&mut erasing));
             if changes.below(100) < epochs {
                 return Act::BeginEpoch;
             }
@@ -57,7 +62,7 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
                 true if keeping.chance(2, 3) => Act::Take,
                 true => Act::Remove(byte(&mut keeping)),
                 false if rotates => Act::Rotate,
-                false => act,
+                false => erases.map_or(act, Act::Erase),
             }
         })
         .collect()

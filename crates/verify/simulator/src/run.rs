@@ -263,10 +263,15 @@ fn judge_cut(
     let kept = crate::revisions::attach(&system, left.path());
     kept.mend_records(&system)
         .map_err(|error| format!("the records of revisions: {error}"))?;
+    kept.resume_erasing(&system)
+        .map_err(|error| format!("finishing what was being erased: {error}"))?;
     let tree = sound_tree(&system)?;
     judge_tree(moment, histories, &tree)?;
     if let ([(_, history)], [reached]) = (histories, &moment.threads[..1]) {
-        crate::revisions::judge(&kept, &system, Some((history, reached_at(reached))))?;
+        let moment = reached_at(reached);
+        crate::revisions::judge(&kept, &system, Some((history, moment)))?;
+        let acts = acts(seed, history.len());
+        crate::revisions::judge_erasing(&kept, &system, &acts, history, moment)?;
     } else {
         crate::revisions::judge(&kept, &system, None)?;
     }

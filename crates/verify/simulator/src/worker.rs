@@ -99,6 +99,8 @@ pub fn recover(folder: &Path, scale: Scale) -> Result<(), String> {
         engine::open(folder, announcing(scale)).map_err(|error| format!("open: {error}"))?;
     let system = ManuallyDrop::new(system);
     let kept = crate::revisions::attach(&system, folder);
+    kept.resume_erasing(&system)
+        .map_err(|error| format!("erasing: {error}"))?;
     system.tick().map_err(|error| format!("tick: {error}"))?;
     system
         .compact()
@@ -257,6 +259,7 @@ fn carry_out(
             Act::Rotate => epochs.rotate(&session.system, kept).err(),
             Act::Take => crate::revisions::take(kept, system, at).err(),
             Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
+            Act::Erase(which) => crate::revisions::erase(kept, system, *which).err(),
             Act::BeginEpoch => epochs
                 .begin_next(&session.system)
                 .err()

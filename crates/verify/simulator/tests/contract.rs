@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use strongroom_conformance::engine;
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy};
+use strongroom_simulator::plan::{Act, acts};
 use strongroom_simulator::run::{NOT_MADE, Seen, Trial, run};
 use strongroom_simulator::vault;
 use strongroom_simulator::worker::Scale;
@@ -49,6 +50,23 @@ fn whatever_a_cut_leaves_keeps_the_contract() {
             .trees;
     }
     assert!(trees > 100, "only {trees} trees were judged");
+}
+
+/// Goal: what is erased is erased whole after a cut, or not at all.
+/// Method: a seed in which the power fails between two blocks of one file; without the note of what is being erased it ends by half.
+#[test]
+fn a_cut_leaves_no_content_erased_by_half() {
+    let close = Trial {
+        acts: 62,
+        policies: vec![Policy::KEEP_ALL],
+        stride: 5,
+        recut: false,
+        ..trial()
+    };
+    let erasing = |act: &&Act| matches!(act, Act::Erase(_));
+    let acts = acts(17, close.acts);
+    assert!(acts.iter().filter(erasing).count() > 1, "the seed erases");
+    run(17, &close).unwrap_or_else(|complaint| panic!("{complaint}"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
-use strongroom::{Links, NewRevision, RevisionInfo, Vault};
+use strongroom::{Links, NewRevision, Restored, RevisionId, RevisionInfo, Vault};
 
 use crate::arguments::Common;
 use crate::failure::{About, Failures, Result};
@@ -104,37 +104,32 @@ fn create(arguments: &SnapshotCreate) -> Result<()> {
 fn list(arguments: &SnapshotList) -> Result<()> {
     on(&arguments.vault, &arguments.common, Intent::Read, |vault| {
         let all = vault.revisions()?;
-        let alone = |revision: &RevisionInfo| -> Result<Option<u64>> {
-            let wanted = arguments.size;
-            Ok(wanted
-                .then(|| vault.held_alone(&[revision.id]))
-                .transpose()?)
+        let alone: Vec<Option<u64>> = match arguments.size {
+            true => {
+                let ids: Vec<RevisionId> = all.iter().map(|one| one.id).collect();
+                let each = vault.each_held_alone(&ids)?;
+                each.into_iter().map(Some).collect()
+            }
+            false => vec![None; all.len()],
         };
         if arguments.common.json {
             let mut array = JsonArray::begin(stdout())?;
-            for revision in &all {
+            for (revision, alone_bytes) in all.iter().zip(alone) {
                 array.push(&RevisionJson {
-                    alone_bytes: alone(revision)?,
+                    alone_bytes,
                     ..RevisionJson::from(revision)
                 })?;
             }
             return array.end();
         }
         let mut out = stdout();
-        for revision in &all {
-            let size = alone(revision)?
-                .map_or_else(String::new, |bytes| format!("{:>12}  ", show_bytes(bytes)));
+        for (revision, alone) in all.iter().zip(alone) {
+            let size =
+                alone.map_or_else(String::new, |bytes| format!("{:>12}  ", show_bytes(bytes)));
             writeln!(out, "{}", line(revision, &size))?;
         }
         if arguments.size {
-            let usage = vault.usage()?;
-            writeln!(
-                out,
-                "{} in files, {} only in snapshots, {} waste",
-                show_bytes(usage.live_bytes),
-                show_bytes(usage.kept_bytes),
-                show_bytes(usage.waste_bytes)
-            )?;
+            writeln!(out, "{}", super::whole::usage_line(&vault.usage()?))?;
         }
         Ok(out.flush()?)
     })
@@ -280,6 +275,16 @@ fn versions_of(vault: &Vault, all: &mut Vec<RevisionInfo>, path: &[u8]) -> Resul
 struct RestoredJson {
     nodes: u64,
     snapshot: Option<String>,
+    /// Files that were left out, because their content was erased.
+    erased: Vec<ErasedJson>,
+    /// How many more there are.
+    erased_more: u64,
+}
+
+#[derive(Serialize)]
+struct ErasedJson {
+    path: String,
+    when: Option<String>,
 }
 
 /// Brings back what a kept state had.
@@ -317,15 +322,37 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
                 only_if_changed: true,
             })?;
         }
-        let nodes = vault
+        let Restored {
+            nodes,
+            erased,
+            erased_more,
+        } = vault
             .restore(revision.id, &place.path, &to)
             .about(place.shown())?;
         let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
         if common.json {
-            return print_json(&RestoredJson { nodes, snapshot });
+            let erased = erased.into_iter().map(|(path, when)| ErasedJson {
+                path: String::from_utf8_lossy(&path).into_owned(),
+                when: when.map(show_time),
+            });
+            return print_json(&RestoredJson {
+                nodes,
+                snapshot,
+                erased: erased.collect(),
+                erased_more,
+            });
         }
         let mut out = stdout();
         writeln!(out, "{nodes} files and directories restored")?;
+        for (path, when) in erased {
+            let when = when.map_or_else(String::new, |when| {
+                format!(" on {}", &show_time(when)[..10])
+            });
+            writeln!(out, "left out: {} was erased{when}", show(&path))?;
+        }
+        if erased_more > 0 {
+            writeln!(out, "and {erased_more} more that were erased")?;
+        }
         if let Some(snapshot) = snapshot {
             writeln!(
                 out,

@@ -5,8 +5,10 @@ mod bench;
 mod copy;
 mod diff;
 mod erase;
+mod find_content;
 mod generate;
 mod get;
+mod hash;
 mod history;
 mod info;
 mod init;
@@ -25,6 +27,8 @@ mod tune;
 mod tune_chart;
 mod verify;
 mod whole;
+
+pub(crate) use whole::SPACE_ROWS;
 
 use crate::arguments::Command;
 use crate::failure::Result;
@@ -45,6 +49,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Cat(arguments) => show::cat(&arguments),
         Command::Stat(arguments) => show::stat(&arguments),
         Command::Find(arguments) => show::find(&arguments),
+        Command::Hash(arguments) => hash::hash(&arguments),
         Command::Put(arguments) => put::put(&arguments),
         Command::Get(arguments) => get::get(&arguments),
         Command::Cp(arguments) => copy::copy(&arguments),

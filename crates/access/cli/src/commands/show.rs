@@ -21,7 +21,7 @@ use crate::walk::{At, Walk, entries};
 const PART_BYTES: usize = 1024 * 1024;
 
 /// Runs `work` for each place, opening each vault once for neighbours in it; goes on after failures.
-fn each(
+pub(super) fn each(
     places: &[Location],
     secret: &SecretArguments,
     mut work: impl FnMut(&Vault, &Location) -> Result<()>,
@@ -282,6 +282,9 @@ fn stat_lines(
 
 /// Finds nodes.
 pub(crate) fn find(arguments: &Find) -> Result<()> {
+    if arguments.content.hash.is_some() || arguments.content.duplicates {
+        return super::find_content::find(arguments);
+    }
     let place = &arguments.place;
     with(
         &place.vault,

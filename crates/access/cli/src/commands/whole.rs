@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use strongroom::{OpenOptions, Vault};
+use strongroom::{OpenOptions, RevisionId, RevisionInfo, Usage, Vault};
 
 use crate::arguments::{Common, Quota, Whole};
 use crate::exit_code::ExitCode;
@@ -23,22 +23,77 @@ struct SpaceJson {
     used_bytes: u64,
     free_bytes: u64,
     inodes: u64,
+    /// `None` where the history is damaged.
+    #[serde(flatten)]
+    content: Option<ContentJson>,
 }
 
-/// Shows how full the disk is.
+/// What the stored content is for, in sealed bytes.
+#[derive(Serialize)]
+struct ContentJson {
+    live_bytes: u64,
+    kept_bytes: u64,
+    waste_bytes: u64,
+    snapshots: Vec<SnapshotJson>,
+}
+
+#[derive(Serialize)]
+struct SnapshotJson {
+    id: String,
+    /// What would come back if it were removed.
+    alone_bytes: u64,
+}
+
+/// What the stored content is for, and what each snapshot alone holds.
+struct Content {
+    usage: Usage,
+    snapshots: Vec<(RevisionInfo, u64)>,
+}
+
+impl Content {
+    fn of(vault: &Vault) -> Result<Self> {
+        let snapshots = vault.revisions()?;
+        let ids: Vec<RevisionId> = snapshots.iter().map(|one| one.id).collect();
+        let alone = vault.each_held_alone(&ids)?;
+        Ok(Self {
+            usage: vault.usage()?,
+            snapshots: snapshots.into_iter().zip(alone).collect(),
+        })
+    }
+}
+
+impl From<&Content> for ContentJson {
+    fn from(content: &Content) -> Self {
+        let Content { usage, snapshots } = content;
+        let snapshots = snapshots.iter().map(|(one, alone)| SnapshotJson {
+            id: one.id.to_string(),
+            alone_bytes: *alone,
+        });
+        Self {
+            live_bytes: usage.live_bytes,
+            kept_bytes: usage.kept_bytes,
+            waste_bytes: usage.waste_bytes,
+            snapshots: snapshots.collect(),
+        }
+    }
+}
+
+/// Shows how full the disk is, and with what.
 pub(crate) fn space(arguments: &Whole) -> Result<()> {
     on(arguments, Intent::Read, |vault| {
         let found = vault.space()?;
         let used = found.total_bytes.saturating_sub(found.free_bytes);
+        // A history that cannot be read does not hide how full the disk is.
+        let content = Content::of(vault);
         if arguments.common.json {
-            let (total_bytes, free_bytes, inodes) =
-                (found.total_bytes, found.free_bytes, found.inodes);
-            return print_json(&SpaceJson {
-                total_bytes,
+            print_json(&SpaceJson {
+                total_bytes: found.total_bytes,
                 used_bytes: used,
-                free_bytes,
-                inodes,
-            });
+                free_bytes: found.free_bytes,
+                inodes: found.inodes,
+                content: content.as_ref().ok().map(ContentJson::from),
+            })?;
+            return content.map(drop);
         }
         let mut out = stdout();
         writeln!(
@@ -56,8 +111,34 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
             "{total:>12} {used:>12} {free:>12} {:>12}",
             found.inodes
         )?;
-        Ok(out.flush()?)
+        if let Ok(content) = &content {
+            show_content(&mut out, content)?;
+        }
+        out.flush()?;
+        content.map(drop)
     })
+}
+
+fn show_content(out: &mut impl Write, content: &Content) -> Result<()> {
+    writeln!(out, "{}", usage_line(&content.usage))?;
+    if !content.snapshots.is_empty() {
+        writeln!(out, "each snapshot alone holds:")?;
+    }
+    for (snapshot, alone) in &content.snapshots {
+        let size = format!("{:>12}  ", show_bytes(*alone));
+        writeln!(out, "{}", super::history::line(snapshot, &size))?;
+    }
+    Ok(())
+}
+
+/// What stored content is for, on one line.
+pub(super) fn usage_line(usage: &Usage) -> String {
+    format!(
+        "{} in files, {} only in snapshots, {} waste",
+        show_bytes(usage.live_bytes),
+        show_bytes(usage.kept_bytes),
+        show_bytes(usage.waste_bytes)
+    )
 }
 
 #[derive(Serialize)]
@@ -88,21 +169,57 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
     })
 }
 
+/// What `stats` tells of space, each with its meaning; the last stands for one row a snapshot.
+pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
+    ("space.live_bytes", "sealed bytes of what files hold, now"),
+    (
+        "space.kept_bytes",
+        "sealed bytes that only snapshots hold, now",
+    ),
+    (
+        "space.waste_bytes",
+        "sealed bytes that nothing needs any more, now",
+    ),
+    (
+        SPACE_SNAPSHOT,
+        "sealed bytes that this snapshot alone holds, now",
+    ),
+];
+
+const SPACE_SNAPSHOT: &str = "space.snapshot.ID";
+
+fn space_rows(vault: &Vault) -> Result<Vec<(String, u64)>> {
+    let Content { usage, snapshots } = Content::of(vault)?;
+    let numbers = [usage.live_bytes, usage.kept_bytes, usage.waste_bytes];
+    let sums = SPACE_ROWS.iter().zip(numbers);
+    let sums = sums.map(|((name, _), bytes)| ((*name).to_owned(), bytes));
+    let each = snapshots.iter().map(|(snapshot, alone)| {
+        let id = snapshot.id.to_string();
+        (SPACE_SNAPSHOT.replace("ID", &id[..12]), *alone)
+    });
+    Ok(sums.chain(each).collect())
+}
+
 /// Shows counters. Only who has the vault open counts, so no secret is needed.
 pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     let options = OpenOptions::read_only();
     let vault =
         Vault::connect_if_owned(&arguments.vault, options).about(arguments.vault.display())?;
-    let counters = match &vault {
-        Some(vault) => vault.counters()?,
-        None => Vec::new(),
+    let (mut counters, space) = match &vault {
+        // A history that cannot be read does not hide what was counted.
+        Some(vault) => (vault.counters()?, space_rows(vault)),
+        None => (Vec::new(), Ok(Vec::new())),
     };
+    if let Ok(rows) = &space {
+        counters.extend_from_slice(rows);
+    }
     if arguments.json {
         let map: serde_json::Map<_, _> = counters
             .into_iter()
             .map(|(name, count)| (name, serde_json::Value::from(count)))
             .collect();
-        return print_json(&map);
+        print_json(&map)?;
+        return space.map(drop);
     }
     let mut out = stdout();
     if vault.is_none() {
@@ -117,7 +234,8 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     for (name, count) in counters {
         writeln!(out, "{name:names$}  {count:>counts$}")?;
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    space.map(drop)
 }
 
 #[derive(Serialize)]

@@ -64,6 +64,46 @@ fn a_byte_of_a_large_file_is_sealed_once_and_stored_once() {
     );
 }
 
+/// Goal: what was looked up once is not asked again, and what is remembered never hides damage.
+#[test]
+fn what_was_read_once_is_read_again_without_the_database_and_damage_is_still_seen() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    for number in 0..100 {
+        lab.write(file, number * 4 * MIB, &pattern(number, 131_072))
+            .expect("writes");
+    }
+    lab.sync().expect("durable");
+    let read = |offset: u64| {
+        let mut bytes = vec![0; 4096];
+        lab.read(file, offset, &mut bytes)
+    };
+    let places = || (0..100).map(|number| number * 4 * MIB + 70_000);
+    let first = cost(&lab, || {
+        places().for_each(|offset| assert!(read(offset).is_ok()))
+    });
+    assert!(first.statements >= 100, "{}", first.statements);
+    let second = cost(&lab, || {
+        places().for_each(|offset| assert!(read(offset).is_ok()))
+    });
+    assert_eq!(second.statements, 0);
+
+    for segment in crate::segment_files(&lab) {
+        let mut bytes = std::fs::read(&segment).expect("reads");
+        bytes[4096..].iter_mut().for_each(|byte| *byte ^= 1);
+        std::fs::write(&segment, bytes).expect("writes");
+    }
+    for offset in places() {
+        assert!(
+            matches!(
+                read(offset),
+                Err(strongroom_filesystem::Error::Damaged { .. })
+            ),
+            "{offset}"
+        );
+    }
+}
+
 #[test]
 fn a_file_written_in_small_parts_is_sealed_in_whole_cells_once() {
     let lab = Lab::new();
@@ -136,6 +176,98 @@ fn a_new_file_that_is_synced_costs_one_flush() {
         lab.sync_inode(file).expect("durable");
     });
     assert_eq!(cost.flushes, 1);
+}
+
+#[test]
+fn what_is_written_again_before_a_sync_is_sealed_once() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        for seed in 0..10 {
+            write(&lab, file, 20 + seed, CELL);
+        }
+        lab.sync_inode(file).expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.bytes_sealed), (1, CELL));
+}
+
+#[test]
+fn a_sync_of_what_is_durable_costs_nothing() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 30, MIB);
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        lab.sync_inode(file).expect("durable");
+        lab.sync().expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.flushes), (0, 0));
+    assert_eq!((cost.bytes_appended, cost.log_bytes), (0, 0));
+}
+
+#[test]
+fn each_append_that_is_synced_costs_one_flush_and_seals_itself() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    lab.sync().expect("durable");
+    let (count, len) = (50, 4096);
+    let cost = cost(&lab, || {
+        for index in 0..count {
+            let part = pattern(200 + index, 4096);
+            lab.write(file, index * len, &part).expect("writes");
+            lab.sync_inode(file).expect("durable");
+        }
+    });
+    assert_eq!((cost.bytes_sealed, cost.flushes), (count * len, count));
+}
+
+#[test]
+fn a_copy_inside_the_vault_seals_and_stores_no_content() {
+    let lab = Lab::new();
+    let source = lab.file(ROOT, "source");
+    let target = lab.file(ROOT, "target");
+    write(&lab, source, 40, 4 * MIB);
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        let copied = lab.copy_range(source, 0, target, 0, 4 * MIB);
+        assert_eq!(copied.expect("copies"), 4 * MIB);
+        lab.sync_inode(target).expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.bytes_appended), (0, 0));
+    assert_eq!(cost.flushes, 1);
+    // The pages of extents and of counts of references, of 64 blocks.
+    assert!(
+        cost.log_bytes <= 8 * 4096,
+        "{} bytes of log",
+        cost.log_bytes
+    );
+}
+
+#[test]
+fn a_thousand_files_are_removed_with_as_many_flushes_as_one() {
+    let lab = Lab::new();
+    let root = &Caller::root();
+    let count = 1_000;
+    for index in 0..count {
+        let file = lab.file(ROOT, &index.to_string());
+        write(&lab, file, 3_000 + index, 5_000);
+    }
+    lab.sync().expect("durable");
+    let cost = cost(&lab, || {
+        for index in 0..count {
+            let name = index.to_string();
+            lab.unlink(root, ROOT, name.as_bytes()).expect("unlinks");
+        }
+        lab.sync().expect("durable");
+    });
+    assert_eq!((cost.blocks_sealed, cost.bytes_appended), (0, 0));
+    assert_eq!(cost.flushes, 1);
+    assert!(
+        cost.statements <= 3 * count + 20,
+        "{} statements for {count} files",
+        cost.statements
+    );
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn what_earlier_epochs_sealed_is_sealed_anew_and_then_their_keys_are_needed_by_n
     let old: u64 = segments(&lab).len() as u64;
     assert!(lab.older().expect("counts").bytes > 24_000_000 && old >= 3);
     let before = lab.attributes(large).expect("there");
+    // So that it is remembered under which keys, and where, they were.
+    assert_eq!(all(&lab, large).len(), 24_000_000);
     let (done, steps) = reseal(&lab);
     assert_eq!(done, Resealed::Done(epoch));
     assert!(steps > 6, "{steps}: a batch at a time");

@@ -1,6 +1,7 @@
 //! The content half of the file system, through its public methods. Each test ends in a sound vault (`Lab`).
 
 mod costs;
+mod hashes;
 mod memory;
 mod quota;
 mod reservation;
@@ -358,6 +359,10 @@ fn deleting_and_compacting_give_space_back_and_keep_the_rest() {
         lab.forget(file, u64::MAX);
     }
     lab.tick().expect("background work");
+    for (index, file) in &kept {
+        // So that it is remembered where they were.
+        assert!(all(&lab, *file) == pattern(1_000 + index, 1_000_000));
+    }
     lab.compact().expect("compacts");
     let after = disk_usage(&lab);
     assert!(after < before / 4, "{before} bytes before, {after} after");
@@ -507,6 +512,35 @@ fn content_written_again_takes_the_place_of_damaged_blocks() {
     );
     lab.reopen();
     assert!(all(&lab, again) == content);
+}
+
+/// Goal: the same where the new bytes travel in the commit, and move to a segment later.
+#[test]
+fn small_content_carried_by_a_commit_takes_the_place_of_damaged_blocks() {
+    let mut lab = Lab::new();
+    let content = pattern(18, 20_000);
+    let file = lab.file(ROOT, "file");
+    lab.write(file, 0, &content).expect("writes");
+    lab.sync().expect("syncs");
+    for path in segment_files(&lab) {
+        let mut bytes = std::fs::read(&path).expect("reads");
+        bytes[8_192..].iter_mut().for_each(|byte| *byte ^= 0x55);
+        std::fs::write(&path, bytes).expect("writes");
+    }
+    assert_refused!(lab.read(file, 0, &mut [0; 20_000]), Error::Damaged { .. });
+    let again = lab.file(ROOT, "again");
+    lab.write(again, 0, &content).expect("writes");
+    lab.sync_inode(again).expect("syncs");
+    for round in ["carried", "after a crash", "in a segment"] {
+        assert!(all(&lab, again) == content, "{round}");
+        assert!(all(&lab, file) == content, "{round}");
+        if round == "carried" {
+            lab.crash();
+        } else {
+            lab.compact().expect("moves what is carried");
+            lab.reopen();
+        }
+    }
 }
 
 /// Goal: closing after much writing leaves one unfinished segment at most, so that nothing keeps its waste for ever.

@@ -1,7 +1,7 @@
 //! Truncating and punching files of many regions: at once for whoever looks, in steps for the rows.
 
 use strongroom_filesystem::{
-    AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, limits,
+    AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, XattrMode, limits,
 };
 
 use crate::support::{Lab, ROOT, assert_refused};
@@ -221,4 +221,34 @@ fn a_length_set_with_other_attributes_survives_a_crash_with_them_or_not_at_all()
             assert!(!fsynced || found == all_or_nothing[1], "{found:?}");
         }
     }
+}
+
+/// Goal: after a cut no file has the xattrs of one moment and the attributes of another. Those are held back while a
+/// truncation is pending, and a commit for another file comes in between.
+#[test]
+fn an_xattr_never_outlives_the_attributes_that_were_set_before_it() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let other = lab.file(ROOT, "other");
+    lab.write(file, 0, &pattern(1, 100_000)).expect("writes");
+    lab.sync().expect("syncs");
+    truncate(&lab, file, 10);
+    let closed = SetAttributes {
+        mode: Some(0o600),
+        ..SetAttributes::default()
+    };
+    lab.set_attributes(&Caller::root(), file, &closed)
+        .expect("closed to others");
+    lab.set_xattr(&Caller::root(), file, b"user.secret", b"1", XattrMode::Set)
+        .expect("set");
+    lab.write(other, 0, b"something").expect("writes");
+    lab.sync_inode(other).expect("commits");
+    lab.crash();
+    let file = lab.find(ROOT, "file").expect("there");
+    assert_eq!(
+        lab.xattr(&Caller::root(), file, b"user.secret").ok(),
+        Some(b"1".to_vec())
+    );
+    assert_eq!(lab.stat(file).mode & 0o777, 0o600);
+    assert_eq!(lab.stat(file).size, 10);
 }

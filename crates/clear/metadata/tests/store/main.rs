@@ -8,6 +8,7 @@
 mod crash;
 mod disk;
 mod fixture;
+mod hashes;
 mod refusals;
 mod rows;
 mod savepoints;
