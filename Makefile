@@ -4,10 +4,10 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-peers million demo vectors clean
+.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-engine profile bench-peers million demo vectors clean
 
 help: ## list these tasks
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: ## install what building and testing need, or say what to type
 	@tools/setup.sh
@@ -43,6 +43,12 @@ bench: build bench-build ## every row of docs/performance.md: Strongroom, the di
 
 bench-quick: build bench-build ## the same with little work, in less than three minutes (root)
 	target/release/strongroom-bench --quick --into target/bench $(BENCH)
+
+bench-engine: ## the engine without a mount: names, commits, memory at growing sizes, content over threads; two minutes
+	cargo bench --locked -p strongroom-filesystem --bench engine -- --into $(CURDIR)/docs/performance $(BENCH)
+
+profile: build bench-build ## where the time of one row of the bench goes: make profile ROW=create (root)
+	tools/profile.sh $(or $(ROW),create) $(INTO)
 
 bench-peers: ## install the file systems that bench compares with (root)
 	tools/bench-peers.sh

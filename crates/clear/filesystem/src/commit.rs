@@ -181,5 +181,6 @@ fn store_attributes(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
             core.dirty.lock().remove(&id);
         }
     }
+    core.nodes.look_again();
     Ok(())
 }

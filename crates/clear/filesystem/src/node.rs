@@ -8,6 +8,8 @@
 //!  (1) At most one `Node` per inode exists at a time, so its state has one home.
 //!  (2) A node with changes that the store lacks is in the dirty set and is not evicted.
 //!  (3) References outlive the node: an evicted node that the kernel knows keeps its count.
+//!  (4) Between two commits the table grows by a quarter from one look for idle nodes to the next, so that a new node costs a
+//!      fixed number of looks, also while all others are in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -136,6 +138,10 @@ impl Node {
 struct Shard {
     nodes: HashMap<InodeId, Arc<Node>>,
     references: HashMap<InodeId, u64>,
+    /// With fewer nodes nobody looks for idle ones.                                                            (4)
+    evict_from: usize,
+    /// Nodes that were looked at for that.
+    looked_at: u64,
 }
 
 /// All nodes in use.
@@ -178,12 +184,21 @@ impl NodeTable {
         if let Some(node) = shard.nodes.get(&inode.id) {
             return Arc::clone(node);
         }
-        if shard.nodes.len() >= self.per_shard_max {
-            evict(&mut shard, self.per_shard_max / 4 + 1);
+        if shard.nodes.len() >= self.per_shard_max.max(shard.evict_from) {
+            let share = self.per_shard_max / 4 + 1;
+            evict(&mut shard, self.per_shard_max - share);
+            shard.evict_from = shard.nodes.len() + shard.nodes.len() / 4 + 1;
         }
         let node = Arc::new(Node::new(inode, reserved, &self.extents));
         shard.nodes.insert(node.id, Arc::clone(&node));
         node
+    }
+
+    /// Tells that nodes may be idle now that were not: the next new one looks for them.
+    pub(crate) fn look_again(&self) {
+        for shard in &self.shards {
+            shard.lock().evict_from = 0;
+        }
     }
 
     /// A node of its own, that nobody finds: for a draft.
@@ -261,8 +276,10 @@ impl NodeTable {
     }
 }
 
-/// Drops up to `count` nodes that nobody uses and that the store fully has.
-fn evict(shard: &mut Shard, count: usize) {
+/// Drops nodes that nobody uses and that the store fully has, until `left` are left.
+fn evict(shard: &mut Shard, left: usize) {
+    let count = shard.nodes.len().saturating_sub(left);
+    shard.looked_at += shard.nodes.len() as u64;
     let idle: Vec<InodeId> = shard
         .nodes
         .iter()
@@ -280,5 +297,61 @@ fn evict(shard: &mut Shard, count: usize) {
         .collect();
     for id in idle {
         shard.nodes.remove(&id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_metadata::{NodeKind, Timestamp};
+
+    use super::*;
+
+    fn inode(number: u64) -> Inode {
+        Inode {
+            id: InodeId(number),
+            birth_id: 0,
+            kind: NodeKind::File,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            nlink: 1,
+            size: 0,
+            allocated: 0,
+            atime: Timestamp(0),
+            mtime: Timestamp(0),
+            ctime: Timestamp(0),
+            btime: Timestamp(0),
+            content_version: 0,
+            parent: InodeId(0),
+            target: Vec::new(),
+            reserved: 0,
+        }
+    }
+
+    fn looked_at(table: &NodeTable) -> u64 {
+        table
+            .shards
+            .iter()
+            .map(|shard| shard.lock().looked_at)
+            .sum()
+    }
+
+    /// Goal: a burst of new files, all dirty until the next commit, must not cost more per file the longer it is.
+    #[test]
+    fn a_new_node_costs_a_few_looks_however_many_are_in_use() {
+        const MAX: usize = 1024;
+        const COUNT: usize = 4 * MAX;
+        let table = NodeTable::new(MAX, 0);
+        let insert = |number: usize| table.insert(inode(number as u64), Reserved::default());
+        let used: Vec<_> = (0..COUNT).map(insert).collect();
+        assert_eq!(table.len(), COUNT, "what is used stays");
+        // Each look at all is at a quarter more: 1 + 4/5 + (4/5)² + … = 5 for every node, and the last quarter's own.
+        let looks = looked_at(&table);
+        assert!(looks <= 6 * COUNT as u64, "{looks} looks");
+        drop(used);
+        table.look_again();
+        (COUNT..COUNT + NODE_SHARDS).for_each(|number| drop(insert(number)));
+        assert!(table.len() <= MAX, "idle ones go at once: {}", table.len());
     }
 }

@@ -3,8 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
+use crate::figures::figure;
 use crate::ink::{Area, Drawn, FAINT, FIRM, themed, write};
-use crate::report::{Report, RowReport, figure};
+use crate::report::{Report, RowReport};
 use crate::system::{PLAIN, STRONGROOM};
 
 const WIDTH: i32 = 960;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Row;
+use crate::place::{Span, take_span};
 
 /// Figures of one directory.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Figures {
     pub values: BTreeMap<Row, Vec<f64>>,
     /// Why a row has none.
     pub failures: BTreeMap<Row, String>,
+    /// When each of `values` was measured, for those that are of one stretch of time.
+    pub spans: BTreeMap<Row, Vec<Span>>,
 }
 
 impl Figures {
@@ -34,10 +37,12 @@ impl Figures {
         })
     }
 
-    /// Takes a figure, if it was asked for.
+    /// Takes a figure, if it was asked for: the first of what this thread timed last.
     pub fn add(&mut self, row: Row, value: f64) {
+        let span = take_span();
         if self.want(&[row]) {
             self.values.entry(row).or_default().push(value);
+            self.spans.entry(row).or_default().extend(span);
         }
     }
 
@@ -61,7 +66,8 @@ impl Figures {
 }
 
 /// The middle of `values`, or of the two in the middle their mean.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -70,6 +76,28 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
         count if count % 2 == 1 => Some(sorted[middle]),
         _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
+}
+
+/// Three digits that matter, thousands apart.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        0.0 => 0,
+        value if value >= 100.0 => 0,
+        value => (2 - value.log10().floor() as i32).clamp(0, 6) as usize,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, part) = text
+        .split_once('.')
+        .map_or((text.as_str(), None), |(whole, part)| (whole, Some(part)));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    part.map_or(grouped.clone(), |part| format!("{grouped}.{part}"))
 }
 
 #[cfg(test)]
@@ -81,6 +109,21 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn figures_have_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1234.5, "1,234"),
+            (1_234_567.0, "1,234,567"),
+            (123.4, "123"),
+            (12.34, "12.3"),
+            (1.0, "1.00"),
+            (0.012_34, "0.0123"),
+        ] {
+            assert_eq!(figure(value), text);
+        }
     }
 
     #[test]

@@ -20,15 +20,17 @@ pub mod report;
 mod row;
 #[cfg(feature = "harness")]
 pub mod run;
+mod saved;
 mod sizes;
 #[cfg(feature = "harness")]
 pub mod system;
 mod workloads;
 
 pub use content::Content;
-pub use figures::Figures;
+pub use figures::{Figures, figure, median};
 pub use machine::{Machine, is_root, today};
-pub use place::Place;
+pub use place::{Place, Span};
 pub use row::{Better, ROWS, Row, RowFacts, parse_rows};
+pub use saved::new_folder;
 pub use sizes::Sizes;
 pub use workloads::{GROUPS, Group, bench_directory, warm_up};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser;
-use strongroom_bench::run::{Plan, run};
-use strongroom_bench::{Sizes, chart, is_root, parse_rows, report};
+use strongroom_bench::run::{Company, Plan, run};
+use strongroom_bench::{Sizes, chart, is_root, new_folder, parse_rows, report};
 
 /// Measures Strongroom, the plain file system beneath it and every installed peer; run it as root, on a quiet machine.
 #[derive(Debug, Parser)]
@@ -32,6 +32,12 @@ struct Arguments {
     /// These peers only, separated by commas; "none" for none
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Option<Vec<String>>,
+    /// Strongroom only, not even the plain file system
+    #[arg(long)]
+    alone: bool,
+    /// A file for when each figure of Strongroom was measured, for a profiler
+    #[arg(long, value_name = "FILE")]
+    spans: Option<PathBuf>,
     /// Where a folder with table, JSON and charts is made
     #[arg(long, default_value = "docs/performance")]
     into: PathBuf,
@@ -73,7 +79,15 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         rounds,
         peer_rounds: arguments.peer_rounds.unwrap_or(rounds),
         rows: arguments.only.as_deref().map(parse_rows).transpose()?,
-        peers: arguments.peers.clone(),
+        peers: match arguments.alone {
+            true => Some(Vec::new()),
+            false => arguments.peers.clone(),
+        },
+        company: match arguments.alone {
+            true => Company::Alone,
+            false => Company::WithPlain,
+        },
+        spans: arguments.spans.clone(),
     };
     let start = Instant::now();
     let mut tell = |text: &str| eprintln!("{:>5} s  {text}", start.elapsed().as_secs());
@@ -94,24 +108,8 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 /// Writes table, JSON and charts into a new folder below `into`, named after day and machine.
 fn save(into: &Path, report: &report::Report) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let charts = chart::charts(report)?;
-    let name = format!(
-        "{}-{}{}",
-        report.day,
-        report.machine.slug(),
-        if report.mode == "quick" { "-quick" } else { "" }
-    );
-    let free = (1..).map(|number| {
-        into.join(if number == 1 {
-            name.clone()
-        } else {
-            format!("{name}-{number}")
-        })
-    });
-    let folder = free
-        .into_iter()
-        .find(|folder| !folder.exists())
-        .expect("numbers do not end");
-    std::fs::create_dir_all(&folder)?;
+    let kind = if report.mode == "quick" { "quick" } else { "" };
+    let folder = new_folder(into, &report.machine, kind)?;
     let files: Vec<&str> = charts.iter().map(|(file, _)| *file).collect();
     let text = report::markdown(report, &files);
     print!("{text}");

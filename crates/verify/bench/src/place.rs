@@ -1,10 +1,10 @@
 //! Where workloads run, and the clock, caches and processor time around them.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use crate::Sizes;
 
@@ -36,11 +36,37 @@ impl Place<'_> {
     }
 }
 
+/// A stretch of time, on the clock that only rises (`CLOCK_MONOTONIC`): a profiler's samples can be told by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Span {
+    /// When it began, in nanoseconds.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+}
+
+thread_local! {
+    static LAST: Cell<Option<Span>> = const { Cell::new(None) };
+}
+
+/// The stretch that `timed` measured last on this thread, once.
+pub(crate) fn take_span() -> Option<Span> {
+    LAST.take()
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Neither is negative on this clock.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Seconds that `work` takes.
 pub(crate) fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
-    let start = Instant::now();
+    let start_ns = now_ns();
     work()?;
-    Ok(start.elapsed().as_secs_f64())
+    let end_ns = now_ns();
+    LAST.set(Some(Span { start_ns, end_ns }));
+    Ok((end_ns - start_ns) as f64 / 1e9)
 }
 
 /// Seconds of processor time, of all threads, that the process has used since it began.
@@ -98,6 +124,17 @@ mod tests {
         let before = processor_seconds(me).unwrap();
         assert!(processor_seconds(me).unwrap() >= before);
         assert!(cached_bytes().unwrap() > 0);
+    }
+
+    #[test]
+    fn what_was_timed_last_is_told_once_with_its_place_on_the_clock() {
+        let before = now_ns();
+        let seconds = timed(|| Ok(())).unwrap();
+        timed(|| Err(io::Error::other("what failed has no figure"))).unwrap_err();
+        let span = take_span().unwrap();
+        assert!(before <= span.start_ns && span.end_ns <= now_ns());
+        assert_eq!((span.end_ns - span.start_ns) as f64 / 1e9, seconds);
+        assert_eq!(take_span(), None);
     }
 
     #[test]

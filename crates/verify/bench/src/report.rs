@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::figures::median;
+use crate::figures::{figure, median};
 use crate::system::{PLAIN, STRONGROOM};
 use crate::{Better, Machine, RowFacts, Sizes};
 
@@ -178,28 +178,6 @@ fn mark(met: bool) -> &'static str {
     if met { "✓" } else { "✗" }
 }
 
-/// Three digits that matter, thousands apart.
-#[must_use]
-pub fn figure(value: f64) -> String {
-    let decimals = match value.abs() {
-        0.0 => 0,
-        value if value >= 100.0 => 0,
-        value => (2 - value.log10().floor() as i32).clamp(0, 6) as usize,
-    };
-    let text = format!("{value:.decimals$}");
-    let (whole, part) = text
-        .split_once('.')
-        .map_or((text.as_str(), None), |(whole, part)| (whole, Some(part)));
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    part.map_or(grouped.clone(), |part| format!("{grouped}.{part}"))
-}
-
 /// The run as a Markdown document; `charts` are files beside it.
 #[must_use]
 pub fn markdown(report: &Report, charts: &[&str]) -> String {
@@ -360,21 +338,6 @@ mod tests {
         assert_eq!(row(Row::Append, all).best_fuse_peer(), Some("cryfs"));
         assert_eq!(row(Row::Untar, all).best_fuse_peer(), Some("encfs"));
         assert_eq!(row(Row::Untar, &all[..3]).best_fuse_peer(), None);
-    }
-
-    #[test]
-    fn figures_have_three_digits() {
-        for (value, text) in [
-            (0.0, "0"),
-            (1234.5, "1,234"),
-            (1_234_567.0, "1,234,567"),
-            (123.4, "123"),
-            (12.34, "12.3"),
-            (1.0, "1.00"),
-            (0.012_34, "0.0123"),
-        ] {
-            assert_eq!(figure(value), text);
-        }
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::Serialize;
+
 use crate::place::timed;
 use crate::report::{Absent, Report, RowReport, SystemReport};
 use crate::system::{PEERS, PLAIN, Running, STRONGROOM, System};
-use crate::{Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, warm_up};
+use crate::{Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, Span, warm_up};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -30,6 +32,20 @@ pub struct Plan {
     pub rows: Option<Vec<Row>>,
     /// These peers only.
     pub peers: Option<Vec<String>>,
+    /// Who is measured beside Strongroom and the peers.
+    pub company: Company,
+    /// A file for the process that serves Strongroom, and for when each of its figures was measured: a profile of the
+    /// whole machine can be cut to a row by it.
+    pub spans: Option<PathBuf>,
+}
+
+/// Whether the plain file system is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// As in every run whose figures are to be compared.
+    WithPlain,
+    /// Nothing that a profile would only have to leave out.
+    Alone,
 }
 
 /// A file system and what was found of it.
@@ -72,6 +88,9 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
         }
     }
     library(plan, work.path(), &mut systems, &mut content, tell)?;
+    if let Some(path) = &plan.spans {
+        write_spans(path, &systems)?;
+    }
     let report = assemble(plan, &systems, absent, suite);
     for measured in systems {
         let name = measured.running.system.name;
@@ -95,10 +114,9 @@ fn start(
             .as_ref()
             .is_none_or(|names| names.iter().any(|name| name == system.name))
     };
-    for system in [&PLAIN, &STRONGROOM]
-        .into_iter()
-        .chain(PEERS.iter().filter(asked))
-    {
+    let plain = (plan.company == Company::WithPlain).then_some(&PLAIN);
+    let wanted = plain.into_iter().chain([&STRONGROOM]);
+    for system in wanted.chain(PEERS.iter().filter(asked)) {
         let ours = PEERS.iter().all(|peer| peer.name != system.name);
         let given = (system.name == STRONGROOM.name).then_some(plan.strongroom.as_path());
         let started = match system.find(given) {
@@ -200,20 +218,52 @@ fn library(
     let files = plan.sizes.files;
     for round in 0..plan.rounds {
         tell(&format!("library, round {} of {}", round + 1, plan.rounds));
-        let plain = work.join("plain-files");
-        let seconds = timed(|| plain_files(&plain, files, content))?;
-        fs::remove_dir_all(&plain)?;
-        systems[0].figures.add(Row::Library, files as f64 / seconds);
-
-        let folder = work.join("library-vault");
-        let created = strongroom::Vault::create(&folder, strongroom::CreateOptions::new())
-            .map_err(io::Error::other)?;
-        let seconds = timed(|| vault_files(&created.vault, files, content))?;
-        created.vault.close().map_err(io::Error::other)?;
-        fs::remove_dir_all(&folder)?;
-        systems[1].figures.add(Row::Library, files as f64 / seconds);
+        if let Some(figures) = figures_of(systems, &PLAIN) {
+            let plain = work.join("plain-files");
+            let seconds = timed(|| plain_files(&plain, files, content))?;
+            fs::remove_dir_all(&plain)?;
+            figures.add(Row::Library, files as f64 / seconds);
+        }
+        if let Some(figures) = figures_of(systems, &STRONGROOM) {
+            let folder = work.join("library-vault");
+            let created = strongroom::Vault::create(&folder, strongroom::CreateOptions::new())
+                .map_err(io::Error::other)?;
+            let seconds = timed(|| vault_files(&created.vault, files, content))?;
+            figures.add(Row::Library, files as f64 / seconds);
+            created.vault.close().map_err(io::Error::other)?;
+            fs::remove_dir_all(&folder)?;
+        }
     }
     Ok(())
+}
+
+fn figures_of<'a>(systems: &'a mut [Measured], system: &System) -> Option<&'a mut Figures> {
+    let found = systems
+        .iter_mut()
+        .find(|measured| measured.running.system.name == system.name)?;
+    Some(&mut found.figures)
+}
+
+/// Who serves Strongroom, and when each of its figures was measured.
+#[derive(Serialize)]
+struct Spans<'a> {
+    server: Option<u32>,
+    rows: BTreeMap<&'static str, &'a [Span]>,
+}
+
+fn write_spans(path: &Path, systems: &[Measured]) -> io::Result<()> {
+    let mut systems = systems.iter();
+    let ours = systems.find(|measured| measured.running.system.name == STRONGROOM.name);
+    let spans = ours.map(|ours| Spans {
+        server: ours.running.server(),
+        rows: ours
+            .figures
+            .spans
+            .iter()
+            .map(|(row, spans)| (row.facts().name, spans.as_slice()))
+            .collect(),
+    });
+    fs::write(path, serde_json::to_string_pretty(&spans)? + "\n")
 }
 
 fn plain_files(top: &Path, count: usize, content: &mut Content) -> io::Result<()> {
