@@ -8,6 +8,8 @@
 //! Invariants
 //!  (1) The provider chosen for a work and size is the fastest of the row that shows them on one thread.
 //!  (2) A row that time was too short for decides nothing.
+//!  (3) That sharing out does not pay is believed only of a measurement that took its time: on a machine that is busy
+//!      for a third of a second it looks so.
 
 use std::fmt;
 use std::time::Duration;
@@ -120,20 +122,38 @@ fn measure(
     let points = Sharing::new(&sealer, &counts, elapsed).points(sizes, effort, end);
     progress(1.0);
     // Where time was too short to tell, the default stays.                                                 (2)
-    choice.threads = threads;
-    match threads {
-        Some(1) => choice.inline_below_bytes = NEVER,
-        Some(threads) if points.len() == sizes.len() => {
-            choice.inline_below_bytes = crossing(&points, threads);
-        }
-        _ => {}
-    }
+    let is_whole = points.len() == sizes.len();
+    let crossing = |threads| is_whole.then(|| crossing(&points, threads));
+    let may_say_never = effort == Effort::Thorough || cores == 1;
+    share_out(&mut choice, threads, crossing, may_say_never);
     Measured {
         rows,
         scaling,
         points,
         choice,
         took: elapsed().saturating_sub(start),
+    }
+}
+
+/// Notes how sealing is shared out: on how many threads, and from which size on. What is not known, or not believed,
+/// stays as it is.                                                                                       (2) (3)
+fn share_out(
+    choice: &mut Choice,
+    threads: Option<usize>,
+    crossing: impl FnOnce(usize) -> Option<usize>,
+    may_say_never: bool,
+) {
+    let found = match threads {
+        None => return,
+        Some(1) => Some(NEVER),
+        Some(threads) => crossing(threads),
+    };
+    if found == Some(NEVER) && !may_say_never {
+        return;
+    }
+    choice.threads = threads;
+    if let Some(bytes) = found {
+        choice.inline_below_bytes = bytes;
     }
 }
 
@@ -401,6 +421,29 @@ mod tests {
             assert_eq!(chosen.is_some(), !row.entries.is_empty(), "{row:?}");
         }
         assert!(found.rows.iter().any(|row| row.complete));
+    }
+
+    #[test]
+    fn that_sharing_out_does_not_pay_is_not_believed_in_haste() {
+        let told = |threads, crossing, may_say_never| {
+            let mut choice = Choice::default();
+            share_out(&mut choice, threads, |_| crossing, may_say_never);
+            (choice.threads, choice.inline_below_bytes)
+        };
+        let default = Choice::default();
+        let as_it_is = (default.threads, default.inline_below_bytes);
+        for may_say_never in [false, true] {
+            assert_eq!(told(None, Some(7), may_say_never), as_it_is);
+            assert_eq!(told(Some(2), Some(7), may_say_never), (Some(2), 7));
+            assert_eq!(
+                told(Some(2), None, may_say_never),
+                (Some(2), default.inline_below_bytes)
+            );
+        }
+        assert_eq!(told(Some(1), None, false), as_it_is);
+        assert_eq!(told(Some(2), Some(NEVER), false), as_it_is);
+        assert_eq!(told(Some(1), None, true), (Some(1), NEVER));
+        assert_eq!(told(Some(2), Some(NEVER), true), (Some(2), NEVER));
     }
 
     #[test]
