@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-engine profile bench-peers million demo vectors clean
+.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-engine profile bench-peers million history rotate demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,8 +57,14 @@ bench-peers: ## install the file systems that bench compares with (root)
 bench-build:
 	cargo build --release --locked -p strongroom-bench
 
-million: build ## a directory of 1,000,000 files: time per entry, memory (root)
+million: build ## a directory of 1,000,000 files: time per entry, snapshots of it, memory (root)
 	tools/million.py
+
+history: build ## the last 200 commits of this repository replayed into a mount, a snapshot each: all compared, space against restic (root)
+	tools/history.py $(or $(REPOSITORY),.) $(or $(COMMITS),200)
+
+rotate: build ## keys change under load on a vault of 5 GiB, killed five times: all under the new epoch, nothing lost (root)
+	tools/rotate.py 5 5
 
 demo: build ## the main job on real files: mount, git, 1 GiB, kill -9, compare
 	tools/demo.sh

@@ -52,6 +52,11 @@ def checkout(repository, commit, tree):
             os.rmdir(folder)
 
 
+def attributes(path):
+    at = path.lstat()
+    return at.st_mode, at.st_mtime_ns
+
+
 def mirror(source, target):
     """Makes `target` what `source` is, writing only files that differ, as `git checkout` does."""
     wanted = {str(path.relative_to(source)) for path in source.rglob("*")}
@@ -71,7 +76,8 @@ def mirror(source, target):
         elif other.is_symlink() or not other.is_file() or other.read_bytes() != one.read_bytes():
             other.unlink(missing_ok=True)
             other.write_bytes(one.read_bytes())
-        shutil.copystat(one, other, follow_symlinks=False)
+        if attributes(one) != attributes(other):
+            shutil.copystat(one, other, follow_symlinks=False)
 
 
 def describe(top):

@@ -3,56 +3,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::path::PathBuf;
+mod support;
 
 use strongroom::filesystem::{Error as FileError, InodeId};
 use strongroom::{
-    ContentHash, CreateOptions, EqualContents, Error, FileOptions, GoOn, HashAlgorithm, HashPrefix,
-    KeyFile, Links, NamedContent, NewRevision, OpenOptions, Secret, SystemRandom, Vault,
+    ContentHash, EqualContents, Error, FileOptions, GoOn, HashAlgorithm, HashPrefix, Links,
+    NamedContent, NewRevision, OpenOptions, Vault,
 };
+
+use support::{Place, content};
 
 const BLAKE3: HashAlgorithm = HashAlgorithm::Blake3;
 
-struct Place {
-    directory: tempfile::TempDir,
-    secret: Secret,
-}
-
 impl Place {
-    fn new() -> (Self, Vault) {
-        let directory = tempfile::tempdir().unwrap();
-        let key_file = KeyFile::random(&SystemRandom).unwrap();
-        let options = CreateOptions::new().key_file(key_file.clone());
-        let created = Vault::create(directory.path().join("vault"), options).unwrap();
-        let secret = Secret::KeyFile(key_file);
-        (Self { directory, secret }, created.vault)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.directory.path().join("vault")
-    }
-
-    fn open(&self, options: OpenOptions) -> Vault {
-        Vault::open(self.folder(), self.secret.clone(), options).unwrap()
-    }
-
     fn connect(&self, options: OpenOptions) -> Vault {
         let connected = Vault::connect_if_owned(self.folder(), options).unwrap();
         connected.expect("somebody owns it")
     }
-}
-
-fn content(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
 }
 
 /// What `b3sum` would say.
@@ -161,7 +128,7 @@ fn every_path_of_a_content_is_found_hard_links_and_copies_alike() {
     let nobody: [&str; 0] = [];
     assert_eq!(paths(&vault, &b3(b"nobody has it")), nobody);
     vault.close().unwrap();
-    let again = place.open(OpenOptions::default());
+    let again = place.open_with(OpenOptions::default());
     let report = again
         .hash_everything(BLAKE3, None, &mut |_| GoOn::Yes)
         .unwrap();
@@ -212,7 +179,7 @@ fn hashing_that_was_interrupted_keeps_what_it_has() {
         .unwrap();
     assert!(!stopped.finished);
     vault.close().unwrap();
-    let vault = place.open(OpenOptions::default());
+    let vault = place.open_with(OpenOptions::default());
     let rest = vault
         .hash_everything(BLAKE3, None, &mut |_| GoOn::Yes)
         .unwrap();
@@ -226,7 +193,7 @@ fn a_vault_that_is_open_for_reading_finds_contents_without_remembering_them() {
     vault.write("/a", "same").unwrap();
     vault.write("/b", "same").unwrap();
     vault.close().unwrap();
-    let vault = place.open(OpenOptions::read_only());
+    let vault = place.open_with(OpenOptions::read_only());
     for _ in 0..2 {
         assert_eq!(paths(&vault, &b3(b"same")), ["/a", "/b"]);
     }
@@ -303,7 +270,7 @@ fn a_damaged_file_is_told_by_its_path_and_the_others_are_hashed() {
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[100_000] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
-    let vault = place.open(OpenOptions::default());
+    let vault = place.open_with(OpenOptions::default());
     vault.write("/sound", "sound").unwrap();
     let all = vault
         .hash_everything(BLAKE3, None, &mut |_| GoOn::Yes)

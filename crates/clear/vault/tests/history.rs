@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::path::PathBuf;
 
 use strongroom::filesystem::{
@@ -9,33 +11,12 @@ use strongroom::filesystem::{
     Timestamp, XattrMode,
 };
 use strongroom::{
-    CreateOptions, Error, FileOptions, KeyFile, Links, NewRevision, OpenOptions, PathDifference,
-    RevisionInfo, Secret, SystemRandom, Vault,
+    Error, FileOptions, Links, NewRevision, OpenOptions, PathDifference, RevisionInfo, Vault,
 };
 
-struct Place {
-    directory: tempfile::TempDir,
-    secret: Secret,
-}
+use support::Place;
 
 impl Place {
-    fn new() -> (Self, Vault) {
-        let directory = tempfile::tempdir().unwrap();
-        let key_file = KeyFile::random(&SystemRandom).unwrap();
-        let options = CreateOptions::new().key_file(key_file.clone());
-        let created = Vault::create(directory.path().join("vault"), options).unwrap();
-        let secret = Secret::KeyFile(key_file);
-        (Self { directory, secret }, created.vault)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.directory.path().join("vault")
-    }
-
-    fn open(&self) -> Vault {
-        Vault::open(self.folder(), self.secret.clone(), OpenOptions::default()).unwrap()
-    }
-
     fn records(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder().join("revisions")).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()

@@ -2,64 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::path::{Path, PathBuf};
+mod support;
+
+use std::path::Path;
 
 use strongroom::{
-    Brought, CreateOptions, Error, GoOn, KeyFile, NewRevision, OpenOptions, RepairOptions,
-    RepairReport, Secret, SystemRandom, Vault, VerifyOptions, repair,
+    Brought, Error, GoOn, NewRevision, RepairOptions, RepairReport, Vault, VerifyOptions, repair,
 };
 
-struct Place {
-    directory: tempfile::TempDir,
-    secret: Secret,
-}
+use support::{Place, content};
 
 impl Place {
-    fn new() -> (Self, Vault) {
-        let directory = tempfile::tempdir().unwrap();
-        let key_file = KeyFile::random(&SystemRandom).unwrap();
-        let options = CreateOptions::new().key_file(key_file.clone());
-        let created = Vault::create(directory.path().join("vault"), options).unwrap();
-        let secret = Secret::KeyFile(key_file);
-        (Self { directory, secret }, created.vault)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.directory.path().join("vault")
-    }
-
-    fn open(&self) -> Vault {
-        Vault::open(self.folder(), self.secret.clone(), OpenOptions::default()).unwrap()
-    }
-
     fn repair(&self, dry_run: bool) -> RepairReport {
         let options = RepairOptions { dry_run };
         repair(self.folder(), &self.secret, options, &mut |_| {}).unwrap()
     }
-
-    fn segments(&self) -> Vec<PathBuf> {
-        let mut all = Vec::new();
-        for folder in std::fs::read_dir(self.folder().join("segments")).unwrap() {
-            for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
-                all.push(file.unwrap().path());
-            }
-        }
-        all.sort_by_key(|path| path.metadata().unwrap().len());
-        all
-    }
-}
-
-fn content(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
 }
 
 fn take(vault: &Vault, tag: &str) {
