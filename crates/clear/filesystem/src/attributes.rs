@@ -83,7 +83,7 @@ impl Filesystem {
             crate::write::resize(core, &mut state, size, now);
         }
         apply(&mut state.inode, caller, set, now);
-        state.attributes_dirty = true;
+        state.changed();
         core.list_dirty(&node, &mut state);
         let attributes = attributes_of(&state);
         drop(state);
@@ -136,7 +136,7 @@ impl Filesystem {
         if is_file && (dropped || mode != state.inode.mode) {
             state.inode.mode = mode;
             state.inode.ctime = now;
-            state.attributes_dirty = true;
+            state.changed();
             core.list_dirty(&node, &mut state);
             drop(state);
             core.changed();

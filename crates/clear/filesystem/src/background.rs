@@ -241,6 +241,7 @@ fn periodic(core: &Core) -> Result<()> {
     } else {
         Ok(())
     };
+    let tidied = crate::intents::tidy(core);
     let given_back = crate::history::give_back(core);
     let reclaimed = crate::space::reclaim(core);
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
@@ -252,6 +253,7 @@ fn periodic(core: &Core) -> Result<()> {
         .and(settled)
         .and(moved)
         .and(committed)
+        .and(tidied)
         .and(given_back)
         .and(reclaimed)
         .and(reserved)

@@ -48,6 +48,9 @@ impl Filesystem {
         if let Some(node) = self.core.nodes.find(inode) {
             let is_file = node.lock().inode.kind == NodeKind::File;
             if is_file {
+                if crate::intents::sync(&self.core, &node)? {
+                    return Ok(());
+                }
                 drain_node(&self.core, &node, Reason::Sync)?;
             }
         }
@@ -140,7 +143,7 @@ fn commit_once(core: &Core) -> Result<u64> {
         }
         // Read before the attributes: what is counted until here is in memory or in the transaction.
         let covered = core.changes.load(Ordering::Acquire);
-        store_attributes(core, &mut writer)?;
+        store_attributes(core, &mut writer, covered)?;
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {
@@ -158,7 +161,7 @@ fn commit_once(core: &Core) -> Result<u64> {
 }
 
 /// Writes the rows of all nodes whose attributes changed.
-fn store_attributes(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
+fn store_attributes(core: &Core, writer: &mut Transaction<'_>, covered: u64) -> Result<()> {
     let nodes: Vec<(InodeId, Arc<Node>)> = core
         .dirty
         .lock()
@@ -178,6 +181,8 @@ fn store_attributes(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
         state.attributes_dirty = false;
         if !state.has_pending_content() {
             state.listed_dirty = false;
+            let version = state.inode.content_version;
+            state.unlogged.note_stored(covered, version);
             core.dirty.lock().remove(&id);
         }
     }

@@ -1,7 +1,7 @@
 //! What all parts of an open file system share, and the way from an inode number to its node.
 //!
 //! Lock order, outermost first:
-//!   barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
+//!   the intent log → barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
 //!   → `SpaceState::placing` → the writer (`store.lock()`) → `Node::lock`
 //! Several nodes are locked in the order of their numbers.
 //!
@@ -162,6 +162,8 @@ pub struct Parts {
     /// This run's prefix of segment names: the first 8 bytes of every name that `segments` draws, so that a
     /// later open knows which unfinished files an interrupted run left.
     pub session: [u8; 8],
+    /// The folder for the intent log; without one every sync is a commit.
+    pub intents: Option<std::path::PathBuf>,
     /// How it runs.
     pub options: Options,
 }
@@ -196,6 +198,7 @@ pub(crate) struct Core {
     /// A sync or commit failed: nothing more is accepted.
     pub(crate) failed: AtomicBool,
     pub(crate) commits: CommitState,
+    pub(crate) intents: crate::intents::Intents,
     pub(crate) locks: LockTable,
     /// Wakes the background thread: inodes to drain, orphans to purge.
     pub(crate) work: Arc<crate::background::WorkQueue>,
@@ -309,7 +312,7 @@ impl Core {
     pub(crate) fn touch(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
         let mut state = node.lock();
         change(&mut state.inode);
-        state.attributes_dirty = true;
+        state.changed();
         self.list_dirty(node, &mut state);
     }
 }

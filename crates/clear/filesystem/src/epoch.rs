@@ -96,9 +96,16 @@ impl Filesystem {
                 }
             }
         }
-        ended
+        let noted = ended
             .into_iter()
-            .try_for_each(|(id, sequence)| note_finished(core, id, sequence))
+            .try_for_each(|(id, sequence)| note_finished(core, id, sequence));
+        if core.options.read_only {
+            return noted;
+        }
+        noted.and(crate::intents::end_older(
+            core,
+            core.sealers.newest().epoch(),
+        ))
     }
 
     /// Whether anything can be changed now.

@@ -43,6 +43,7 @@ struct Draining<'a> {
     node: &'a Arc<Node>,
     content: Arc<Overlay>,
     size: u64,
+    version: u64,
     reserved: Reserved,
 }
 
@@ -114,12 +115,14 @@ fn begin(node: &Arc<Node>) -> Option<Draining<'_>> {
         return None;
     }
     state.held_back_draining = state.held_back.take();
+    state.unlogged.note_drain();
     let content = Arc::new(std::mem::take(&mut state.active));
     state.draining = Some(Arc::clone(&content));
     Some(Draining {
         node,
         content,
         size: state.inode.size,
+        version: state.inode.content_version,
         reserved: state.reserved.clone(),
     })
 }
@@ -274,6 +277,7 @@ fn install(
     }
     let fragmented = edit.finish(writer)?;
     state.stored_size = drain.size;
+    state.stored_version = drain.version;
     state.stored_reserved.clone_from(&drain.reserved);
     state.attributes_dirty = true;
     core.list_dirty(drain.node, state);

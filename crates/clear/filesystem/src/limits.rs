@@ -49,6 +49,8 @@ pub struct Thresholds {
     pub small_segment_bytes: u64,
     /// See `SMALL_SEGMENTS_MAX`.
     pub small_segments_max: usize,
+    /// See `strongroom_format::limits::INTENT_LOG_BYTES`.
+    pub intent_log_bytes: usize,
 }
 
 impl Default for Thresholds {
@@ -65,6 +67,7 @@ impl Default for Thresholds {
             move_blocks: MOVE_BLOCKS,
             small_segment_bytes: SMALL_SEGMENT_BYTES,
             small_segments_max: SMALL_SEGMENTS_MAX,
+            intent_log_bytes: strongroom_format::limits::INTENT_LOG_BYTES,
         }
     }
 }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use strongroom_metadata::{Inode, InodeId};
 
+use crate::intents::Unlogged;
 use crate::limits::NODE_SHARDS;
 use crate::overlay::Overlay;
 use crate::region_cache::{Gauge, RegionCache};
@@ -39,6 +40,10 @@ pub(crate) struct NodeState {
     pub(crate) attributes_dirty: bool,
     /// The size that fits the extents in the transaction: what a commit may write while content is pending.
     pub(crate) stored_size: u64,
+    /// The content version of the extents in the transaction: what goes with `stored_size`.
+    pub(crate) stored_version: u64,
+    /// What only the intent log needs to know.
+    pub(crate) unlogged: Unlogged,
     /// Content written and not yet being drained.
     pub(crate) active: Overlay,
     /// What `fallocate` reserved and nothing was written to since.
@@ -75,11 +80,13 @@ impl NodeState {
     pub(crate) fn row(&mut self) -> Inode {
         if !self.has_pending_content() {
             self.stored_size = self.inode.size;
+            self.stored_version = self.inode.content_version;
             self.stored_reserved.clone_from(&self.reserved);
         }
         let mut row = self.inode.clone();
         if row.kind == strongroom_metadata::NodeKind::File {
             row.size = self.stored_size;
+            row.content_version = self.stored_version;
             row.reserved = self.stored_reserved.bytes();
         }
         let oldest = self.held_back_draining.as_ref().or(self.held_back.as_ref());
@@ -88,6 +95,12 @@ impl NodeState {
             (row.atime, row.mtime, row.ctime) = (before.atime, before.mtime, before.ctime);
         }
         row
+    }
+
+    /// Notes that attributes changed, or content in a way that only a commit can tell.
+    pub(crate) fn changed(&mut self) {
+        self.attributes_dirty = true;
+        self.unlogged.note_other();
     }
 
     /// Whether a commit writes older attributes than these.
@@ -110,6 +123,8 @@ impl Node {
             flush: Mutex::new(()),
             state: Mutex::new(NodeState {
                 stored_size: inode.size,
+                stored_version: inode.content_version,
+                unlogged: Unlogged::default(),
                 inode,
                 attributes_dirty: false,
                 active: Overlay::default(),

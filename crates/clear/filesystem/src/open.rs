@@ -35,6 +35,8 @@ pub struct Counters {
     pub blocks_sealed: u64,
     /// their bytes in clear. More than was written is work that was done twice.
     pub bytes_sealed: u64,
+    /// Syncs that took a record of the intent log and no commit.
+    pub intents: u64,
     /// Bytes of content not yet stored.
     pub dirty_bytes: u64,
     /// Nodes in memory.
@@ -91,8 +93,10 @@ impl Filesystem {
             disk,
             random,
             session,
+            intents,
             options,
         } = parts;
+        let intents = intents.filter(|_| !options.read_only);
         let threads = options
             .threads
             .or(strongroom_crypto::providers::choice().threads);
@@ -127,6 +131,7 @@ impl Filesystem {
             changes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             commits: crate::commit::CommitState::default(),
+            intents: crate::intents::Intents::new(intents),
             locks: LockTable::new(),
             work: std::sync::Arc::default(),
             space: crate::space::SpaceState::default(),
@@ -147,6 +152,7 @@ impl Filesystem {
             forget_leftovers(&core, session)?;
             crate::purge::purge_orphans(&core)?;
             crate::purge::resume_holes(&core);
+            crate::intents::replay(&core)?;
         }
         let core = std::sync::Arc::new(core);
         let worker = crate::background::Worker::start(&core).map_err(Error::NoThread)?;
@@ -168,6 +174,7 @@ impl Filesystem {
             // The last drains may have filled segments that nobody has finished yet.
             crate::background::finish(&self.core)?;
             self.sync()?;
+            crate::intents::close(&self.core)?;
             self.core.store.checkpoint()?;
         }
         Ok(())
@@ -188,6 +195,11 @@ impl Filesystem {
                 .core
                 .sealed
                 .1
+                .load(std::sync::atomic::Ordering::Relaxed),
+            intents: self
+                .core
+                .intents
+                .made
                 .load(std::sync::atomic::Ordering::Relaxed),
             dirty_bytes: self
                 .core

@@ -67,6 +67,7 @@ impl Filesystem {
         let core = &self.core;
         self.check_writable()?;
         let newest = core.sealers.newest().epoch();
+        crate::intents::end_older(core, newest)?;
         if end_older(core, newest)? {
             return Ok(Resealed::More);
         }

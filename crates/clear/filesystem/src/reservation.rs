@@ -123,7 +123,7 @@ impl Core {
             .fetch_add(after.wrapping_sub(before), Ordering::AcqRel);
         state.inode.reserved = after;
         state.reserved_dirty = true;
-        state.attributes_dirty = true;
+        state.changed();
     }
 
     /// (2): nothing of `range` is reserved any more.

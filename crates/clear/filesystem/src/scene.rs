@@ -72,7 +72,7 @@ impl Scene for Live<'_> {
     fn adopt(&mut self, inode: Inode) -> Arc<Node> {
         let node = self.0.nodes.insert(inode, Reserved::default());
         let mut state = node.lock();
-        state.attributes_dirty = true;
+        state.changed();
         state.has_capability = Some(false);
         self.0.list_dirty(&node, &mut state);
         drop(state);

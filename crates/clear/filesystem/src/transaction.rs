@@ -250,11 +250,12 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         for range in &drafted.ended {
             core.end_reservation(state, range);
         }
-        state.attributes_dirty = true;
+        state.changed();
         // The list may have set or dropped it: whoever asks next asks the rows.
         state.has_capability = None;
         if drafted.has_new_content {
             state.stored_size = drafted.inode.size;
+            state.stored_version = drafted.inode.content_version;
             state.regions.clear();
         }
         if drafted.inode.nlink > 0 {

@@ -59,7 +59,9 @@ impl Filesystem {
         core.recount(before, after);
         core.end_reservation(&mut state, &(offset..end));
         state.inode.size = state.inode.size.max(end);
-        content_changed(&mut state, now);
+        content_changed_in(&mut state.inode, now);
+        state.attributes_dirty = true;
+        state.unlogged.note_write(offset..end);
         core.list_dirty(&node, &mut state);
         drop(state);
         core.changed();
@@ -199,10 +201,10 @@ pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
     }
 }
 
-/// A user changed the content: times and version follow.
+/// A user changed the content, in a way that only a commit can tell: times and version follow.
 pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
     content_changed_in(&mut state.inode, now);
-    state.attributes_dirty = true;
+    state.changed();
 }
 
 /// The same for the attributes alone.

@@ -264,6 +264,7 @@ pub(crate) fn parts(
         }),
         random: Arc::new(SystemRandom),
         session,
+        intents: Some(folder.path().to_owned()),
         options: Options {
             read_only: access == Access::ReadOnly,
             ..options.engine.clone()

@@ -74,6 +74,8 @@ pub enum Kind {
     ReplicaKey = 9,
     /// The table of contents at the end of a finished segment.
     SegmentTable = 10,
+    /// What was written to a file, until the database has it.
+    Intent = 14,
 }
 
 impl Kind {
@@ -87,6 +89,7 @@ impl Kind {
         Self::Slot,
         Self::ReplicaKey,
         Self::SegmentTable,
+        Self::Intent,
     ];
 
     /// The number that stands for it in the format.

@@ -12,6 +12,7 @@ pub mod error;
 pub mod header;
 pub mod hex;
 pub mod index;
+pub mod intent;
 mod json_file;
 pub mod limits;
 pub mod membership;

@@ -23,6 +23,15 @@ pub const SECTOR_BYTES: usize = 4096;
 /// The most plaintext one sealed record holds, in bytes: the table of a full segment of 160-byte blocks.
 pub const SEALED_RECORD_CLEAR_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// The length of an intent log in bytes. It has it from the beginning, so that a record changes content only.
+pub const INTENT_LOG_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most ranges of a file that one intent tells of. Together they hold at most `BLOCK_BYTES_MAX` bytes.
+pub const INTENT_PIECES_MAX: usize = 64;
+
+/// The longest sealed intent, in bytes; 2 KiB are enough for heads and tags.
+pub const INTENT_SEALED_BYTES_MAX: usize = BLOCK_BYTES_MAX + 2 * 1024;
+
 /// The longest `vault.json`, in bytes; a longer one is refused before it is parsed.
 pub const HEADER_BYTES_MAX: usize = 1024 * 1024;
 

@@ -410,26 +410,26 @@ fn suite(number: u16) -> Result<SuiteId, SegmentFormatError> {
 }
 
 /// 64 bytes: eight of magic, fields, zeros, and the CRC-32 of it all.
-struct Record([u8; 64]);
+pub(crate) struct Record(pub(crate) [u8; 64]);
 
 impl Record {
-    fn new(magic: &[u8; 8]) -> Self {
+    pub(crate) fn new(magic: &[u8; 8]) -> Self {
         let mut record = Self([0; 64]);
         record.put(0, magic);
         record
     }
 
-    fn put(&mut self, at: usize, field: &[u8]) {
+    pub(crate) fn put(&mut self, at: usize, field: &[u8]) {
         self.0[at..at + field.len()].copy_from_slice(field);
     }
 
-    fn finish(mut self) -> [u8; 64] {
+    pub(crate) fn finish(mut self) -> [u8; 64] {
         let sum = checksum(&[&self.0[..CHECKSUM_OFFSET]]);
         self.put(CHECKSUM_OFFSET, &sum.to_le_bytes());
         self.0
     }
 
-    fn open(bytes: &[u8], magic: &[u8; 8]) -> Result<Self, SegmentFormatError> {
+    pub(crate) fn open(bytes: &[u8], magic: &[u8; 8]) -> Result<Self, SegmentFormatError> {
         let record = Self(
             *bytes
                 .first_chunk::<64>()
@@ -444,15 +444,15 @@ impl Record {
         Ok(record)
     }
 
-    fn u32_at(&self, at: usize) -> u32 {
+    pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
-    fn u16_at(&self, at: usize) -> u16 {
+    pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16::from_le_bytes([self.0[at], self.0[at + 1]])
     }
 
-    fn segment_id(&self) -> SegmentId {
+    pub(crate) fn segment_id(&self) -> SegmentId {
         let mut id = [0; 16];
         id.copy_from_slice(&self.0[8..24]);
         SegmentId(id)

@@ -14,6 +14,7 @@ mod counters;
 mod disk;
 mod error;
 mod files;
+mod intent_log;
 pub mod limits;
 mod name;
 mod options;
@@ -29,6 +30,7 @@ mod whole;
 
 pub use append::Appended;
 pub use error::{Error, Result};
+pub use intent_log::{INTENT_LOG, IntentLog};
 pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};
 pub use read::{Part, SealedBytes};
 pub use recover::Recovery;

@@ -94,6 +94,7 @@ pub fn small() -> Setup {
                 move_blocks: 2,
                 small_segment_bytes: 24 * 1024,
                 small_segments_max: 2,
+                intent_log_bytes: 96 * 1024,
             },
             ..quiet()
         },
@@ -169,6 +170,7 @@ fn parts(folder: &Path, store: Store, setup: Setup, sealer: BlockSealer) -> Resu
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),
         session,
+        intents: Some(folder.to_path_buf()),
         options: setup.options,
     })
 }

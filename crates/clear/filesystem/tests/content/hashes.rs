@@ -412,7 +412,7 @@ fn equal_files_are_found_with_what_they_take_beyond_one_of_them() {
     for (index, piece) in content.chunks(50_000).enumerate() {
         lab.write(pieces, index as u64 * 50_000, piece)
             .expect("writes");
-        lab.sync_inode(pieces).expect("syncs");
+        lab.sync().expect("syncs");
     }
     let other = lab.file(ROOT, "other");
     lab.write(other, 0, &pattern(2, 200_000)).expect("writes");

@@ -2,6 +2,7 @@
 
 mod costs;
 mod hashes;
+mod intents;
 mod memory;
 mod quota;
 mod reservation;

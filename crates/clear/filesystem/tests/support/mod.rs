@@ -55,6 +55,7 @@ pub(crate) struct Lab {
     /// The oldest epoch with keys, and the newest.
     oldest: AtomicU32,
     epoch: AtomicU32,
+    log_bytes: Option<usize>,
     folder: tempfile::TempDir,
 }
 
@@ -143,6 +144,7 @@ fn parts(
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         random: Arc::new(SystemRandom),
         session,
+        intents: Some(path.to_path_buf()),
         options,
     }
 }
@@ -161,6 +163,7 @@ impl Lab {
             disk,
             oldest: AtomicU32::new(0),
             epoch: AtomicU32::new(0),
+            log_bytes: None,
             folder,
         };
         lab.chmod(ROOT, 0o777);
@@ -201,9 +204,24 @@ impl Lab {
         });
     }
 
+    /// Closes it and opens it with an intent log of `len` bytes, which stays so after each `crash`.
+    pub(crate) fn reopen_with_log(&mut self, len: usize) {
+        self.close().expect("closes");
+        self.log_bytes = Some(len);
+        self.open_again(self.options());
+    }
+
+    fn options(&self) -> Options {
+        let mut options = options();
+        if let Some(len) = self.log_bytes {
+            options.thresholds.intent_log_bytes = len;
+        }
+        options
+    }
+
     /// Loses what no sync covered, and opens it.
     pub(crate) fn crash(&mut self) {
-        self.open_again(options());
+        self.open_again(self.options());
     }
 
     /// Begins the next epoch while the vault is open.

@@ -1,0 +1,539 @@
+//! A small `fsync` as one write to a log, where otherwise the whole database would commit.
+//!
+//! Takes   what was written to a file since it was last durable
+//! Gives   a sealed record of it, durable; after a crash, the file as the record says
+//! Never   tells of anything but bytes written to a file that is durable already: everything else takes a commit
+//! Spec    spec/8-intents.md
+//!
+//! How. The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
+//! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins anew.
+//!
+//! Invariants
+//!  (1) A record builds on a content version that is durable, by a commit or by the record before, and tells every byte
+//!      written since. So it may be laid over any stored version from there on, and over none before.        [8.5]
+//!  (2) What a record tells lies in `NodeState::active` when it is made: a drain of anything that is in no record ends that,
+//!      until a commit has it.
+//!  (3) The log begins anew only when all that its records tell is in a durable commit.                       [8.6]
+//!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
+//!
+//! The lock of the log comes before all others (see `core.rs`), and is never taken with another held.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use strongroom_format::intent::{
+    FIRST_INTENT_OFFSET, Intent, IntentLogId, LoggedIntent, encode_record, record_len, scan,
+};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, INTENT_PIECES_MAX, INTENT_SEALED_BYTES_MAX};
+use strongroom_format::{Epoch, Kind};
+use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_segments::IntentLog;
+
+use crate::commit::{commit_covering, durable};
+use crate::core::Core;
+use crate::flush::{drain_all, drain_grouped};
+use crate::limits::FILE_BYTES_MAX;
+use crate::node::{Node, NodeState};
+use crate::overlay::Part;
+use crate::{Error, Result};
+
+/// The setting that names the log whose records count.
+const SETTING: &str = "intent_log";
+
+/// Of one node: what was written that neither a durable commit nor a record has.
+#[derive(Debug, Default)]
+pub(crate) struct Unlogged {
+    /// The count of changes that must be durable before a record may build on it; none while only a commit can tell all
+    /// that changed.
+    settled_at: Option<u64>,
+    /// What was written since. Ranges may overlap: content is taken when the record is made.
+    ranges: Vec<Range<u64>>,
+    /// Their lengths together.
+    bytes: u64,
+    /// The content version of that commit, or of the last record.                                             (1)
+    base: u64,
+    /// The last record; 0 if there is none.
+    sequence: u64,
+}
+
+impl Unlogged {
+    /// Bytes were written to `range`.
+    pub(crate) fn note_write(&mut self, range: Range<u64>) {
+        if self.settled_at.is_none() {
+            return;
+        }
+        match self.ranges.last_mut() {
+            Some(last) if last.end == range.start => {
+                self.bytes += range.end - range.start;
+                last.end = range.end;
+            }
+            Some(last) if last.start <= range.start && range.end <= last.end => {}
+            _ => {
+                self.bytes += range.end - range.start;
+                self.ranges.push(range);
+            }
+        }
+        if self.ranges.len() > INTENT_PIECES_MAX || self.bytes > BLOCK_BYTES_MAX as u64 {
+            self.note_other();
+        }
+    }
+
+    /// Something else changed.
+    pub(crate) fn note_other(&mut self) {
+        self.settled_at = None;
+        self.ranges = Vec::new();
+        self.bytes = 0;
+    }
+
+    /// (2): the content begins to leave memory.
+    pub(crate) fn note_drain(&mut self) {
+        if !self.ranges.is_empty() {
+            self.note_other();
+        }
+    }
+
+    /// The commit that covers `covered` changes has all of the node, content of `version`.
+    pub(crate) fn note_stored(&mut self, covered: u64, version: u64) {
+        self.settled_at = Some(covered);
+        self.ranges.clear();
+        self.bytes = 0;
+        self.base = version;
+    }
+
+    /// Whether a record can tell all that is not durable.
+    fn fits(&self, durable: u64) -> bool {
+        self.settled_at.is_some_and(|at| at <= durable)
+    }
+}
+
+/// What the log of an earlier run that did not end well gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// Records that were laid over what the database had.
+    pub records: usize,
+    /// Something is wrong with the log: what was synced in the last moments before the crash may be lost.
+    pub fault: Option<ReplayFault>,
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayFault {
+    /// The database knows of one, and there is none.
+    #[error("the file is missing")]
+    Missing,
+    /// It is no log, or another one than the database knows of.
+    #[error("the file is damaged or of another vault")]
+    Damaged,
+    /// A record does not open, or says what no record says.
+    #[error("a record in it is damaged")]
+    Record,
+    /// What it tells does not fit the disk or the quota now. It stays, and nothing is lost.
+    #[error("there is no room for what it holds")]
+    NoRoom,
+}
+
+/// The intent log of an open file system.
+pub(crate) struct Intents {
+    folder: Option<PathBuf>,
+    log: Mutex<Log>,
+    /// The last record that is durable. Held while the log is synced, so that all who wait share the next sync.
+    synced: Mutex<u64>,
+    /// Records made. For tests and `stats`.
+    pub(crate) made: AtomicU64,
+    /// What opening found.
+    pub(crate) replay: Mutex<Replay>,
+}
+
+#[derive(Default)]
+struct Log {
+    file: Option<Arc<IntentLog>>,
+    /// The count of changes that must be durable before the database knows of the file.
+    known_at: u64,
+    /// Where the next record goes.
+    end: usize,
+    /// The last record.
+    sequence: u64,
+    /// Who has records in the log since it began.
+    nodes: HashMap<InodeId, Arc<Node>>,
+    /// The epoch of the first of these records.
+    oldest: Option<Epoch>,
+    /// The disk refused it: every sync is a commit until the vault is opened again.
+    is_unusable: bool,
+}
+
+impl Intents {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self {
+            folder,
+            log: Mutex::default(),
+            synced: Mutex::default(),
+            made: AtomicU64::new(0),
+            replay: Mutex::default(),
+        }
+    }
+}
+
+/// Makes what was written to `node` durable by a record; false if only a commit can.
+///
+/// # Errors
+/// `Failed`, now or from now on, if the disk does not say what became of the record.
+pub(crate) fn sync(core: &Core, node: &Arc<Node>) -> Result<bool> {
+    if core.failed.load(Ordering::Acquire) {
+        return Err(Error::Failed);
+    }
+    let told = {
+        let state = node.lock();
+        if core.intents.folder.is_none() || !state.unlogged.fits(durable(core)) {
+            return Ok(false);
+        }
+        let is_told = state.unlogged.ranges.is_empty();
+        is_told.then_some(state.unlogged.sequence)
+    };
+    let told = match told {
+        None => record(core, node)?,
+        told => told,
+    };
+    match told {
+        Some(sequence) => sync_to(core, sequence),
+        None => Ok(false),
+    }
+}
+
+/// Writes a record, if it is needed; gives the number of the node's last one, 0 if it has none.
+fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
+    let mut log = core.intents.log.lock();
+    if log.is_unusable || !is_ready(core, &mut log)? {
+        return Ok(None);
+    }
+    let sequence = log.sequence + 1;
+    let taken = take(node, durable(core), sequence);
+    let (intent, last) = match taken {
+        Some((Some(intent), last)) => (intent, last),
+        // All of it is durable, or is told by the last record.
+        Some((None, last)) => return Ok(Some(last)),
+        None => return Ok(None),
+    };
+    debug_assert_eq!(last, sequence, "a record that is made gets the next number");
+    match append(core, &mut log, sequence, &intent) {
+        Ok(()) => {
+            log.sequence = sequence;
+            log.nodes.insert(node.id, Arc::clone(node));
+            core.intents.made.fetch_add(1, Ordering::Relaxed);
+            Ok(Some(sequence))
+        }
+        Err(_) => {
+            // What it would have told is in memory, and a commit can tell it. Records before it stay good.
+            node.lock().unlogged.note_other();
+            log.is_unusable = true;
+            Ok(None)
+        }
+    }
+}
+
+/// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or begins it anew.
+fn is_ready(core: &Core, log: &mut Log) -> Result<bool> {
+    let Some(file) = log.file.clone() else {
+        // Known to the database with the commit that the caller turns to.
+        log.is_unusable = make(core, log).is_err();
+        return Ok(false);
+    };
+    if log.known_at > durable(core) {
+        return Ok(false);
+    }
+    if log.end + record_len(INTENT_SEALED_BYTES_MAX) <= file.size() {
+        return Ok(true);
+    }
+    match begin_anew(core, log) {
+        Ok(()) => Ok(true),
+        Err(Error::Failed) => Err(Error::Failed),
+        // The commit that the caller turns to meets the same, and tells it.
+        Err(_) => Ok(false),
+    }
+}
+
+fn make(core: &Core, log: &mut Log) -> Result<()> {
+    let Some(folder) = &core.intents.folder else {
+        return Err(Error::ReadOnly);
+    };
+    let mut id = [0; 16];
+    core.random.fill(&mut id)?;
+    let len = core.options.thresholds.intent_log_bytes;
+    core.admit(len as u64)?;
+    let file = IntentLog::create(folder, IntentLogId(id), len);
+    let file = file.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
+    core.store.lock().put_setting(SETTING, &id)?;
+    core.changed();
+    log.known_at = core.changes.load(Ordering::Acquire);
+    log.end = FIRST_INTENT_OFFSET;
+    log.file = Some(Arc::new(file));
+    Ok(())
+}
+
+/// (3): all that the records tell goes into a commit; then their place is free.
+fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
+    drain_grouped(core, log.nodes.values().cloned().collect())?;
+    commit_covering(core, core.changes.load(Ordering::Acquire))?;
+    log.nodes.clear();
+    log.oldest = None;
+    log.end = FIRST_INTENT_OFFSET;
+    Ok(())
+}
+
+/// What a record has to tell of `node`, none if nothing, and the number of the last one; `None` if a record cannot tell it.
+fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64)> {
+    let mut state = node.lock();
+    if state.purged || !state.unlogged.fits(durable) {
+        return None;
+    }
+    if state.unlogged.ranges.is_empty() {
+        return Some((None, state.unlogged.sequence));
+    }
+    let Some(pieces) = pieces(&state) else {
+        state.unlogged.note_other();
+        return None;
+    };
+    let intent = Intent {
+        inode: node.id.0,
+        birth_id: state.inode.birth_id,
+        base: state.unlogged.base,
+        version: state.inode.content_version,
+        mtime: state.inode.mtime.0,
+        ctime: state.inode.ctime.0,
+        pieces,
+    };
+    let unlogged = &mut state.unlogged;
+    unlogged.ranges.clear();
+    unlogged.bytes = 0;
+    unlogged.base = intent.version;
+    unlogged.sequence = sequence;
+    Some((Some(intent), sequence))
+}
+
+/// The bytes of every range; `None` if memory does not have them, against (2).
+fn pieces(state: &NodeState) -> Option<Vec<(u64, Vec<u8>)>> {
+    let mut pieces = Vec::with_capacity(state.unlogged.ranges.len());
+    for range in &state.unlogged.ranges {
+        let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).ok()?);
+        let mut is_whole = true;
+        state.active.visit(range.clone(), |_, part| match part {
+            Part::Data(data) => bytes.extend_from_slice(data),
+            Part::Hole | Part::Below => is_whole = false,
+        });
+        if !is_whole {
+            return None;
+        }
+        pieces.push((range.start, bytes));
+    }
+    Some(pieces)
+}
+
+fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<()> {
+    let Some(file) = &log.file else {
+        return Err(Error::ReadOnly);
+    };
+    let (record, epoch) = {
+        // Nothing is sealed under an epoch that is over: see `Filesystem::begin_epoch`.
+        let sealing = core.sealers.sealing();
+        let clear = intent.encode();
+        let sealed = sealing.seal_record(core.random.as_ref(), Kind::Intent, &clear)?;
+        let epoch = sealing.epoch();
+        (encode_record(file.id(), sequence, epoch, &sealed), epoch)
+    };
+    let written = file.write(&record, log.end);
+    written.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
+    log.end += record.len();
+    log.oldest.get_or_insert(epoch);
+    Ok(())
+}
+
+/// The records up to `sequence` are durable on return; false if somebody failed to write that one.
+fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
+    let mut synced = core.intents.synced.lock();
+    if *synced >= sequence {
+        return Ok(true);
+    }
+    if core.failed.load(Ordering::Acquire) {
+        return Err(Error::Failed);
+    }
+    let (file, last) = {
+        let log = core.intents.log.lock();
+        (log.file.clone(), log.sequence)
+    };
+    let done = file.map_or(Ok(()), |file| file.sync());
+    if done.is_err() {
+        // As after a commit that failed: what is on the disk is unknown now.
+        core.failed.store(true, Ordering::Release);
+        return Err(Error::Failed);
+    }
+    *synced = last;
+    Ok(last >= sequence)
+}
+
+/// Begins the log anew if it is half full, so that nobody has to wait for that.
+pub(crate) fn tidy(core: &Core) -> Result<()> {
+    let mut log = core.intents.log.lock();
+    match &log.file {
+        Some(file) if log.end > file.size() / 2 => begin_anew(core, &mut log),
+        _ => Ok(()),
+    }
+}
+
+/// On return no record counts that is sealed under an epoch before `newest`.
+pub(crate) fn end_older(core: &Core, newest: Epoch) -> Result<()> {
+    let mut log = core.intents.log.lock();
+    match log.oldest {
+        Some(oldest) if oldest < newest => begin_anew(core, &mut log),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the log away. Call when everything is durable and nobody changes anything any more.
+pub(crate) fn close(core: &Core) -> Result<()> {
+    let mut log = core.intents.log.lock();
+    let left = *core.intents.replay.lock();
+    if log.file.is_none() && left.fault != Some(ReplayFault::NoRoom) {
+        return Ok(());
+    }
+    begin_anew(core, &mut log)?;
+    forget(core)?;
+    log.file = None;
+    Ok(())
+}
+
+/// The database forgets the log; then the file goes.
+fn forget(core: &Core) -> Result<()> {
+    core.store.lock().put_setting(SETTING, &[])?;
+    core.changed();
+    commit_covering(core, core.changes.load(Ordering::Acquire))?;
+    let Some(folder) = &core.intents.folder else {
+        return Ok(());
+    };
+    // One that stays names nothing that anybody knows.
+    let _ = IntentLog::remove(folder);
+    Ok(())
+}
+
+/// Lays what the log of an earlier run tells over what the database has, and stores it.
+pub(crate) fn replay(core: &Core) -> Result<()> {
+    let Some(folder) = &core.intents.folder else {
+        return Ok(());
+    };
+    let known = core.store.lock().setting(SETTING)?.unwrap_or_default();
+    if known.is_empty() {
+        // Left by a run that ended between the two steps of `make` or of `forget`.
+        let _ = IntentLog::remove(folder);
+        return Ok(());
+    }
+    let mut replay = lay_over(core, folder, &known);
+    match stored(core) {
+        Ok(()) if matches!(replay.fault, None | Some(ReplayFault::Missing)) => forget(core)?,
+        Ok(()) => {
+            // For whoever wants to look at it; nobody waits for it.
+            let _ = IntentLog::set_aside(folder);
+            forget(core)?;
+        }
+        Err(Error::NoSpace | Error::QuotaExceeded) => {
+            replay.fault = Some(ReplayFault::NoRoom);
+            let mut log = core.intents.log.lock();
+            log.is_unusable = true;
+            // Its records count until these are stored.
+            let dirty = core.dirty.lock();
+            log.nodes = dirty
+                .iter()
+                .map(|(id, node)| (*id, Arc::clone(node)))
+                .collect();
+            log.oldest = Some(Epoch(0));
+        }
+        Err(error) => return Err(error),
+    }
+    *core.intents.replay.lock() = replay;
+    Ok(())
+}
+
+fn stored(core: &Core) -> Result<()> {
+    drain_all(core)?;
+    commit_covering(core, core.changes.load(Ordering::Acquire))
+}
+
+fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
+    let fault = |fault| Replay {
+        records: 0,
+        fault: Some(fault),
+    };
+    let bytes = match IntentLog::read(folder) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return fault(ReplayFault::Missing),
+        Err(_) => return fault(ReplayFault::Damaged),
+    };
+    let found = match scan(&bytes) {
+        Ok((id, found)) if id.0 == *known => found,
+        _ => return fault(ReplayFault::Damaged),
+    };
+    let mut replay = Replay::default();
+    for logged in &found {
+        match lay_one_over(core, logged) {
+            Ok(true) => replay.records += 1,
+            Ok(false) => {}
+            Err(_) => {
+                replay.fault = Some(ReplayFault::Record);
+                break;
+            }
+        }
+    }
+    replay
+}
+
+/// Gives whether the record told anything that the database does not have.
+fn lay_one_over(core: &Core, logged: &LoggedIntent<'_>) -> Result<bool> {
+    let sealer = core.sealers.newest();
+    let clear = sealer
+        .open_record(logged.epoch, Kind::Intent, logged.sealed)
+        .map_err(|_| Error::Failed)?;
+    let intent = Intent::decode(&clear).map_err(|_| Error::Failed)?;
+    let node = match core.node(InodeId(intent.inode)) {
+        // Removed since, with all that was to be known of it.
+        Err(Error::Stale | Error::ReadOnly) => return Ok(false),
+        node => node?,
+    };
+    let mut state = node.lock();
+    let version = state.inode.content_version;
+    let is_it = state.inode.kind == NodeKind::File && state.inode.birth_id == intent.birth_id;
+    // (1)
+    if state.purged || !is_it || !(intent.base..intent.version).contains(&version) {
+        return Ok(false);
+    }
+    let before = state.active.cost();
+    for (offset, bytes) in &intent.pieces {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > FILE_BYTES_MAX {
+            return Err(Error::FileTooLarge);
+        }
+        state.active.write(*offset, bytes);
+        core.end_reservation(&mut state, &(*offset..end));
+        state.inode.size = state.inode.size.max(end);
+    }
+    core.recount(before, state.active.cost());
+    state.inode.content_version = intent.version;
+    // Attributes that were set later than the record stay as they were set.
+    if state.inode.ctime.0 <= intent.ctime {
+        state.inode.mtime = Timestamp(intent.mtime);
+        state.inode.ctime = Timestamp(intent.ctime);
+    }
+    state.changed();
+    core.list_dirty(&node, &mut state);
+    drop(state);
+    core.changed();
+    Ok(true)
+}
+
+impl crate::Filesystem {
+    /// What opening found in the intent log of an earlier run.
+    #[must_use]
+    pub fn replay(&self) -> Replay {
+        *self.core.intents.replay.lock()
+    }
+}

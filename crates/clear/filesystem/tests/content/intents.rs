@@ -1,0 +1,427 @@
+//! Small syncs through the intent log: what they cost, and that a crash loses nothing of them and brings nothing old back.
+
+use std::collections::VecDeque;
+
+use strongroom_filesystem::{
+    Caller, Durability, InodeId, RenameMode, Replay, ReplayFault, Resealed, SetAttributes,
+};
+
+use crate::support::{Lab, ROOT};
+use crate::{all, pattern, truncate};
+
+/// A file of `len` bytes in a vault that has a log: the next small sync of it is a record.
+fn settled(lab: &Lab, name: &str, len: usize) -> InodeId {
+    let file = lab.file(ROOT, name);
+    lab.write(file, 0, &pattern(1, len)).expect("writes");
+    lab.sync_inode(file).expect("durable by a commit");
+    lab.write(file, 0, b"x").expect("writes");
+    lab.sync_inode(file).expect("durable, and the log is there");
+    file
+}
+
+fn made(lab: &Lab) -> u64 {
+    lab.counters().intents
+}
+
+#[test]
+fn a_small_sync_writes_one_record_and_nothing_to_the_database() {
+    let lab = Lab::new();
+    let file = settled(&lab, "file", 10_000);
+    let (before, seals) = (lab.counters(), lab.counters().blocks_sealed);
+    for round in 0..20 {
+        lab.write(file, 4096 * round, &pattern(round, 4096))
+            .expect("writes");
+        lab.sync_inode(file).expect("durable");
+    }
+    let after = lab.counters();
+    assert_eq!(after.intents - before.intents, 20);
+    assert_eq!(after.blocks_sealed, seals);
+    assert_eq!(after.metadata.statements, before.metadata.statements);
+    assert_eq!(
+        after.metadata.disk.log.syncs,
+        before.metadata.disk.log.syncs
+    );
+    // Nothing to do: no record either.
+    lab.sync_inode(file).expect("durable");
+    assert_eq!(made(&lab), after.intents);
+}
+
+#[test]
+fn what_was_synced_is_there_after_a_crash_with_its_attributes() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 10_000);
+    let before = made(&lab);
+    lab.write(file, 5_000, b"in the middle").expect("writes");
+    lab.append(file, &pattern(2, 30_000)).expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.write(file, 70_000, b"behind a hole").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    assert_eq!(made(&lab) - before, 2);
+    let (content, attributes) = (all(&lab, file), lab.stat(file));
+    lab.crash();
+    assert_eq!(
+        lab.replay(),
+        Replay {
+            records: 2,
+            fault: None
+        }
+    );
+    assert_eq!(all(&lab, file), content);
+    let found = lab.stat(file);
+    assert_eq!(found.size, attributes.size);
+    assert_eq!(
+        (found.mtime, found.ctime),
+        (attributes.mtime, attributes.ctime)
+    );
+    // And again, with nothing left to lay over.
+    lab.crash();
+    assert_eq!(lab.replay(), Replay::default());
+    assert_eq!(all(&lab, file), content);
+}
+
+#[test]
+fn what_was_not_synced_is_not_in_a_record_of_another_file() {
+    let mut lab = Lab::new();
+    let one = settled(&lab, "one", 100);
+    let other = settled(&lab, "other", 100);
+    lab.write(one, 0, b"lost").expect("writes");
+    lab.write(other, 0, b"kept").expect("writes");
+    lab.sync_inode(other).expect("durable");
+    lab.crash();
+    assert_eq!(&all(&lab, other)[..4], b"kept");
+    assert_ne!(&all(&lab, one)[..4], b"lost");
+}
+
+#[test]
+fn whatever_is_more_than_a_few_written_bytes_takes_a_commit_and_survives() {
+    let change = |lab: &Lab, file: InodeId, what: usize| {
+        let caller = Caller::root();
+        match what {
+            0 => lab.chmod(file, 0o640),
+            1 => truncate(lab, file, 3),
+            2 => truncate(lab, file, 50_000),
+            3 => lab
+                .rename(
+                    &caller,
+                    ROOT,
+                    b"file",
+                    ROOT,
+                    b"renamed",
+                    RenameMode::Replace,
+                )
+                .expect("renames"),
+            4 => drop(
+                lab.link(&caller, file, ROOT, b"another")
+                    .expect("gets a name"),
+            ),
+            5 => lab
+                .write(file, 0, &pattern(3, 70_000))
+                .expect("writes more than a record holds"),
+            _ => lab.sync().expect("durable"),
+        }
+    };
+    for what in 0..=6 {
+        let mut lab = Lab::new();
+        let file = settled(&lab, "file", 10_000);
+        lab.write(file, 10, b"a record").expect("writes");
+        lab.sync_inode(file).expect("durable");
+        let before = made(&lab);
+        change(&lab, file, what);
+        lab.write(file, 1, b"behind it").expect("writes");
+        lab.sync_inode(file).expect("durable");
+        if what < 6 {
+            assert_eq!(made(&lab), before, "change {what}");
+        }
+        let (content, attributes, names) = (all(&lab, file), lab.stat(file), lab.names(ROOT));
+        lab.crash();
+        assert_eq!(all(&lab, file), content, "change {what}");
+        assert_eq!(lab.names(ROOT), names, "change {what}");
+        let found = lab.stat(file);
+        assert_eq!(
+            (found.mode, found.nlink, found.size),
+            (attributes.mode, attributes.nlink, attributes.size),
+            "change {what}"
+        );
+    }
+}
+
+/// Goal: a record never comes back over something newer that a commit has.
+#[test]
+fn a_record_is_not_laid_over_what_a_commit_has_since() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 10_000);
+    let other = settled(&lab, "other", 10);
+    lab.write(file, 0, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.write(file, 0, b"newer!").expect("writes");
+    // Drains and commits what nobody synced.
+    lab.tick().expect("works");
+    lab.write(other, 0, b"a record behind it").expect("writes");
+    lab.sync_inode(other).expect("durable");
+    lab.crash();
+    assert_eq!(&all(&lab, file)[..6], b"newer!");
+    assert_eq!(&all(&lab, other)[..18], b"a record behind it");
+
+    let file = settled(&lab, "third", 10_000);
+    lab.write(file, 20_000, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    truncate(&lab, file, 5);
+    lab.sync_inode(file).expect("durable by a commit");
+    lab.crash();
+    assert_eq!(lab.stat(file).size, 5);
+}
+
+#[test]
+fn times_that_were_set_after_a_record_stay() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    lab.write(file, 0, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let set = SetAttributes {
+        mode: Some(0o600),
+        ..SetAttributes::default()
+    };
+    lab.set_attributes(&Caller::root(), file, &set)
+        .expect("changes");
+    let changed = lab.stat(file).ctime;
+    // Commits attributes, and not the content that the record has.
+    let other = lab.file(ROOT, "other");
+    lab.sync_inode(other).expect("durable");
+    lab.crash();
+    assert_eq!(&all(&lab, file)[..6], b"record");
+    let found = lab.stat(file);
+    assert_eq!((found.mode & 0o777, found.ctime), (0o600, changed));
+}
+
+#[test]
+fn a_full_log_begins_anew_and_nothing_of_it_is_lost() {
+    let mut lab = Lab::new();
+    lab.reopen_with_log(96 * 1024);
+    let files: Vec<_> = (0..3)
+        .map(|number| settled(&lab, &format!("file{number}"), 1000))
+        .collect();
+    let before = made(&lab);
+    for round in 0..100 {
+        let file = files[usize::try_from(round).expect("small") % 3];
+        lab.append(file, &pattern(round, 700)).expect("writes");
+        lab.sync_inode(file).expect("durable");
+    }
+    assert!(made(&lab) - before > 80, "{}", made(&lab) - before);
+    let contents: Vec<_> = files.iter().map(|file| all(&lab, *file)).collect();
+    lab.crash();
+    for (file, content) in files.iter().zip(contents) {
+        assert_eq!(all(&lab, *file), content);
+    }
+}
+
+#[test]
+fn no_record_is_left_under_keys_that_go() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 1000);
+    lab.write(file, 0, b"under the first").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let newest = lab.next_epoch();
+    while lab.reseal().expect("works") == Resealed::More {}
+    lab.forget_epochs_before(newest);
+    lab.write(file, 20, b"under the second").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.crash();
+    let content = all(&lab, file);
+    assert_eq!(&content[..15], b"under the first");
+    assert_eq!(&content[20..36], b"under the second");
+}
+
+#[test]
+fn a_closed_vault_has_no_log_and_one_that_nobody_knows_goes() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    lab.write(file, 0, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let log = lab.path().join("intents");
+    let bytes = std::fs::read(&log).expect("there is one");
+    lab.reopen();
+    assert!(!log.exists());
+    lab.write(file, 0, b"newer!").expect("writes");
+    lab.sync().expect("durable");
+    lab.close().expect("closes");
+    std::fs::write(&log, bytes).expect("writes");
+    lab.crash();
+    assert!(!log.exists());
+    assert_eq!(lab.replay(), Replay::default());
+    assert_eq!(&all(&lab, file)[..6], b"newer!");
+}
+
+#[test]
+fn a_log_that_is_lost_or_damaged_is_told_and_the_vault_opens_as_the_database_has_it() {
+    let damages: [(ReplayFault, &dyn Fn(&std::path::Path)); 4] = [
+        (ReplayFault::Missing, &|log| {
+            std::fs::remove_file(log).expect("removes");
+        }),
+        (ReplayFault::Damaged, &|log| {
+            std::fs::write(log, b"nothing").expect("writes");
+        }),
+        (ReplayFault::Damaged, &|log| {
+            let mut bytes = std::fs::read(log).expect("reads");
+            bytes[9] ^= 1;
+            std::fs::write(log, bytes).expect("writes");
+        }),
+        (ReplayFault::Damaged, &|log| {
+            std::fs::remove_file(log).expect("removes");
+            std::fs::create_dir(log).expect("makes");
+        }),
+    ];
+    for (fault, damage) in damages {
+        let mut lab = Lab::new();
+        let file = settled(&lab, "file", 100);
+        lab.write(file, 0, b"record").expect("writes");
+        lab.sync_inode(file).expect("durable");
+        damage(&lab.path().join("intents"));
+        lab.crash();
+        assert_eq!(lab.replay().fault, Some(fault));
+        assert_eq!(all(&lab, file).len(), 100);
+        lab.crash();
+        assert_eq!(lab.replay(), Replay::default());
+    }
+}
+
+#[test]
+fn a_torn_record_ends_the_log_and_those_before_it_count() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    lab.write(file, 0, b"first").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.write(file, 10, b"second").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let log = lab.path().join("intents");
+    let mut bytes = std::fs::read(&log).expect("reads");
+    bytes[2 * 4096 + 100] ^= 1;
+    std::fs::write(&log, bytes).expect("writes");
+    lab.crash();
+    let content = all(&lab, file);
+    assert_eq!(&content[..5], b"first");
+    assert_ne!(&content[10..16], b"second");
+}
+
+#[test]
+fn a_file_that_was_removed_after_its_record_stays_removed() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    lab.write(file, 0, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.unlink(&Caller::root(), ROOT, b"file").expect("removes");
+    lab.sync().expect("durable");
+    lab.crash();
+    assert_eq!(lab.find(ROOT, "file"), None);
+}
+
+#[test]
+fn many_threads_share_the_syncs_of_the_log() {
+    let mut lab = Lab::new();
+    lab.reopen_with_thread();
+    let files: Vec<_> = (0..4)
+        .map(|number| settled(&lab, &format!("file{number}"), 10))
+        .collect();
+    std::thread::scope(|scope| {
+        for file in &files {
+            let lab = &lab;
+            scope.spawn(move || {
+                for round in 0..200 {
+                    lab.append(*file, &pattern(round, 100)).expect("writes");
+                    lab.sync_inode(*file).expect("durable");
+                }
+            });
+        }
+    });
+    lab.crash();
+    for file in files {
+        assert_eq!(lab.stat(file).size, 10 + 200 * 100);
+    }
+}
+
+/// Numbers that look random and are the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Goal: after any mixture of writes, cuts, syncs, background work and a crash, a file is as it was at one moment since its
+/// last sync.
+#[test]
+fn after_a_crash_a_file_is_as_it_was_at_some_moment_since_its_last_sync() {
+    for seed in 1..=60 {
+        let mut chance = Chance(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
+        let mut lab = Lab::new();
+        lab.reopen_with_log(96 * 1024);
+        let files = [settled(&lab, "one", 3000), settled(&lab, "two", 3000)];
+        // Each file's states since its last sync, the oldest first.
+        let mut states: Vec<VecDeque<Vec<u8>>> = files
+            .iter()
+            .map(|file| VecDeque::from([all(&lab, *file)]))
+            .collect();
+        for step in 0..80 {
+            let number = usize::try_from(chance.below(2)).expect("small");
+            let file = files[number];
+            match chance.below(12) {
+                0..=4 => {
+                    let len = usize::try_from(1 + chance.below(3000)).expect("small");
+                    let offset = chance.below(20_000);
+                    lab.write(file, offset, &pattern(step, len))
+                        .expect("writes");
+                }
+                5 => truncate(&lab, file, chance.below(20_000)),
+                6 => lab.tick().expect("works"),
+                7 => {
+                    let other = lab.file(ROOT, &format!("name{step}"));
+                    lab.sync_inode(other).expect("durable");
+                }
+                _ => {
+                    lab.sync_inode(file).expect("durable");
+                    states[number].clear();
+                }
+            }
+            let now = all(&lab, file);
+            states[number].push_back(now);
+            if chance.below(16) == 0 {
+                lab.crash();
+                for (file, states) in files.iter().zip(&mut states) {
+                    let found = all(&lab, *file);
+                    assert!(
+                        states.contains(&found),
+                        "seed {seed}, step {step}: {} bytes, none of {} states",
+                        found.len(),
+                        states.len()
+                    );
+                    *states = VecDeque::from([found]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transaction_after_a_record_is_there_whole() {
+    let mut lab = Lab::new();
+    let file = settled(&lab, "file", 100);
+    lab.write(file, 0, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    let content = strongroom_filesystem::Content {
+        offset: 3,
+        data: b"list".as_slice().into(),
+    };
+    lab.transaction(&Caller::root(), &[content], Durability::OnReturn, |draft| {
+        draft.write(file, 0)
+    })
+    .expect("happens");
+    lab.write(file, 50, b"record").expect("writes");
+    lab.sync_inode(file).expect("durable");
+    lab.crash();
+    let content = all(&lab, file);
+    assert_eq!(&content[..7], b"reclist");
+    assert_eq!(&content[50..56], b"record");
+}

@@ -1,0 +1,221 @@
+//! The file of sealed intents, beside the segments.
+//!
+//! Takes   sealed records, and where they go
+//! Gives   the promise that they are durable; after a crash, the bytes of the file
+//! Never   sees a key or plaintext; changes the length of the file, so that a record costs one write and one flush
+//! Spec    spec/8-intents.md
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use strongroom_format::intent::{IntentLogId, encode_header};
+use strongroom_format::limits::INTENT_LOG_BYTES;
+
+/// Its name in the vault folder.
+pub const INTENT_LOG: &str = "intents";
+/// What it is called once nothing can be made of it.
+const UNREADABLE: &str = "intents.unreadable";
+
+/// One open log.
+#[derive(Debug)]
+pub struct IntentLog {
+    file: File,
+    id: IntentLogId,
+    len: usize,
+}
+
+impl IntentLog {
+    /// Makes a log of `len` bytes in `folder`, durably, in place of one that is there.
+    ///
+    /// # Errors
+    /// `InvalidInput` if `len` is above `INTENT_LOG_BYTES`; those of the disk. Then what was begun is taken away again.
+    pub fn create(folder: &Path, id: IntentLogId, len: usize) -> io::Result<Self> {
+        if len > INTENT_LOG_BYTES {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(flags(OFlags::NOFOLLOW))
+            .open(path(folder))?;
+        let log = Self { file, id, len };
+        if let Err(error) = log.fill(folder) {
+            // The file names nothing that anybody knows; it goes at the next opening if it cannot go now.
+            let _ = std::fs::remove_file(path(folder));
+            return Err(error);
+        }
+        Ok(log)
+    }
+
+    /// Zeros are written, not only set aside: a first write to room that is set aside changes the file system's own metadata,
+    /// and its sync would cost as much as an append.
+    fn fill(&self, folder: &Path) -> io::Result<()> {
+        let mut bytes = encode_header(self.id);
+        bytes.resize(self.len, 0);
+        self.file.write_all_at(&bytes, 0)?;
+        self.file.sync_all()?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> IntentLogId {
+        self.id
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Writes a record to its place. Durable after `sync`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it does not lie inside the file; those of the disk.
+    pub fn write(&self, record: &[u8], offset: usize) -> io::Result<()> {
+        let end = offset.checked_add(record.len());
+        if end.is_none_or(|end| end > self.len) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        self.file.write_all_at(record, offset as u64)
+    }
+
+    /// Everything written before is durable on return.
+    ///
+    /// # Errors
+    /// Of the disk; then nothing is known of what was written.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// The bytes of the log in `folder`; `None` if there is none.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is no file, or longer than a log; those of the disk.
+    pub fn read(folder: &Path) -> io::Result<Option<Vec<u8>>> {
+        let opened = OpenOptions::new()
+            .read(true)
+            // A pipe in its place must not keep anybody waiting.
+            .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
+            .open(path(folder));
+        let file = match opened {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > INTENT_LOG_BYTES as u64 {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut bytes = Vec::new();
+        file.take(INTENT_LOG_BYTES as u64).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Takes the log away, durably. One that is not there is no error.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn remove(folder: &Path) -> io::Result<()> {
+        match std::fs::remove_file(path(folder)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            removed => removed?,
+        }
+        File::open(folder)?.sync_all()
+    }
+
+    /// Puts a log that cannot be read out of the way, for whoever wants to look at it.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn set_aside(folder: &Path) -> io::Result<PathBuf> {
+        let aside = folder.join(UNREADABLE);
+        std::fs::rename(path(folder), &aside)?;
+        File::open(folder)?.sync_all()?;
+        Ok(aside)
+    }
+}
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join(INTENT_LOG)
+}
+
+fn flags(flags: OFlags) -> i32 {
+    // The bits are those of the system's own calls.
+    flags.bits().cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use strongroom_format::Epoch;
+    use strongroom_format::intent::{FIRST_INTENT_OFFSET, encode_record, scan};
+
+    use super::*;
+
+    const ID: IntentLogId = IntentLogId([3; 16]);
+    const LEN: usize = 64 * 1024;
+
+    #[test]
+    fn what_was_written_is_read_back_and_the_length_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(IntentLog::read(folder.path()).unwrap().is_none());
+        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        log.write(&record, FIRST_INTENT_OFFSET).unwrap();
+        log.sync().unwrap();
+        let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
+        assert_eq!(bytes.len(), LEN);
+        let (id, found) = scan(&bytes).unwrap();
+        assert_eq!((id, found[0].sealed), (ID, &b"sealed"[..]));
+        IntentLog::remove(folder.path()).unwrap();
+        IntentLog::remove(folder.path()).unwrap();
+        assert!(IntentLog::read(folder.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_record_beyond_the_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let error = log.write(&record, LEN).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_new_log_takes_nothing_over_from_one_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        log.write(&record, FIRST_INTENT_OFFSET).unwrap();
+        let _ = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
+        assert!(scan(&bytes).unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_log_is_refused_and_followed_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::write(&elsewhere, b"content").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, path(folder.path())).unwrap();
+        assert!(IntentLog::read(folder.path()).is_err());
+        assert!(IntentLog::create(folder.path(), ID, LEN).is_err());
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
+        std::fs::remove_file(path(folder.path())).unwrap();
+        std::fs::create_dir(path(folder.path())).unwrap();
+        assert!(IntentLog::read(folder.path()).is_err());
+        std::fs::remove_dir(path(folder.path())).unwrap();
+        std::fs::write(path(folder.path()), vec![0; INTENT_LOG_BYTES + 1]).unwrap();
+        let error = IntentLog::read(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        let aside = IntentLog::set_aside(folder.path()).unwrap();
+        assert!(aside.exists() && IntentLog::read(folder.path()).unwrap().is_none());
+    }
+}
