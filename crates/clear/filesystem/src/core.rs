@@ -90,11 +90,13 @@ pub enum Work {
     Defragmentation,
     /// Blocks of an earlier epoch are sealed anew.
     Resealing,
+    /// A small sync goes to the intent log.
+    Logging,
 }
 
 impl Work {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Checkpoint,
         Self::Rollover,
         Self::Settling,
@@ -103,6 +105,7 @@ impl Work {
         Self::Purge,
         Self::Defragmentation,
         Self::Resealing,
+        Self::Logging,
     ];
 }
 

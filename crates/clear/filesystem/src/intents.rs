@@ -34,7 +34,7 @@ use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 use strongroom_segments::IntentLog;
 
 use crate::commit::{commit_covering, durable};
-use crate::core::Core;
+use crate::core::{Core, Work};
 use crate::flush::{drain_all, drain_grouped};
 use crate::limits::FILE_BYTES_MAX;
 use crate::node::{Node, NodeState};
@@ -126,13 +126,13 @@ pub enum ReplayFault {
     #[error("the file is missing")]
     Missing,
     /// It is no log, or another one than the database knows of.
-    #[error("the file is damaged or of another vault")]
+    #[error("the file is damaged or of another run, and is kept as `intents.unreadable`")]
     Damaged,
     /// A record does not open, or says what no record says.
-    #[error("a record in it is damaged")]
+    #[error("a record in it is damaged; the file is kept as `intents.unreadable`")]
     Record,
     /// What it tells does not fit the disk or the quota now. It stays, and nothing is lost.
-    #[error("there is no room for what it holds")]
+    #[error("there is no room to store what it holds; it is shown, and stays until there is")]
     NoRoom,
 }
 
@@ -217,6 +217,7 @@ fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
         Some((None, last)) => return Ok(Some(last)),
         None => return Ok(None),
     };
+    let _doing = core.doing(Work::Logging);
     debug_assert_eq!(last, sequence, "a record that is made gets the next number");
     match append(core, &mut log, sequence, &intent) {
         Ok(()) => {
@@ -363,6 +364,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
         let log = core.intents.log.lock();
         (log.file.clone(), log.sequence)
     };
+    let _doing = core.doing(Work::Logging);
     let done = file.map_or(Ok(()), |file| file.sync());
     if done.is_err() {
         // As after a commit that failed: what is on the disk is unknown now.

@@ -199,6 +199,7 @@ pub(crate) fn open(
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
+    tell_replay(folder, &filesystem, access);
     start(
         folder,
         filesystem,
@@ -206,6 +207,30 @@ pub(crate) fn open(
         access,
         guard,
     )
+}
+
+/// Tells what became of the last syncs of a run that did not end well.
+fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
+    if access == Access::ReadOnly && folder.has(segments::INTENT_LOG) {
+        log::warn!(
+            "the vault was not closed: what was synced in its last moments is in the file `{}`, and shows once the vault is opened \
+             for writing",
+            segments::INTENT_LOG
+        );
+    }
+    let replay = filesystem.replay();
+    if replay.records > 0 {
+        log::info!(
+            "{} small syncs of a run that did not end well were brought back",
+            replay.records
+        );
+    }
+    if let Some(fault) = replay.fault {
+        log::warn!(
+            "of the last moments before a crash some of what was synced may be missing: `{}`: {fault}",
+            segments::INTENT_LOG
+        );
+    }
 }
 
 /// Writes second copies of header and replica file that are missing or stale. One that is neither, but not the same, is

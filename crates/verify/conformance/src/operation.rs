@@ -123,6 +123,9 @@ pub enum Operation {
     SyncNode {
         node: Pick,
     },
+    SyncFile {
+        file: Pick,
+    },
     Sync,
     Forget {
         node: Pick,
@@ -491,6 +494,7 @@ impl<F: FileSystemUnderTest> Session<F> {
                     .remove_xattr(root, self.file(*node), &xattr_name(*name))?
             }
             Operation::SyncNode { node } => self.system.sync_inode(self.pick(*node, None))?,
+            Operation::SyncFile { file } => self.system.sync_inode(self.file(*file))?,
             Operation::Sync => self.system.sync()?,
             Operation::Forget { node } => {
                 let at = usize::from(*node) % self.held.len();

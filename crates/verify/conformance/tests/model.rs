@@ -140,6 +140,7 @@ fn on_nodes() -> impl Strategy<Value = Operation> {
         2 => (any::<u8>(), any::<u8>(), 0_u16..3000, mode).prop_map(|(node, name, len, mode)| Operation::SetXattr { node, name, len, mode }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(node, name)| Operation::RemoveXattr { node, name }),
         2 => any::<u8>().prop_map(|node| Operation::SyncNode { node }),
+        2 => any::<u8>().prop_map(|file| Operation::SyncFile { file }),
         1 => Just(Operation::Sync),
     ]
 }

@@ -165,6 +165,9 @@ impl History {
         match operation {
             Operation::Sync => meaning.barrier = true,
             Operation::SyncNode { node } => meaning.synced = Some(session.pick(*node, None)),
+            Operation::SyncFile { file } => {
+                meaning.synced = Some(session.pick(*file, Some(NodeKind::File)));
+            }
             Operation::Rename {
                 from,
                 to,

@@ -302,7 +302,11 @@ mod tests {
                         act,
                         Act::Compact
                             | Act::Take
-                            | Act::Operation(Operation::Sync | Operation::SyncNode { .. })
+                            | Act::Operation(
+                                Operation::Sync
+                                    | Operation::SyncNode { .. }
+                                    | Operation::SyncFile { .. }
+                            )
                     )
                 })
                 .collect();

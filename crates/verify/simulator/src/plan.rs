@@ -50,6 +50,8 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     let rotations = *rotating.one_of(&[0, 2, 5]);
     let mut erasing = Choices::named(seed, &[0xe2a5]);
     let erasures = *erasing.one_of(&[0, 2, 5]);
+    let mut saving = Choices::named(seed, &[0x5a7e]);
+    let saves = *saving.one_of(&[0, 4, 16]);
     (0..count)
         .map(|_| {
             let act = act(&mut choices, syncs, ticks);
@@ -64,6 +66,35 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
                 false if rotates => Act::Rotate,
                 false => erases.map_or(act, Act::Erase),
             }
+        })
+        .flat_map(|act| {
+            let mut acts = vec![act];
+            if saving.below(100) < saves {
+                acts.extend(small_syncs(&mut saving));
+            }
+            acts
+        })
+        .take(count)
+        .collect()
+}
+
+/// A program that saves a little, again and again, to one of two files: what the intent log is for.
+fn small_syncs(choices: &mut Choices) -> Vec<Act> {
+    let file = *choices.one_of(&[0, 1]);
+    (0..2 + choices.below(5))
+        .flat_map(|_| {
+            let fill = byte(choices);
+            let len = 1 + u32::try_from(choices.below(6_000)).unwrap_or(0);
+            let write = match choices.chance(1, 2) {
+                true => Operation::Append { file, len, fill },
+                false => Operation::Write {
+                    file,
+                    offset: u32::try_from(choices.below(40_000)).unwrap_or(0),
+                    len,
+                    fill,
+                },
+            };
+            [write, Operation::SyncFile { file }].map(Act::Operation)
         })
         .collect()
 }

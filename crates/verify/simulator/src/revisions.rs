@@ -249,6 +249,7 @@ fn changes_no_content(act: &Act) -> bool {
             operation,
             Operation::Sync
                 | Operation::SyncNode { .. }
+                | Operation::SyncFile { .. }
                 | Operation::Read { .. }
                 | Operation::Mode { .. }
                 | Operation::Owner { .. }
