@@ -582,7 +582,14 @@ fn a_block_gets_other_bytes_from_and_to_every_place_and_the_sums_follow() {
                 .unwrap();
             let bytes = waiting(to, &short[..]);
             transaction
-                .replace_block(number, 100, Epoch(3), to.clone(), bytes)
+                .replace_block(
+                    number,
+                    Kind::CompressedData,
+                    100,
+                    Epoch(3),
+                    to.clone(),
+                    bytes,
+                )
                 .unwrap();
             let block = transaction.block(number).unwrap().unwrap();
             assert_eq!(
@@ -648,7 +655,7 @@ fn what_lies_in_a_segment_without_a_file_takes_no_space() {
     let place = Place::Segment(segment, 64);
     store
         .lock()
-        .replace_block(numbers[0], 60_000, Epoch(0), place, None)
+        .replace_block(numbers[0], Kind::Data, 60_000, Epoch(0), place, None)
         .unwrap();
     assert_eq!(store.stored_bytes(), stored - len);
     store.lock().change_references(numbers[1], -1).unwrap();
