@@ -62,8 +62,17 @@ const BYTES_MIN: usize = 256;
 /// Of content from this length on a sample is tried first.
 const SAMPLED_FROM_BYTES: usize = 16 * 1024;
 
-/// A sample's length, and the most of it that may be left.
+/// A sample's length.
 const SAMPLE_BYTES: usize = 4 * 1024;
+
+/// The most that may be left of a sample by `SAMPLE_LEVEL`, which finds less than `LEVEL` does.
+const SAMPLE_FRAME_BYTES_MAX: usize = SAMPLE_BYTES - SAMPLE_BYTES / 16;
+
+/// zstd's own default. Where the levels come from says docs/adr/0018-compression.md.
+const LEVEL: i32 = 3;
+
+/// Fast above all: what cannot be compressed is to cost next to nothing.
+const SAMPLE_LEVEL: i32 = -1;
 
 /// What a frame may be long for content of `len` bytes: an eighth less.                                      [2.30]
 const fn frame_bytes_max(len: usize) -> usize {
@@ -104,34 +113,21 @@ impl Compressor {
         self.frame.get(..len)
     }
 
-    fn shorter(&mut self, kind: Kind, clear: &[u8]) -> Option<&[u8]> {
-        let level = level(kind);
+    fn shorter(&mut self, clear: &[u8]) -> Option<&[u8]> {
         if clear.len() >= SAMPLED_FROM_BYTES {
             // From the middle: what cannot be compressed often has a head that can.
             let from = (clear.len() - SAMPLE_BYTES) / 2;
             let sample = &clear[from..from + SAMPLE_BYTES];
-            self.frame(sample, level, frame_bytes_max(SAMPLE_BYTES))?;
+            self.frame(sample, SAMPLE_LEVEL, SAMPLE_FRAME_BYTES_MAX)?;
         }
-        self.frame(clear, level, frame_bytes_max(clear.len()))
-    }
-}
-
-/// Where the levels come from says docs/adr/0018-compression.md.
-const fn level(kind: Kind) -> i32 {
-    match kind {
-        Kind::Data => 1,
-        _ => 3,
+        self.frame(clear, LEVEL, frame_bytes_max(clear.len()))
     }
 }
 
 /// Calls `with` with `clear` as a frame, if it is long enough and gets an eighth shorter.
 ///
 /// `clear`: at most `BLOCK_BYTES_MAX` bytes.
-pub(crate) fn with_shorter<T>(
-    kind: Kind,
-    clear: &[u8],
-    with: impl FnOnce(&[u8]) -> T,
-) -> Option<T> {
+pub(crate) fn with_shorter<T>(clear: &[u8], with: impl FnOnce(&[u8]) -> T) -> Option<T> {
     if clear.len() < BYTES_MIN {
         return None;
     }
@@ -140,7 +136,7 @@ pub(crate) fn with_shorter<T>(
             *compressor = Compressor::new();
         }
         // Without memory for it content is sealed as it is.
-        Some(with(compressor.as_mut()?.shorter(kind, clear)?))
+        Some(with(compressor.as_mut()?.shorter(clear)?))
     })
 }
 
@@ -191,42 +187,40 @@ mod tests {
         bytes
     }
 
-    fn frame(kind: Kind, clear: &[u8]) -> Option<Vec<u8>> {
-        with_shorter(kind, clear, <[u8]>::to_vec)
+    fn frame(clear: &[u8]) -> Option<Vec<u8>> {
+        with_shorter(clear, <[u8]>::to_vec)
     }
 
     #[test]
     fn what_gets_shorter_comes_back_and_is_an_eighth_shorter_at_least() {
         for len in [256, 1000, 4096, 16 * 1024, 65_535, BLOCK_BYTES_MAX] {
-            for kind in [Kind::Data, Kind::TreeNode] {
-                let clear = text(len);
-                let frame = frame(kind, &clear).expect("text gets shorter");
-                assert!(frame.len() <= frame_bytes_max(len), "{len}");
-                assert_eq!(content_of(&frame), Some(clear), "{len}");
-            }
+            let clear = text(len);
+            let frame = frame(&clear).expect("text gets shorter");
+            assert!(frame.len() <= frame_bytes_max(len), "{len}");
+            assert_eq!(content_of(&frame), Some(clear), "{len}");
         }
     }
 
     #[test]
     fn what_would_not_pay_is_left_as_it_is() {
-        assert_eq!(frame(Kind::Data, &text(255)), None);
+        assert_eq!(frame(&text(255)), None);
         for len in [0, 256, 5000, BLOCK_BYTES_MAX] {
-            assert_eq!(frame(Kind::Data, &noise(len)), None, "{len}");
+            assert_eq!(frame(&noise(len)), None, "{len}");
         }
         // Less than an eighth is saved.
         let mut nearly = noise(BLOCK_BYTES_MAX);
         nearly[..6000].fill(0);
         nearly[BLOCK_BYTES_MAX / 2 - 1000..][..2000].fill(0);
-        assert_eq!(frame(Kind::Data, &nearly), None);
+        assert_eq!(frame(&nearly), None);
     }
 
     #[test]
     fn one_content_has_one_frame_whatever_the_thread_did_before() {
-        let first = frame(Kind::Data, &text(50_000));
-        let _ = frame(Kind::TreeNode, &text(60_000));
-        let _ = frame(Kind::Data, &noise(60_000));
-        assert_eq!(frame(Kind::Data, &text(50_000)), first);
-        let other = std::thread::spawn(|| frame(Kind::Data, &text(50_000)));
+        let first = frame(&text(50_000));
+        let _ = frame(&text(6_000));
+        let _ = frame(&noise(60_000));
+        assert_eq!(frame(&text(50_000)), first);
+        let other = std::thread::spawn(|| frame(&text(50_000)));
         assert_eq!(other.join().expect("it runs"), first);
     }
 

@@ -35,7 +35,7 @@ impl BlockSealer {
         );
         if let (Compression::Zstd, Some(compressed)) = (self.compression(), kind.compressed()) {
             let seal = |frame: &[u8]| self.seal_exactly(compressed, frame);
-            if let Some(sealed) = with_shorter(kind, clear, seal) {
+            if let Some(sealed) = with_shorter(clear, seal) {
                 return sealed;
             }
         }
