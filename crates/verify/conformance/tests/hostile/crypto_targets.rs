@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use strongroom_conformance::hostile::Chance;
 use strongroom_crypto::{
-    AgeIdentity, AgeRecipient, BlockSealer, EpochKey, IdKey, KeyFile, NewKey, NewSlot, Passphrase,
-    Random, RandomError, RecoveryCode, Secret, create, unlock,
+    AgeIdentity, AgeRecipient, BlockSealer, Compression, EpochKey, IdKey, KeyFile, NewKey, NewSlot,
+    Passphrase, Random, RandomError, RecoveryCode, Secret, create, unlock,
 };
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
@@ -52,6 +52,7 @@ pub(crate) fn all() -> Vec<Target> {
     vec![
         open(),
         open_range(),
+        open_compressed(),
         record(),
         unlock_with_key_file(),
         unlock_with_identity(),
@@ -158,6 +159,35 @@ fn open_range() -> Target {
         opened.is_ok()
     })
     .bound(|_| 2 * BLOCK_BYTES_MAX)
+    .cost(4)
+}
+
+/// Frames that somebody with the keys sealed.
+fn open_compressed() -> Target {
+    let sealer = sealer().with_compression(Compression::Zstd);
+    let seed = |len: usize| {
+        let clear: Vec<u8> = (0..len).map(|at| (at / 7 % 50) as u8).collect();
+        let block = sealer.seal(Kind::Data, &clear);
+        assert_eq!(block.kind, Kind::CompressedData);
+        let len = block.clear_len as usize;
+        let frame = sealer.open_exactly(Epoch(1), block.kind, &block.id, len, &block.bytes);
+        frame.unwrap()
+    };
+    let seeds = vec![seed(300), seed(5_000), seed(BLOCK_BYTES_MAX)];
+    Target::new("block-open-compressed", seeds, move |bytes| {
+        if bytes.len() > BLOCK_BYTES_MAX {
+            return false;
+        }
+        let block = sealer.seal_exactly(Kind::CompressedData, bytes);
+        let len = block.clear_len as usize;
+        let opened = sealer.open(Epoch(1), block.kind, &block.id, len, &block.bytes);
+        opened.is_ok_and(|clear| {
+            assert!((1..=BLOCK_BYTES_MAX).contains(&clear.len()));
+            true
+        })
+    })
+    // The frame sealed and opened, and what it gives.
+    .bound(|len| 3 * len + BLOCK_BYTES_MAX + 4096)
     .cost(4)
 }
 
