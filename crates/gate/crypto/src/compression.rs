@@ -141,7 +141,10 @@ pub(crate) fn with_shorter<T>(clear: &[u8], with: impl FnOnce(&[u8]) -> T) -> Op
 }
 
 /// The content of `frame`; `None` if it is no frame as a block holds one. (1) (2)
-pub(crate) fn content_of(frame: &[u8]) -> Option<Vec<u8>> {
+///
+/// Public for tests that bring hostile frames; everybody else opens blocks.
+#[must_use]
+pub fn content_of(frame: &[u8]) -> Option<Vec<u8>> {
     let len = content_len(frame)?;
     let is_all = zstd_safe::find_frame_compressed_size(frame) == Ok(frame.len());
     if !is_all || zstd_safe::get_dict_id_from_frame(frame).is_some() {

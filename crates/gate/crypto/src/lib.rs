@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block_sealer;
-mod compression;
+pub mod compression;
 mod content_hash;
 pub mod keys;
 #[cfg(feature = "nonce-ledger")]

@@ -261,4 +261,15 @@ mod tests {
         assert_ne!(acts(3, 200), acts(4, 200));
         assert_eq!(acts(3, 200)[..50], acts(3, 50)[..]);
     }
+
+    #[test]
+    fn some_seeds_of_the_main_run_compress_and_some_do_not() {
+        let compresses = |seed| {
+            acts(seed, 150)
+                .iter()
+                .any(|act| matches!(act, Act::Compress(_)))
+        };
+        let count = (20..26).filter(|seed| compresses(*seed)).count();
+        assert!((1..6).contains(&count), "{count}");
+    }
 }
