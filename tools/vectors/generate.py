@@ -25,7 +25,7 @@ BLOCK_SEALING = "strongroom format 0 2026-11-21 block sealing"
 AEADS = {1: AESGCM, 2: ChaCha20Poly1305, 3: AEGIS256}
 NONCE_LENGTHS = {1: 12, 2: 12, 3: 32}
 SUITES = ((1, "aes"), (2, "chacha"), (3, "aegis"))
-DATA, BATCH_INDEX, REPLICA_KEY = 1, 4, 9
+DATA, BATCH_INDEX, REPLICA_KEY, COMPRESSED_DATA, COMPRESSED_TREE_NODE = 1, 4, 9, 11, 12
 NO_SALT = bytes(32)
 
 ID_KEY = bytes(range(0x40, 0x60))
@@ -174,6 +174,62 @@ def faulty_aegis_blocks():
     fault("aegis-short-base", "2.12", "a base of 12 bytes, filled with zeros", AEGIS256(key).encrypt(nonce, clear, b""))
 
 
+RAW, RUN = 0, 1
+
+
+def frame(blocks, said=None, magic=b"\x28\xb5\x2f\xfd", dictionary=None):
+    """A frame of RFC 8878 that needs no compressor: `blocks` are (RAW, bytes) or (RUN, byte, count).
+
+    `said`: the length of the content in the head, if not the right one; 0 for none, and a window of 64 KiB in its place.
+    """
+    length = sum(len(block[1]) if block[0] == RAW else block[2] for block in blocks)
+    said = length if said is None else said
+    numbered = 0 if dictionary is None else 1
+    head = bytes([(0xA0 if said else 0) | numbered])
+    head += b"" if said else bytes([6 << 3])
+    head += b"" if dictionary is None else bytes([dictionary])
+    head += said.to_bytes(4, "little") if said else b""
+    body = b""
+    for index, block in enumerate(blocks):
+        size = len(block[1]) if block[0] == RAW else block[2]
+        last = index == len(blocks) - 1
+        body += (last | block[0] << 1 | size << 3).to_bytes(3, "little") + block[1]
+    return magic + head + body
+
+
+def compressed_blocks():
+    """Frames that are honestly sealed under their names: right ones, and such that a reader refuses all the same."""
+    run = (RUN, b"a", 1000)
+
+    def compressed(file, spec, why, stored, expect="tampered", kind=COMPRESSED_DATA, **rest):
+        block_id = name(kind, stored)
+        vector(file, spec, why, expect, "open", 1, kind, 5, id=block_id, clear_len=len(stored),
+               sealed=seal(1, 5, block_id, stored), **rest)
+
+    for kind in (COMPRESSED_DATA, COMPRESSED_TREE_NODE):
+        compressed(f"ok-compressed-{kind}", "2.29", f"a run of 1000 bytes, kind {kind}", frame([run]), "ok", kind,
+                   clear=b"a" * 1000)
+    compressed("ok-compressed-two-parts", "2.29", "a frame of two of its blocks", frame([(RAW, b"head "), run]), "ok",
+               clear=b"head " + b"a" * 1000)
+    compressed("compressed-no-frame", "2.31", "content that is no frame", b"a" * 1000)
+    compressed("compressed-nothing", "2.31", "no bytes in place of a frame", b"")
+    compressed("compressed-cut", "2.31", "a frame that is cut", frame([run])[:-1])
+    compressed("compressed-byte-behind", "2.31", "a byte behind the frame", frame([run]) + b"\0")
+    compressed("compressed-two-frames", "2.31", "two frames", frame([run]) + frame([run]))
+    compressed("compressed-skippable", "2.31", "a frame to be skipped in front",
+               b"\x50\x2a\x4d\x18\x01\0\0\0\0" + frame([run]))
+    compressed("compressed-no-length", "2.31", "a frame that does not say its length", frame([run], said=0))
+    compressed("compressed-says-less", "2.31", "a frame with more content than it says", frame([run], said=999))
+    compressed("compressed-says-more", "2.31", "a frame with less content than it says", frame([run], said=1001))
+    compressed("compressed-too-long", "2.31", "a frame of more than a block holds",
+               frame([(RUN, b"a", BLOCK_MAX), (RUN, b"a", 1)]))
+    compressed("compressed-dictionary", "2.31", "a frame that asks for a dictionary", frame([run], dictionary=9))
+    honest = frame([run])
+    block_id = name(COMPRESSED_DATA, honest)
+    vector("compressed-said-plain", "2.4", "a compressed block is none that is not", "tampered", "open", 1, DATA, 5,
+           id=block_id, clear_len=len(honest), sealed=seal(1, 5, block_id, honest))
+
+
 def faulty_chunks():
     """Faults that need more than one chunk: each chunk is right by itself. Built by the reader from the pattern."""
     length = 2 * CHUNK + 100
@@ -247,6 +303,7 @@ def main():
     right_records()
     faulty_blocks()
     faulty_aegis_blocks()
+    compressed_blocks()
     faulty_chunks()
     faulty_records()
     FOLDER.mkdir(parents=True, exist_ok=True)

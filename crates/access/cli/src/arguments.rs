@@ -94,6 +94,9 @@ pub(crate) enum Command {
     /// Shows or sets the most that a vault may take
     #[command(after_help = help::quota())]
     Quota(Quota),
+    /// Shows or sets whether what is new is compressed before it is sealed
+    #[command(after_help = help::compression())]
+    Compression(Compression),
     /// Shows what was counted since a mount or another process opened the vault; needs no secret
     #[command(after_help = help::stats())]
     Stats(Stats),
@@ -210,6 +213,24 @@ pub(crate) enum Suite {
     Aegis,
 }
 
+/// How what is new is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HowCompressed {
+    /// Not at all: lengths tell nothing of content
+    None,
+    /// By zstd, where that saves an eighth of a block: lengths tell something of content
+    Zstd,
+}
+
+impl From<HowCompressed> for strongroom::Compression {
+    fn from(how: HowCompressed) -> Self {
+        match how {
+            HowCompressed::None => Self::None,
+            HowCompressed::Zstd => Self::Zstd,
+        }
+    }
+}
+
 /// Arguments of `init`.
 #[derive(Args, Debug)]
 pub(crate) struct Init {
@@ -225,6 +246,9 @@ pub(crate) struct Init {
     /// The most that the vault may take: bytes, or with K, M, G or T behind the number
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) quota: Option<u64>,
+    /// Whether what is new is compressed before it is sealed
+    #[arg(long, value_enum, default_value = "none")]
+    pub(crate) compression: HowCompressed,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -463,6 +487,19 @@ pub(crate) struct Quota {
     /// The new quota: bytes, or with K, M, G or T behind the number; "none" for no bound but the disk
     #[arg(value_name = "SIZE", value_parser = size::parse_or_none)]
     pub(crate) size: Option<NewQuota>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `compression`.
+#[derive(Args, Debug)]
+pub(crate) struct Compression {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// How from now on
+    #[arg(value_name = "HOW", value_enum)]
+    pub(crate) how: Option<HowCompressed>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -133,6 +133,21 @@ pub(crate) fn quota() -> String {
     )
 }
 
+pub(crate) fn compression() -> String {
+    format!(
+        "What is sealed already stays as it is, and readable; what is written from now on is compressed in blocks of up to \
+         64 KiB, and only where that pays. Whoever sees the files of the vault learns how well each block could be \
+         compressed: leave it off where others can put content of their own beside secret content, in one file, and \
+         where such lengths would tell what a file is. Holds for this copy of the vault; a vault that was recovered \
+         begins without.\n\n{}",
+        example(&[
+            "strongroom compression photos",
+            "strongroom compression photos zstd",
+            "strongroom init notes --compression zstd",
+        ])
+    )
+}
+
 pub(crate) fn verify() -> String {
     format!(
         "Every table is compared with every other, every sealed block opens under its name, every checksum of every file \

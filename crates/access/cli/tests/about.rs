@@ -201,6 +201,55 @@ fn a_quota_is_set_at_init_or_later_shown_kept_to_and_taken_away_in_a_closed_or_m
     assert_eq!(quota(&[]), 6 << 20);
 }
 
+#[test]
+fn compression_is_set_at_init_or_later_shown_and_works_in_a_closed_or_mounted_vault() {
+    let place = Place::empty();
+    let space = |name: &str| -> u64 {
+        let files = fs::read_dir(place.path(name)).unwrap();
+        let of_folder = |folder: fs::DirEntry| fs::read_dir(folder.path()).unwrap();
+        let files = files.flat_map(|folder| of_folder(folder.unwrap()));
+        files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum()
+    };
+    let text: String = (0..40_000).map(|n| format!("line {n} of many\n")).collect();
+    fs::write(place.path("text"), &text).unwrap();
+    place.done(&["init", "v", "--key-file", "key", "--compression", "zstd"]);
+    assert_eq!(place.keyed(&["compression", "v"]), "compression  zstd\n");
+    let info = json(&place.keyed(&["info", "v", "--json"]));
+    assert_eq!(info["compression"], "zstd");
+    assert!(place.keyed(&["info", "v"]).contains("compression  zstd\n"));
+    let public = json(&place.done(&["info", "v", "--json"]));
+    assert_eq!(public["compression"], serde_json::Value::Null);
+    place.keyed(&["put", "text", "v:/one"]);
+    assert!(space("v/segments") < text.len() as u64 / 2);
+    assert_eq!(place.keyed(&["cat", "v:/one"]), text);
+    let changed = json(&place.keyed(&["compression", "v", "none", "--json"]));
+    assert_eq!(changed["compression"], "none");
+    place.keyed(&["put", "text", "v:/two"]);
+    assert!(space("v/segments") > text.len() as u64);
+    place.keyed_fails(2, &["compression", "v", "lots"]);
+    let Some(mounted) = mounted(&place) else {
+        return;
+    };
+    assert_eq!(
+        place.done(&["compression", "v", "zstd"]),
+        "compression  zstd\n"
+    );
+    let changed = text.replace("many", "more");
+    fs::write(place.path("m/three"), &changed).unwrap();
+    place.done(&["sync", "v"]);
+    let stats = json(&place.done(&["stats", "v", "--json"]));
+    let saved = stats.to_string();
+    assert!(saved.contains("filesystem.bytes_saved"), "{saved}");
+    assert_eq!(fs::read_to_string(place.path("m/one")).unwrap(), text);
+    assert_eq!(fs::read_to_string(place.path("m/three")).unwrap(), changed);
+    place.done(&["umount", "m"]);
+    drop(mounted);
+    assert_eq!(place.keyed(&["cat", "v:/three"]), changed);
+    assert_eq!(place.keyed(&["compression", "v"]), "compression  zstd\n");
+}
+
 /// Goal: an operator finds what went wrong, and a thief of the log no name.
 #[test]
 fn a_mount_logs_what_goes_wrong_to_a_file_that_info_names_and_no_name_of_the_vault() {

@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use strongroom_crypto::{BlockSealer, Pool, Random};
+use strongroom_format::{Kind, SealedBlock};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
 
 use crate::commit::CommitState;
-use crate::epoch::Sealers;
+use crate::epoch::{Sealers, Sealing};
 use crate::lock::LockTable;
 use crate::node::{Node, NodeState, NodeTable};
 use crate::reservation::Reserved;
@@ -31,6 +32,16 @@ use crate::{Error, Result, limits};
 pub trait Clock: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
+}
+
+/// Counts of content sealed.
+#[derive(Default)]
+pub(crate) struct Sealed {
+    pub(crate) blocks: AtomicU64,
+    /// In clear.
+    pub(crate) bytes: AtomicU64,
+    /// How many fewer were sealed, for they were compressed.
+    pub(crate) bytes_saved: AtomicU64,
 }
 
 /// Tells how full the disk below is. A value, for the same reason.
@@ -186,8 +197,7 @@ pub(crate) struct Core {
     pub(crate) nodes: NodeTable,
     /// Nodes whose state the store lacks.
     pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
-    /// Blocks of content sealed, and their bytes in clear.
-    pub(crate) sealed: (AtomicU64, AtomicU64),
+    pub(crate) sealed: Sealed,
     /// Bytes of pending content over all nodes.
     pub(crate) dirty_bytes: AtomicU64,
     /// Bytes that are reserved over all nodes, see `reservation.rs`.
@@ -237,13 +247,27 @@ impl Core {
         Ok(self.gate.write())
     }
 
-    /// Counts what was sealed.
-    pub(crate) fn count_sealed(&self, blocks: &[strongroom_format::SealedBlock]) {
-        let bytes = blocks.iter().map(|block| u64::from(block.clear_len)).sum();
-        self.sealed
-            .0
+    /// Seals content of files on all cores, and counts it.
+    pub(crate) fn seal_content<B>(&self, sealing: &Sealing<'_>, clear: Vec<B>) -> Vec<SealedBlock>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        let pairs = sealing.seal_all(&self.pool, Kind::Data, clear);
+        let (mut blocks, mut bytes, mut stored) = (Vec::with_capacity(pairs.len()), 0, 0);
+        for (block, clear) in pairs {
+            bytes += clear.as_ref().len() as u64;
+            stored += u64::from(block.clear_len);
+            blocks.push(block);
+        }
+        let counts = &self.sealed;
+        counts
+            .blocks
             .fetch_add(blocks.len() as u64, Ordering::Relaxed);
-        self.sealed.1.fetch_add(bytes, Ordering::Relaxed);
+        counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        counts
+            .bytes_saved
+            .fetch_add(bytes - stored, Ordering::Relaxed);
+        blocks
     }
 
     /// Tells the watcher of `work`, and of its end when the result is dropped.

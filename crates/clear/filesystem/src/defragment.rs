@@ -4,9 +4,9 @@
 //! Gives   the same bytes in fewer blocks
 //! Never   looks like an edit: no time, size or version changes
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use strongroom_format::Kind;
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
 use crate::core::{Core, Work};
@@ -37,8 +37,7 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
             return Ok(());
         }
         let sealing = core.sealers.sealing();
-        let sealed = vec![sealing.seal(Kind::Data, &clear)];
-        core.count_sealed(&sealed);
+        let sealed = core.seal_content(&sealing, vec![clear]);
         let placement = Placement::appended(core, &sealing, sealed)?;
         replace(core, &node, cell, run, placement)?;
     }
@@ -85,7 +84,8 @@ fn replace(
         .take_blocks()
         .next()
         .expect("one block was sealed");
-    let installed = install(core, &mut writer, node, &mut state, run[0].start, placed);
+    let range = run[0].start..extents::end(&run[run.len() - 1]);
+    let installed = install(core, &mut writer, node, &mut state, range, placed);
     core.fail_on_error(installed)?;
     state.attributes_dirty = true;
     core.list_dirty(node, &mut state);
@@ -98,17 +98,16 @@ fn install(
     writer: &mut Transaction<'_>,
     node: &Arc<Node>,
     state: &mut NodeState,
-    start: u64,
+    range: Range<u64>,
     placed: Placed,
 ) -> Result<()> {
-    let len = placed.clear_len;
     let block = number_of(core, writer, placed)?;
     // Nothing is punched here.
     let mut drops = 0;
     let mut edit = RegionEdit::new(core, node, state, &mut drops);
     let whole = Extent {
-        start,
-        len,
+        start: range.start,
+        len: u32::try_from(range.end - range.start).expect("a run lies in one cell"),
         block,
         block_offset: 0,
     };

@@ -392,10 +392,10 @@ impl Draft<'_> {
             return Err(Error::InvalidArgument("a content is written once"));
         }
         let mut start = self.contents[index].offset;
+        let lens = crate::transaction::slice_lens(&self.contents[index]);
         let core = self.drafts.core;
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
-            for block in placed {
-                let len = block.clear_len;
+            for (block, len) in placed.into_iter().zip(lens) {
                 let extent = Extent {
                     start,
                     len,

@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 
 use parking_lot::{RwLock, RwLockReadGuard};
-use strongroom_crypto::BlockSealer;
+use strongroom_crypto::{BlockSealer, Compression};
 use strongroom_format::SegmentId;
 
 use crate::commit::commit_covering;
@@ -59,7 +59,20 @@ impl Sealers {
     /// Makes `sealer` the one of now; waits for those who seal.
     pub(crate) fn replace(&self, sealer: BlockSealer) {
         let _alone = self.working.write();
-        *self.newest.write() = sealer;
+        self.put(sealer);
+    }
+
+    /// Puts `sealer` in place of the one of now, which it gives; whether content is compressed stays.
+    fn put(&self, sealer: BlockSealer) -> BlockSealer {
+        let mut newest = self.newest.write();
+        let compression = newest.compression();
+        std::mem::replace(&mut newest, sealer.with_compression(compression))
+    }
+
+    /// Lets whoever begins to seal from now on compress, or not.
+    pub(crate) fn compress(&self, compression: Compression) {
+        let mut newest = self.newest.write();
+        *newest = newest.clone().with_compression(compression);
     }
 
     /// To seal with. Where this stands in the order of locks says `core.rs`.
@@ -85,7 +98,7 @@ impl Filesystem {
         let mut ended = Vec::new();
         {
             let _alone = core.sealers.working.write(); // (2)
-            let older = std::mem::replace(&mut *core.sealers.newest.write(), sealer);
+            let older = core.sealers.put(sealer);
             if !core.options.read_only {
                 let _doing = core.doing(Work::Rollover);
                 for id in unfinished(core) {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use strongroom_format::{Kind, SealedBlock};
+use strongroom_format::SealedBlock;
 use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
 
 use crate::core::Core;
@@ -143,9 +143,7 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
     let sealing = core.sealers.sealing();
-    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
-    let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
-    core.count_sealed(&sealed);
+    let sealed = core.seal_content(&sealing, clear);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let carried = reason != Reason::Background
         && total <= core.options.thresholds.carried_bytes_max
@@ -300,7 +298,8 @@ pub(crate) fn number_of(
     }
     // A block that was known when it was sealed may have gone since: then its bytes are carried.
     let (place, waiting) = placed.row();
-    let number = writer.insert_block(
+    let number = writer.insert_block_of(
+        placed.kind,
         &placed.id,
         placed.clear_len,
         placed.epoch,
@@ -325,7 +324,14 @@ pub(crate) fn replace_if_suspect(
     if let (place, waiting) = placed.row()
         && (place != Place::Waiting || waiting.is_some())
     {
-        writer.replace_block(number, placed.clear_len, placed.epoch, place, waiting)?;
+        writer.replace_block(
+            number,
+            placed.kind,
+            placed.clear_len,
+            placed.epoch,
+            place,
+            waiting,
+        )?;
         core.space.trust(number);
     }
     Ok(())

@@ -218,7 +218,8 @@ impl<'a> Engine<'a> {
         Ok(self.core.store.reader()?)
     }
 
-    /// The whole content of the block of that name, fully proven; `None` if there is none.
+    /// The whole content of the block of that name, fully proven; `None` if there is none. Whether it was compressed its
+    /// row says, not `kind`.
     ///
     /// # Errors
     /// `DamagedHistory` if it does not open.
@@ -245,7 +246,9 @@ impl<'a> Engine<'a> {
             };
             let clear_len = block.clear_len as usize;
             let sealer = self.core.sealers.newest();
-            match sealer.open(block.epoch, kind, id, clear_len, &bytes) {
+            match sealer.open(block.epoch, block.kind, id, clear_len, &bytes) {
+                // A row that says another kind than whoever names the block is damage.
+                Ok(_) if block.kind.plain() != kind.plain() => {}
                 Ok(clear) => return Ok(Some(clear)),
                 // It was sealed anew since it was looked up, and the old keys are gone.
                 Err(OpenError::UnknownEpoch { .. }) => continue,
@@ -312,7 +315,7 @@ impl<'a> Engine<'a> {
     pub fn store<E: From<Error>>(
         &self,
         epoch: Epoch,
-        blocks: Vec<(Kind, SealedBlock)>,
+        blocks: Vec<SealedBlock>,
         mut note: impl FnMut(
             &mut Transaction<'_>,
             usize,
@@ -324,16 +327,15 @@ impl<'a> Engine<'a> {
         let _gate = core.mutate()?;
         let sealing = core.sealers.sealing();
         let blocks = under_newest_epoch(&sealing, epoch, blocks)?;
-        let kinds: Vec<Kind> = blocks.iter().map(|(kind, _)| *kind).collect();
-        let mut placement = Placement::appended_of(core, &sealing, blocks)?;
+        let mut placement = Placement::appended(core, &sealing, blocks)?;
         let mut writer = core.store.lock();
         if core.failed.load(Ordering::Acquire) {
             return Err(Error::Failed.into());
         }
-        let install = || -> std::result::Result<(), E> {
+        let mut install = || -> std::result::Result<(), E> {
             placement.note_segments(core, &mut writer)?;
-            for (index, (placed, kind)) in placement.take_blocks().zip(kinds).enumerate() {
-                let (number, is_new) = row_of(core, &mut writer, sealing.epoch(), kind, &placed)?;
+            for (index, placed) in placement.take_blocks().enumerate() {
+                let (number, is_new) = row_of(core, &mut writer, &placed)?;
                 note(&mut writer, index, number, is_new)?;
             }
             Ok(())
@@ -436,16 +438,16 @@ enum Sealed {
 fn under_newest_epoch(
     sealing: &Sealing<'_>,
     epoch: Epoch,
-    blocks: Vec<(Kind, SealedBlock)>,
-) -> Result<Vec<(Kind, SealedBlock)>> {
+    blocks: Vec<SealedBlock>,
+) -> Result<Vec<SealedBlock>> {
     if epoch == sealing.epoch() {
         return Ok(blocks);
     }
-    let again = blocks.into_iter().map(|(kind, block)| {
+    let again = blocks.into_iter().map(|block| {
         let clear_len = block.clear_len as usize;
-        let clear = sealing.open(epoch, kind, &block.id, clear_len, &block.bytes);
+        let clear = sealing.open_exactly(epoch, block.kind, &block.id, clear_len, &block.bytes);
         let clear = clear.map_err(|_| Error::DamagedHistory)?;
-        Ok((kind, sealing.seal(kind, &clear)))
+        Ok(sealing.seal_exactly(block.kind, &clear))
     });
     again.collect()
 }
@@ -454,8 +456,6 @@ fn under_newest_epoch(
 fn row_of(
     core: &Core,
     writer: &mut Transaction<'_>,
-    epoch: Epoch,
-    kind: Kind,
     placed: &Placed,
 ) -> Result<(BlockNumber, bool)> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
@@ -463,7 +463,14 @@ fn row_of(
         return Ok((number, false));
     }
     let (place, waiting) = placed.row();
-    let number =
-        writer.insert_block_of(kind, &placed.id, placed.clear_len, epoch, 0, place, waiting)?;
+    let number = writer.insert_block_of(
+        placed.kind,
+        &placed.id,
+        placed.clear_len,
+        placed.epoch,
+        0,
+        place,
+        waiting,
+    )?;
     Ok((number, true))
 }

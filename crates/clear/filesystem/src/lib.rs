@@ -10,6 +10,7 @@ mod attributes;
 mod background;
 mod check;
 mod commit;
+mod compression;
 mod content_hash;
 mod copy;
 mod core;

@@ -8,7 +8,7 @@
 //!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
 
 use strongroom_crypto::BlockSealer;
-use strongroom_format::{Epoch, Kind, Location, SealedBlock, SegmentId};
+use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
 use strongroom_segments::{Appended, Part, SealedBytes};
 
@@ -22,11 +22,10 @@ pub(crate) fn move_blocks(
     core: &Core,
     sealing: &Sealing<'_>,
     numbers: &[BlockNumber],
-    sealed: &[(Kind, SealedBlock)],
+    sealed: &[SealedBlock],
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
-    let refs: Vec<(Kind, &SealedBlock)> =
-        sealed.iter().map(|(kind, block)| (*kind, block)).collect();
+    let refs: Vec<&SealedBlock> = sealed.iter().collect();
     let _placing = core.space.placing.read();
     let appended = append_batch(core, sealing, &refs)?;
     let mut writer = core.store.lock();
@@ -68,7 +67,7 @@ pub(crate) fn read_sealed(
     sealing: &Sealing<'_>,
     segment: SegmentId,
     blocks: Vec<Block>,
-) -> (Vec<BlockNumber>, Vec<(Kind, SealedBlock)>) {
+) -> (Vec<BlockNumber>, Vec<SealedBlock>) {
     let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks
         .into_iter()
         .filter_map(|block| Some((part_of(segment, &block)?, block)))
@@ -109,18 +108,18 @@ pub(crate) fn under_newest_epoch(
     sealing: &BlockSealer,
     block: &Block,
     bytes: &[u8],
-) -> Option<(Kind, SealedBlock)> {
+) -> Option<SealedBlock> {
     let clear_len = block.clear_len as usize;
     let clear = sealing
-        .open(block.epoch, block.kind, &block.id, clear_len, bytes)
+        .open_exactly(block.epoch, block.kind, &block.id, clear_len, bytes)
         .ok()?;
     if block.epoch != sealing.epoch() {
-        return Some((block.kind, sealing.seal(block.kind, &clear)));
+        return Some(sealing.seal_exactly(block.kind, &clear));
     }
-    let sealed = SealedBlock {
+    Some(SealedBlock {
         id: block.id,
+        kind: block.kind,
         clear_len: block.clear_len,
         bytes: bytes.to_vec(),
-    };
-    Some((block.kind, sealed))
+    })
 }

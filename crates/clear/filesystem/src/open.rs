@@ -35,6 +35,8 @@ pub struct Counters {
     pub blocks_sealed: u64,
     /// their bytes in clear. More than was written is work that was done twice.
     pub bytes_sealed: u64,
+    /// How many fewer went to the disk, for they were compressed.
+    pub bytes_saved: u64,
     /// Syncs that took a record of the intent log and no commit.
     pub intents: u64,
     /// Bytes of content not yet stored.
@@ -105,6 +107,7 @@ impl Filesystem {
         });
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(threads.saturating_sub(1));
+        let sealer = crate::compression::resume(&store.lock(), sealer)?;
         let quota = crate::quota::Quota::load(&store.lock())?;
         let reserved = store.lock().reservations()?;
         let reserved = reserved
@@ -123,7 +126,7 @@ impl Filesystem {
             random,
             options,
             dirty: Mutex::default(),
-            sealed: (AtomicU64::new(0), AtomicU64::new(0)),
+            sealed: crate::core::Sealed::default(),
             dirty_bytes: AtomicU64::new(0),
             reserved: AtomicU64::new(reserved),
             room: (Mutex::new(()), Condvar::new()),
@@ -189,12 +192,17 @@ impl Filesystem {
             blocks_sealed: self
                 .core
                 .sealed
-                .0
+                .blocks
                 .load(std::sync::atomic::Ordering::Relaxed),
             bytes_sealed: self
                 .core
                 .sealed
-                .1
+                .bytes
+                .load(std::sync::atomic::Ordering::Relaxed),
+            bytes_saved: self
+                .core
+                .sealed
+                .bytes_saved
                 .load(std::sync::atomic::Ordering::Relaxed),
             intents: self
                 .core

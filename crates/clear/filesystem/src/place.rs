@@ -23,6 +23,7 @@ const BATCH_BLOCKS: usize = 16 * 1024;
 /// A block and where it went.
 pub(crate) struct Placed {
     pub(crate) id: BlockId,
+    pub(crate) kind: Kind,
     pub(crate) clear_len: u32,
     /// What it was sealed under.
     pub(crate) epoch: Epoch,
@@ -68,40 +69,23 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Appends what no equal block exists for; all of it is content. Keep `sealing` until the rows are written.
+    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
     ///
     /// # Errors
-    /// As `appended_of`.
+    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
     pub(crate) fn appended(
         core: &'a Core,
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<Self> {
-        let blocks = sealed.into_iter().map(|block| (Kind::Data, block));
-        Self::appended_of(core, sealing, blocks.collect())
-    }
-
-    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
-    ///
-    /// # Errors
-    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
-    pub(crate) fn appended_of(
-        core: &'a Core,
-        sealing: &Sealing<'_>,
-        blocks: Vec<(Kind, SealedBlock)>,
-    ) -> Result<Self> {
         let epoch = sealing.epoch();
         let placing = core.space.placing.read();
-        let (kinds, sealed): (Vec<Kind>, Vec<SealedBlock>) = blocks.into_iter().unzip();
         let known = crate::flush::known(core, &sealed)?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let mut appended = Vec::new();
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
-            let blocks: Vec<(Kind, &SealedBlock)> = batch
-                .iter()
-                .map(|index| (kinds[*index], &sealed[*index]))
-                .collect();
+            let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
             let result = match append_batch(core, sealing, &blocks) {
                 Ok(result) => result,
                 Err(error) => {
@@ -160,6 +144,7 @@ fn placed(block: SealedBlock, epoch: Epoch, at: Option<(SegmentId, u32)>, keep: 
     let bytes = keep.then_some(block.bytes);
     Placed {
         id: block.id,
+        kind: block.kind,
         clear_len: block.clear_len,
         epoch,
         at,
@@ -234,17 +219,16 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec
 pub(crate) fn append_batch(
     core: &Core,
     sealing: &Sealing<'_>,
-    blocks: &[(Kind, &SealedBlock)],
+    blocks: &[&SealedBlock],
 ) -> Result<Appended> {
     let entries: Vec<IndexEntry> = blocks
         .iter()
-        .map(|(kind, block)| IndexEntry {
+        .map(|block| IndexEntry {
             id: block.id,
-            kind: kind.number(),
+            kind: block.kind.number(),
             clear_len: block.clear_len,
         })
         .collect();
-    let blocks: Vec<&SealedBlock> = blocks.iter().map(|(_, block)| *block).collect();
     let index = sealing.seal_record(
         core.random.as_ref(),
         Kind::BatchIndex,
@@ -252,7 +236,7 @@ pub(crate) fn append_batch(
     )?;
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.space.contents.lock();
-    let appended = core.segments.append(sealing.epoch(), &blocks, &index)?;
+    let appended = core.segments.append(sealing.epoch(), blocks, &index)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }

@@ -13,8 +13,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strongroom_crypto::{BlockSealer, OpenError};
-use strongroom_format::{Kind, Location, chunk_span};
+use strongroom_crypto::{BlockSealer, OpenError, sealed_span};
+use strongroom_format::Location;
 use strongroom_metadata::{
     Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
 };
@@ -239,7 +239,8 @@ impl Fetch {
     fn new(block: Block, part: &Extent, offset: u64) -> Option<Self> {
         let from = part.block_offset as usize;
         let clear = from..from + part.len as usize;
-        if clear.end > block.clear_len as usize {
+        // How long the content of a compressed block is tells the block itself.
+        if !block.kind.is_compressed() && clear.end > block.clear_len as usize {
             return None;
         }
         let out = usize::try_from(part.start - offset).unwrap_or(0);
@@ -251,6 +252,12 @@ impl Fetch {
             location: None,
             remembered: false,
         })
+    }
+
+    /// Which sealed bytes of the block are needed.
+    fn span(&self) -> Range<usize> {
+        let clear_len = self.block.clear_len as usize;
+        sealed_span(self.block.kind, clear_len, self.clear.clone())
     }
 
     fn piece(&self) -> Piece {
@@ -436,10 +443,10 @@ enum NotOpened {
     KeysGone,
 }
 
-/// The sealed chunks that cover what is wanted.
+/// The sealed bytes that what is wanted needs.
 fn sealed_part(fetch: &Fetch) -> Option<SealedPart> {
     let location = fetch.location?;
-    let span = chunk_span(fetch.block.clear_len as usize, fetch.clear.clone());
+    let span = fetch.span();
     let range = u32::try_from(span.start).ok()?..u32::try_from(span.end).ok()?;
     Some(SealedPart { location, range })
 }
@@ -452,10 +459,7 @@ fn open_into(
 ) -> std::result::Result<(), NotOpened> {
     let clear_len = fetch.block.clear_len as usize;
     let sealed: &[u8] = match (&fetch.waiting, bytes) {
-        (Some(whole), _) => {
-            let span = chunk_span(clear_len, fetch.clear.clone());
-            whole.get(span).ok_or(NotOpened::Damaged)?
-        }
+        (Some(whole), _) => whole.get(fetch.span()).ok_or(NotOpened::Damaged)?,
         (None, Some(bytes)) => bytes.as_ref(),
         (None, None) => return Err(NotOpened::Damaged),
     };
@@ -463,7 +467,7 @@ fn open_into(
     sealer
         .open_range(
             block.epoch,
-            Kind::Data,
+            block.kind,
             &block.id,
             clear_len,
             fetch.clear.clone(),

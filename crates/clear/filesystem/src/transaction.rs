@@ -21,7 +21,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use strongroom_format::{Kind, SealedBlock};
 use strongroom_metadata::{InodeId, Transaction};
 
 use crate::core::Core;
@@ -192,6 +191,12 @@ fn slices(content: &Content) -> impl Iterator<Item = Slice> {
     })
 }
 
+/// How long the content of each of its blocks is.
+pub(crate) fn slice_lens(content: &Content) -> Vec<u32> {
+    let len = |slice: Slice| u32::try_from(slice.range.len()).expect("a slice lies in one cell");
+    slices(content).map(len).collect()
+}
+
 /// Seals all contents and finds their blocks a place.
 fn place<'a>(
     core: &'a Core,
@@ -200,9 +205,7 @@ fn place<'a>(
     durability: Durability,
 ) -> Result<Placement<'a>> {
     let clear: Vec<Slice> = contents.iter().flat_map(slices).collect();
-    let sealed = sealing.seal_all(&core.pool, Kind::Data, clear);
-    let sealed: Vec<SealedBlock> = sealed.into_iter().map(|(block, _)| block).collect();
-    core.count_sealed(&sealed);
+    let sealed = core.seal_content(sealing, clear);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let reason = match durability {
         Durability::OnReturn => Reason::Sync,

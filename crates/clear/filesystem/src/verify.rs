@@ -34,7 +34,7 @@ use crate::{Filesystem, Result};
 /// How a block is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// All its tags fit.
+    /// All its tags fit; of compressed blocks as `Full`.
     Tags,
     /// Its name is computed anew, too.
     Full,
@@ -99,7 +99,8 @@ impl LostChunks {
             .collect()
     }
 
-    /// Those of `sealed`, which should be the block, that do not open; a node of a tree is lost as a whole.
+    /// Those of `sealed`, which should be the block, that do not open; a node of a tree, and what was compressed, is lost
+    /// as a whole.
     #[must_use]
     pub fn of(
         sealer: &BlockSealer,
@@ -444,8 +445,8 @@ fn opens(
     let (Some(sealed), len) = (sealed, block.clear_len as usize) else {
         return false;
     };
-    // No chunk is read for an empty range, and so none is proven.
-    if proof == Proof::Full || len == 0 {
+    // No chunk is read for an empty range, and so none is proven. How long compressed content is only opening it tells.
+    if proof == Proof::Full || len == 0 || block.kind.is_compressed() {
         return sealer
             .open(block.epoch, block.kind, &block.id, len, sealed)
             .is_ok();

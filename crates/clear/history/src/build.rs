@@ -13,7 +13,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};
 
-use strongroom_crypto::BlockSealer;
+use strongroom_crypto::{BlockSealer, Compression};
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 use strongroom_format::{BlockId, Kind, SealedBlock};
 use strongroom_metadata::{Inode, InodeId, NodeKind, REGION_BYTES, Reads};
@@ -34,7 +34,6 @@ const RECENT_MAX: usize = 64 * 1024;
 
 /// A node that waits to be stored.
 struct Waiting {
-    kind: Kind,
     block: SealedBlock,
     names: Vec<BlockId>,
 }
@@ -81,7 +80,7 @@ impl<E: Engine> Sink for Builder<'_, E> {
             return Ok(id);
         }
         self.waiting_bytes += block.bytes.len();
-        self.waiting.push(Waiting { kind, block, names });
+        self.waiting.push(Waiting { block, names });
         if self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_NODES {
             self.flush()?;
         }
@@ -130,6 +129,12 @@ impl<'a, E: Engine> Builder<'a, E> {
         })
     }
 
+    /// The same builder compressing its nodes, or not.
+    pub(crate) fn with_compression(mut self, compression: Compression) -> Self {
+        self.sealer = self.sealer.with_compression(compression);
+        self
+    }
+
     /// Builds the tree and stores its new nodes.
     pub(crate) fn build(mut self) -> Result<Built, E::Error> {
         if self.changes.as_ref().is_some_and(|changes| !changes.any) {
@@ -160,7 +165,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         let (blocks, names): (Vec<_>, Vec<_>) = self
             .waiting
             .drain(..)
-            .map(|node| ((node.kind, node.block), node.names))
+            .map(|node| (node.block, node.names))
             .unzip();
         let epoch = self.sealer.epoch();
         self.engine

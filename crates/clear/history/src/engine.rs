@@ -44,7 +44,7 @@ pub trait Engine {
     fn store(
         &self,
         epoch: Epoch,
-        blocks: Vec<(Kind, SealedBlock)>,
+        blocks: Vec<SealedBlock>,
         note: impl FnMut(&mut Transaction<'_>, usize, BlockNumber, bool) -> Result<(), Self::Error>,
     ) -> Result<(), Self::Error>;
 

@@ -141,7 +141,7 @@ const fn content_of(entry: &Entry) -> Option<&Content> {
 fn nodes(reads: &Reads) -> Result<Vec<(Kind, BlockId)>, Error> {
     let mut nodes = Vec::new();
     reads.for_each_block(|block, _| {
-        if block.kind != Kind::Data {
+        if !block.kind.is_data() {
             nodes.push((block.kind, block.id));
         }
     })?;
@@ -149,7 +149,7 @@ fn nodes(reads: &Reads) -> Result<Vec<(Kind, BlockId)>, Error> {
 }
 
 fn entries<E: Engine>(engine: &E, kind: Kind, id: &BlockId) -> Result<Vec<Entry>, E::Error> {
-    if kind != Kind::TreeNode {
+    if kind.plain() != Kind::TreeNode {
         return Ok(Vec::new());
     }
     Ok(entries_of_block(&engine.open(kind, id)?)?)

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use strongroom_format::{BlockId, Kind};
+use strongroom_format::BlockId;
 use strongroom_metadata::{BlockNumber, Reader};
 
 use crate::engine::Engine;
@@ -63,7 +63,7 @@ impl GiveBack {
         let mut nodes = 0;
         for (number, block) in page {
             let names = match block {
-                Some(block) if block.references == 0 && block.kind != Kind::Data => {
+                Some(block) if block.references == 0 && !block.kind.is_data() => {
                     if nodes == GIVE_BACK_NODES {
                         end = BlockNumber(number.0 - 1);
                         break;
@@ -136,7 +136,7 @@ pub fn references<E: Engine>(
 ) -> Result<(HashMap<BlockNumber, u32>, u64), E::Error> {
     let mut nodes = Vec::new();
     reader.for_each_block(|block, _| {
-        if block.kind != Kind::Data {
+        if !block.kind.is_data() {
             nodes.push((block.kind, block.id));
         }
     })?;

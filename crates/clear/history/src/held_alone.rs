@@ -9,7 +9,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use strongroom_format::Kind;
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{BlockNumber, Place, Reads, SegmentNumber, has_no_file};
 
@@ -64,7 +63,7 @@ impl<E: Engine> Taking<'_, E> {
             if !matches!(block.place, Place::Segment(at, _) if self.without_file.contains(&at)) {
                 bytes += sealed_len(block.clear_len as usize) as u64;
             }
-            if block.kind == Kind::Data {
+            if block.kind.is_data() {
                 continue;
             }
             // A damaged node hides what it names, from giving back too.

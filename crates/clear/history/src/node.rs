@@ -111,7 +111,7 @@ pub(crate) fn entries_of_block(bytes: &[u8]) -> Result<Vec<Entry>> {
 /// # Errors
 /// `Error::Damaged` for bytes that no such block has.
 pub fn names_of_block(kind: Kind, bytes: &[u8]) -> Result<Vec<BlockId>> {
-    match kind {
+    match kind.plain() {
         Kind::ExtentList => Ok(Node::<ExtentTrie>::decode(bytes)?.names()),
         Kind::TreeNode => {
             let mut decoder = Decoder::new("node of a tree", bytes);

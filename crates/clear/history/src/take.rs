@@ -9,7 +9,7 @@
 //!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw goes.      [6.6.2]
 //!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
 
-use strongroom_crypto::RevisionSigner;
+use strongroom_crypto::{Compression, RevisionSigner};
 use strongroom_metadata::{self as metadata, Base, BlockNumber, Timestamp};
 
 use crate::build::{Builder, Built};
@@ -117,9 +117,11 @@ pub fn take<E: Engine>(
 /// Stores every node of the tree of the living state, built from nothing: nodes of kept trees that are lost are stored
 /// again if they are among them. What no kept tree names is given back.
 ///
+/// `compression`: of those that are to be among them.
+///
 /// # Errors
 /// Those of the engine.
-pub fn store_nodes<E: Engine>(engine: &E) -> Result<(), E::Error> {
+pub fn store_nodes<E: Engine>(engine: &E, compression: Compression) -> Result<(), E::Error> {
     let _held = Held { engine };
     let reader = engine.reader()?;
     let ((), snapshot) = engine.barrier(
@@ -129,7 +131,8 @@ pub fn store_nodes<E: Engine>(engine: &E) -> Result<(), E::Error> {
         },
         || Ok(reader.snapshot()?),
     )?;
-    Builder::new(engine, &snapshot, None)?.build()?;
+    let builder = Builder::new(engine, &snapshot, None)?;
+    builder.with_compression(compression).build()?;
     drop(snapshot);
     engine.commit()
 }

@@ -125,7 +125,7 @@ impl Transaction<'_> {
                     Error::UnknownBlock(number)
                 });
             };
-            if references == 0 && (writer.holds > 0 || kind != Kind::Data.number()) {
+            if references == 0 && (writer.holds > 0 || !is_data(kind)) {
                 writer.run(Statement::ReleasedPut, [key(number.0)])?;
             } else if references == 0 {
                 let place = segment.map_or(Place::Waiting, |segment| {
@@ -207,7 +207,7 @@ impl Transaction<'_> {
     /// Gives a block whose bytes are damaged, lost or erased other bytes: equal content was stored again. They lie at `place`,
     /// sealed by the keys of `epoch`; `waiting_bytes` are they if that is `Waiting`. References stay.
     ///
-    /// `clear_len`: of a lost block nobody knew it.
+    /// `kind`, `clear_len`: of a lost block nobody knew how long it was, or whether it was compressed.
     ///
     /// # Errors
     /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if place, bytes and length do not agree; as for
@@ -215,6 +215,7 @@ impl Transaction<'_> {
     pub fn replace_block(
         &mut self,
         number: BlockNumber,
+        kind: Kind,
         clear_len: u32,
         epoch: Epoch,
         place: Place,
@@ -232,7 +233,14 @@ impl Transaction<'_> {
                 .ok_or(Error::UnknownBlock(number))?;
             writer.run(
                 Statement::BlockReplace,
-                (key(number.0), segment, start, epoch.0, clear_len),
+                (
+                    key(number.0),
+                    segment,
+                    start,
+                    epoch.0,
+                    clear_len,
+                    kind.number(),
+                ),
             )?;
             if block.place == Place::Waiting {
                 writer.run(Statement::WaitingRemove, [key(number.0)])?;
@@ -445,6 +453,11 @@ impl Writer {
 }
 
 /// Whether bytes are given exactly where they wait, and as many as they should be.
+/// Whether blocks of that kind are content of files: they name no others, and go at once.
+fn is_data(kind: u16) -> bool {
+    Kind::from_number(kind).is_some_and(Kind::is_data)
+}
+
 fn check_waiting(place: &Place, waiting_bytes: Option<&[u8]>, clear_len: u32) -> Result<()> {
     check_len(clear_len as usize, BLOCK_BYTES_MAX, "a block is too long")?;
     match (place, waiting_bytes) {

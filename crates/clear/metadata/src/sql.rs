@@ -83,7 +83,7 @@ statements! {
     BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING";
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment, kind";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
-    BlockReplace = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4, clear_len = ?5 WHERE number = ?1";
+    BlockReplace = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4, clear_len = ?5, kind = ?6 WHERE number = ?1";
     BlockMove = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4 WHERE number = ?1";
     BlockAll = "SELECT b.number, b.id, b.clear_len, b.epoch, b.refs, b.segment, b.start, b.kind, length(w.bytes) - 1 FROM block AS b LEFT JOIN waiting AS w ON w.number = b.number";
     BlocksInSegment = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block INDEXED BY block_segment WHERE segment = ?1 AND number > ?2 ORDER BY number LIMIT ?3";

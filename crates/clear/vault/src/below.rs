@@ -52,7 +52,7 @@ impl Engine for Below<'_> {
     fn store(
         &self,
         epoch: Epoch,
-        blocks: Vec<(Kind, SealedBlock)>,
+        blocks: Vec<SealedBlock>,
         note: impl FnMut(&mut Transaction<'_>, usize, BlockNumber, bool) -> Result<()>,
     ) -> Result<()> {
         self.0.store(epoch, blocks, note)

@@ -55,6 +55,7 @@ counters! {
     "segments.bytes_read": "bytes of those, alignment included" = |c| c.segments.bytes_read;
     "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of those in clear; more than were written is work done twice" = |c| c.bytes_sealed;
+    "filesystem.bytes_saved": "bytes of those that compression spared" = |c| c.bytes_saved;
     "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet, now" = |c| c.dirty_bytes;
     "filesystem.nodes": "files and directories in memory, now" = |c| c.nodes as u64;
     "filesystem.extent_bytes": "bytes of memory that hold where content lies, now" = |c| c.extent_bytes as u64;

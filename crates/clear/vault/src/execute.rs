@@ -46,6 +46,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::Space
         | Request::Quota
         | Request::SetQuota { .. }
+        | Request::SetCompression(_)
         | Request::Sync
         | Request::Information
         | Request::Counters
@@ -279,6 +280,10 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
         Request::Quota => Ok(Response::Quota(filesystem.quota())),
         Request::SetQuota { bytes } => {
             filesystem.set_quota(*bytes)?;
+            Ok(Response::Done)
+        }
+        Request::SetCompression(compression) => {
+            filesystem.set_compression((*compression).into())?;
             Ok(Response::Done)
         }
         Request::Sync => {

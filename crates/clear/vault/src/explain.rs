@@ -171,7 +171,7 @@ impl Repair<'_> {
         let mut unnamed: Vec<(u32, BlockId)> = Vec::new();
         for (id, found) in &inventory.blocks {
             if found.segment as usize == index
-                && found.kind == Kind::Data
+                && found.kind.is_data()
                 && reader.block_by_id(id)?.is_none()
             {
                 unnamed.push((found.offset, *id));

@@ -23,7 +23,7 @@ use strongroom_format::span::chunk_count;
 use strongroom_format::survey::Survey;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SegmentId};
 use strongroom_history::Blocks;
-use strongroom_segments::{Error as SegmentError, SegmentStore, WholeSegment};
+use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
 use crate::verify::show_segment;
 use crate::{Error, FileProblem, Result};
@@ -243,31 +243,44 @@ pub(crate) struct FoundBlocks<'a> {
     pub(crate) inventory: &'a Inventory,
 }
 
-impl Blocks for FoundBlocks<'_> {
-    type Error = Error;
+impl FoundBlocks<'_> {
+    /// The bytes that were sealed under that name, compressed as they may be.
+    pub(crate) fn open_exactly(&self, id: &BlockId) -> Option<Vec<u8>> {
+        let (found, epoch, sealed) = self.sealed(id)?;
+        let clear_len = found.clear_len as usize;
+        self.sealer
+            .open_exactly(epoch, found.kind, id, clear_len, &sealed)
+            .ok()
+    }
 
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
-        let Some(found) = self.inventory.blocks.get(id) else {
-            return Ok(None);
-        };
+    fn sealed(&self, id: &BlockId) -> Option<(FoundBlock, Epoch, SealedBytes)> {
+        let found = *self.inventory.blocks.get(id)?;
         let segment = &self.inventory.segments[found.segment as usize];
-        let len = sealed_len(found.clear_len as usize);
-        let Ok(len) = u32::try_from(len) else {
-            return Ok(None);
-        };
+        let len = u32::try_from(sealed_len(found.clear_len as usize)).ok()?;
         let location = Location {
             segment: segment.id,
             offset: found.offset,
             len,
         };
         // A sector that cannot be read now could not be read before either.
-        let Ok(sealed) = self.store.read(location, 0..len) else {
+        let sealed = self.store.read(location, 0..len).ok()?;
+        Some((found, segment.epoch, sealed))
+    }
+}
+
+impl Blocks for FoundBlocks<'_> {
+    type Error = Error;
+
+    /// Whether the content was compressed the inventory says, not `kind`.
+    fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
+        let Some((found, epoch, sealed)) = self.sealed(id) else {
             return Ok(None);
         };
+        if found.kind.plain() != kind.plain() {
+            return Ok(None);
+        }
         let clear_len = found.clear_len as usize;
-        let opened = self
-            .sealer
-            .open(segment.epoch, kind, id, clear_len, &sealed);
+        let opened = self.sealer.open(epoch, found.kind, id, clear_len, &sealed);
         Ok(opened.ok())
     }
 }

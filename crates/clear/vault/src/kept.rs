@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
-use strongroom_crypto::{BlockSealer, RevisionSigner};
+use strongroom_crypto::{BlockSealer, Compression, RevisionSigner};
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, History, InodeId, KeptExtent, ListedEntry, Listing,
     NodeKind, Timestamp,
@@ -427,10 +427,14 @@ impl Kept {
     }
 
     /// Stores every node of the tree of the living state that is not stored, or that does not open.
-    pub(crate) fn store_nodes(&self, filesystem: &Filesystem) -> Result<()> {
+    pub(crate) fn store_nodes(
+        &self,
+        filesystem: &Filesystem,
+        compression: Compression,
+    ) -> Result<()> {
         let _turn = self.turn();
         self.nodes.blocks.lock().clear();
-        history::store_nodes(&self.below(filesystem.engine()))
+        history::store_nodes(&self.below(filesystem.engine()), compression)
     }
 
     /// Every kept revision, oldest first, or why its row cannot be trusted.

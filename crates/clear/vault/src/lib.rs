@@ -68,6 +68,7 @@ mod runtime;
 mod schedule;
 mod server;
 mod session;
+mod settings;
 mod switch;
 mod transaction;
 pub mod tuning;
@@ -102,8 +103,8 @@ pub use schedule::{Schedule, ScheduleStep};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
-    AgeIdentity, AgeKeyError, AgeRecipient, HashAlgorithm, KeyFile, NewKey, Passphrase,
-    RecoveryCode, Secret, SlotInfo, SystemRandom,
+    AgeIdentity, AgeKeyError, AgeRecipient, Compression, HashAlgorithm, KeyFile, NewKey,
+    Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;

@@ -320,6 +320,7 @@ pub(crate) fn start(
         compare_fingerprint: keyring.needs_fingerprint_check(),
         attachments: Vec::new(),
         providers: in_use(keyring.suite())?,
+        compression: String::new(),
     };
     let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
     if access == Access::ReadWrite {

@@ -14,10 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use strongroom_crypto::Secret;
+use strongroom_crypto::{Compression, Secret};
 use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
-use strongroom_format::Kind;
-use strongroom_history::Blocks;
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
@@ -286,13 +284,14 @@ impl<'a> Repair<'a> {
                 damaged.remove(&number);
                 continue;
             };
-            let Some(clear) = blocks.open(row.kind, &row.id)? else {
+            // As it was sealed: compressed anew it might get another name.
+            let Some(clear) = blocks.open_exactly(&row.id) else {
                 continue;
             };
             let was_lost = damaged.remove(&number) != Some(LostChunks::NONE);
             self.report.mended_blocks += u64::from(was_lost);
             bytes += clear.len();
-            batch.push((row.kind, sealer.seal(row.kind, &clear)));
+            batch.push(sealer.seal_exactly(row.kind, &clear));
             if bytes >= MEND_BYTES {
                 bytes = 0;
                 self.store(std::mem::take(&mut batch))?;
@@ -303,7 +302,7 @@ impl<'a> Repair<'a> {
         Ok(damaged)
     }
 
-    fn store(&self, batch: Vec<(Kind, strongroom_format::SealedBlock)>) -> Result<()> {
+    fn store(&self, batch: Vec<strongroom_format::SealedBlock>) -> Result<()> {
         if batch.is_empty() || self.trial == Trial::OnlyLook {
             return Ok(());
         }
@@ -322,16 +321,21 @@ impl<'a> Repair<'a> {
         let mut nodes = Vec::new();
         for number in lost.keys() {
             let row = engine.reader()?.block(*number)?;
-            nodes.extend(row.filter(|row| row.kind != Kind::Data));
+            nodes.extend(row.filter(|row| !row.kind.is_data()));
         }
         if nodes.is_empty() || self.trial == Trial::OnlyLook {
             return Ok(lost);
         }
-        self.owner
-            .session
-            .engine
-            .kept
-            .store_nodes(self.filesystem())?;
+        // Compressed or not they have other names.
+        for compression in Compression::ALL {
+            if nodes
+                .iter()
+                .any(|node| Compression::of_kind(node.kind) == compression)
+            {
+                let kept = &self.owner.session.engine.kept;
+                kept.store_nodes(self.filesystem(), compression)?;
+            }
+        }
         let mut left = lost;
         for node in nodes {
             if engine

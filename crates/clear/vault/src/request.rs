@@ -9,6 +9,7 @@
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
+use strongroom_crypto::Compression;
 use strongroom_filesystem::{
     AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
     SetAttributes, SetTime, Space, Timestamp, XattrMode,
@@ -28,7 +29,7 @@ use crate::rotation::Rotation;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 10;
+pub(crate) const PROTOCOL: u32 = 11;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -229,6 +230,7 @@ pub(crate) enum Request<'a> {
     SetQuota {
         bytes: Option<u64>,
     },
+    SetCompression(CompressionField),
     Sync,
     Information,
     Counters,
@@ -258,6 +260,7 @@ impl Request<'_> {
             | Self::Space
             | Self::Quota
             | Self::SetQuota { .. }
+            | Self::SetCompression(_)
             | Self::Sync
             | Self::Information
             | Self::Counters
@@ -291,6 +294,7 @@ impl Request<'_> {
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
             | Self::SetQuota { .. }
+            | Self::SetCompression(_)
             | Self::Transaction { .. }
             | Self::Compact
             | Self::InstallKeys { .. } => true,
@@ -368,6 +372,33 @@ pub struct Information {
     pub attachments: Vec<Attachment>,
     /// Which providers compute in that process.
     pub providers: Vec<ProviderInUse>,
+    /// How what is new is compressed, by name.
+    pub compression: String,
+}
+
+/// A compression on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CompressionField {
+    None,
+    Zstd,
+}
+
+impl From<Compression> for CompressionField {
+    fn from(compression: Compression) -> Self {
+        match compression {
+            Compression::None => Self::None,
+            Compression::Zstd => Self::Zstd,
+        }
+    }
+}
+
+impl From<CompressionField> for Compression {
+    fn from(field: CompressionField) -> Self {
+        match field {
+            CompressionField::None => Self::None,
+            CompressionField::Zstd => Self::Zstd,
+        }
+    }
 }
 
 /// Attributes on their way.

@@ -108,6 +108,7 @@ impl Engine {
     pub(crate) fn information(&self) -> Information {
         Information {
             attachments: self.observers.attachments(),
+            compression: self.filesystem.compression().name().to_owned(),
             ..self.information.lock().clone()
         }
     }

@@ -6,9 +6,11 @@
 //! Spec    spec/7-recovery.md, [7.4.5]
 
 use strongroom_format::{BlockId, Kind, hex};
+use strongroom_history::Blocks;
 use strongroom_metadata::{Entry as Name, Extent, Inode, InodeId, NodeKind, Timestamp};
 
 use crate::Result;
+use crate::inventory::FoundBlock;
 use crate::rebuild::{CELL, Work};
 
 /// Where content without a name goes.
@@ -22,8 +24,9 @@ impl Work<'_, '_> {
     pub(crate) fn unnamed(&mut self) -> Result<()> {
         let mut unnamed: Vec<Vec<Unnamed>> = vec![Vec::new(); self.segments.len()];
         for (id, found) in &self.given.blocks.inventory.blocks {
-            if found.kind == Kind::Data && found.clear_len > 0 && !self.numbers.contains_key(id) {
-                unnamed[found.segment as usize].push((found.offset, *id, found.clear_len));
+            if found.kind.is_data() && found.clear_len > 0 && !self.numbers.contains_key(id) {
+                let len = self.content_len(id, found)?;
+                unnamed[found.segment as usize].push((found.offset, *id, len));
             }
         }
         if unnamed.iter().all(Vec::is_empty) {
@@ -39,6 +42,17 @@ impl Work<'_, '_> {
             self.unnamed_file(directory, name.as_bytes(), &blocks)?;
         }
         self.settle_references()
+    }
+
+    /// How long the content of a block is; of a compressed one only its content tells. Of one that does not open nobody
+    /// knows, and reading it fails.
+    fn content_len(&self, id: &BlockId, found: &FoundBlock) -> Result<u32> {
+        if !found.kind.is_compressed() {
+            return Ok(found.clear_len);
+        }
+        let content = self.given.blocks.open(Kind::Data, id)?;
+        let len = content.and_then(|content| u32::try_from(content.len()).ok());
+        Ok(len.unwrap_or(CELL as u32))
     }
 
     fn unnamed_file(&mut self, directory: InodeId, name: &[u8], blocks: &[Unnamed]) -> Result<()> {

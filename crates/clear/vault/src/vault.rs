@@ -452,26 +452,6 @@ impl Vault {
         }
     }
 
-    /// How many bytes the vault may take; `None` if only the disk bounds it.
-    ///
-    /// # Errors
-    /// `OwnerGone`.
-    pub fn quota(&self) -> Result<Option<u64>> {
-        match self.ask(&Request::Quota)? {
-            (_, Response::Quota(bytes)) => Ok(bytes),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Bounds the bytes that the vault may take, sealed content and the rows of its database, for this and every later
-    /// opening; durable on return. Below what it takes already, it can only shrink: removing always works.
-    ///
-    /// # Errors
-    /// `ReadOnly`.
-    pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
-        self.ask_done(&Request::SetQuota { bytes })
-    }
-
     /// Barrier: everything done so far is durable on return.
     ///
     /// # Errors

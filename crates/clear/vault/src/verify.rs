@@ -288,7 +288,7 @@ fn damage(
     let names = filesystem.names_of_blocks(blocks)?;
     let lost: HashMap<BlockId, LostChunks> = names
         .into_iter()
-        .filter(|(_, kind, _)| *kind == Kind::Data)
+        .filter(|(_, kind, _)| kind.is_data())
         .map(|(id, _, chunks)| (id, chunks))
         .collect();
     let lost_of = |id: &BlockId| lost.get(id).map_or_else(Vec::new, |chunks| chunks.ranges());

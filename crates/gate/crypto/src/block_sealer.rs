@@ -9,6 +9,7 @@
 //!  (1) There is at least one epoch, each number occurs once, in rising order; the last one seals.
 //!  (2) Nothing is sealed by a provider that did not pass its self-test.
 
+use crate::compression::Compression;
 use crate::keys::{BlockKey, EpochKey, IdKey};
 use crate::providers::Chosen;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use strongroom_format::{Epoch, SuiteId};
 #[derive(Clone)]
 pub struct BlockSealer {
     parts: Arc<Parts>,
+    compression: Compression,
 }
 
 #[derive(Clone)]
@@ -62,7 +64,21 @@ impl BlockSealer {
         }
         Self {
             parts: Arc::new(parts),
+            compression: Compression::None,
         }
+    }
+
+    /// The same sealer compressing what it seals, or not; what it opens stays the same.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Whether it compresses what it seals.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// The same sealer computing with `chosen`; the bytes it gives stay the same.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod block_sealer;
+pub mod compression;
 mod content_hash;
 pub mod keys;
 #[cfg(feature = "nonce-ledger")]
@@ -21,9 +22,10 @@ mod seal;
 pub mod suite;
 
 pub use block_sealer::BlockSealer;
+pub use compression::Compression;
 pub use content_hash::{ContentHasher, HashAlgorithm};
 pub use keys::{EpochKey, IdKey};
-pub use open::OpenError;
+pub use open::{OpenError, sealed_span};
 pub use pool::Pool;
 pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom};

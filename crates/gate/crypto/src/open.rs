@@ -10,6 +10,7 @@
 //! name: enough when the name comes from authenticated metadata and no second device ever signed for the vault.
 
 use crate::block_sealer::{BlockSealer, Parts};
+use crate::compression;
 use crate::providers::{ChunkKey, Nonce, Refused};
 use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use std::ops::Range;
@@ -70,13 +71,30 @@ pub enum OpenError {
 }
 
 impl BlockSealer {
-    /// Opens a whole block and recomputes its name: the full proof.
+    /// Opens a whole block, recomputes its name (the full proof), and gives the content, whether it was compressed or not.
     ///
-    /// Allocates `clear_len` bytes, once the lengths are found to agree.
+    /// Allocates `clear_len` bytes once the lengths are found to agree, and at most `BLOCK_BYTES_MAX` for what was
+    /// compressed.
+    ///
+    /// # Errors
+    /// Every `OpenError` but `RangeOutside`; a compressed block that holds no such frame is `Tampered`.
+    pub fn open(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        id: &BlockId,
+        clear_len: usize,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, OpenError> {
+        let exactly = self.open_exactly(epoch, kind, id, clear_len, sealed)?;
+        decompressed(kind, exactly)
+    }
+
+    /// As `open`, but gives the very bytes that were sealed: of a compressed kind its frame, to be sealed anew.
     ///
     /// # Errors
     /// Every `OpenError` but `RangeOutside`.
-    pub fn open(
+    pub fn open_exactly(
         &self,
         epoch: Epoch,
         kind: Kind,
@@ -94,11 +112,11 @@ impl BlockSealer {
         Err(OpenError::Tampered { kind })
     }
 
-    /// Opens the clear bytes of `range` into `out`; proves their chunks by their tags alone.
+    /// Opens the content bytes of `range` into `out`; proves their chunks by their tags alone.
     ///
-    /// `sealed`: exactly the bytes of the block that `chunk_span(clear_len, range)` names. `kind` goes into the
-    /// error only: a tag does not prove it. An empty range proves nothing. No allocation; a chunk that is
-    /// asked for in part costs a copy.
+    /// `sealed`: exactly the bytes of the block that `sealed_span(kind, clear_len, range)` names. A tag does not prove
+    /// `kind`. An empty range proves nothing. No allocation, and a chunk that is asked for in part costs a copy; but what
+    /// was compressed is opened and decompressed as a whole.
     ///
     /// # Errors
     /// Every `OpenError`; then `out` is all zero.
@@ -139,6 +157,21 @@ impl BlockSealer {
         out: &mut [u8],
     ) -> Result<(), OpenError> {
         let secret = self.secret(epoch, kind, id, clear_len)?;
+        if kind.is_compressed() {
+            check_len(kind, sealed_len(clear_len), sealed.len())?;
+            let frame = open_chunks(self.parts(), &secret, kind, clear_len, sealed)?;
+            let mut content = decompressed(kind, frame)?;
+            let part = content
+                .get(range.clone())
+                .map(|part| out.copy_from_slice(part));
+            let content_len = content.len();
+            content.zeroize();
+            return part.ok_or(OpenError::RangeOutside {
+                start: range.start,
+                end: range.end,
+                clear_len: content_len,
+            });
+        }
         if range.start > range.end || range.end > clear_len {
             return Err(OpenError::RangeOutside {
                 start: range.start,
@@ -221,6 +254,26 @@ impl BlockSealer {
         let blake3 = parts.chosen.blake3(0);
         Ok(BlockSecret::of(blake3, key, parts.suite, id))
     }
+}
+
+/// Which sealed bytes of a block are needed for the content bytes of `range`: those of its chunks, or all where it was
+/// compressed.
+#[must_use]
+pub fn sealed_span(kind: Kind, clear_len: usize, range: Range<usize>) -> Range<usize> {
+    match kind.is_compressed() {
+        true => 0..sealed_len(clear_len),
+        false => chunk_span(clear_len, range),
+    }
+}
+
+/// The content of what was sealed as `kind`.
+fn decompressed(kind: Kind, mut exactly: Vec<u8>) -> Result<Vec<u8>, OpenError> {
+    if !kind.is_compressed() {
+        return Ok(exactly);
+    }
+    let content = compression::content_of(&exactly);
+    exactly.zeroize();
+    content.ok_or(OpenError::Tampered { kind })
 }
 
 fn check_len(kind: Kind, expected: usize, found: usize) -> Result<(), OpenError> {

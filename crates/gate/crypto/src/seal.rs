@@ -1,7 +1,8 @@
 //! Turns clear blocks into sealed ones, so that nobody without the vault's keys can read, alter or swap them.
 //!
 //! Takes   clear bytes and their kind
-//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`
+//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`; where the sealer compresses and it pays, of a
+//!         kind that says so
 //! Never   stores, chooses keys, or names a crypto library
 //! Spec    spec/2-block.md, [2.1] to [2.19]
 //!
@@ -10,6 +11,7 @@
 //!  (2) The name is computed over exactly the bytes encrypted.       [2.7]
 
 use crate::block_sealer::{BlockSealer, Parts};
+use crate::compression::{Compression, with_shorter};
 use crate::pool::Pool;
 use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
@@ -19,16 +21,34 @@ use strongroom_format::{Kind, SealedBlock};
 impl BlockSealer {
     /// Seals `clear`, at most `BLOCK_BYTES_MAX` bytes, under the newest epoch.
     ///
-    /// The same bytes of the same kind give the same block. O(n) time, one allocation.
+    /// The same bytes of the same kind give the same block, as long as the compression stays the same. O(n) time, one
+    /// allocation.
     ///
     /// # Panics
-    /// If `clear` is longer: the caller cuts content into blocks.
+    /// If `clear` is longer: the caller cuts content into blocks. If `kind` is a compressed one: it comes from here.
     #[must_use]
     pub fn seal(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
+        assert_fits(clear);
         assert!(
-            clear.len() <= BLOCK_BYTES_MAX,
-            "content is cut into blocks before it is sealed"
+            !kind.is_compressed(),
+            "who seals content does not compress it"
         );
+        if let (Compression::Zstd, Some(compressed)) = (self.compression(), kind.compressed()) {
+            let seal = |frame: &[u8]| self.seal_exactly(compressed, frame);
+            if let Some(sealed) = with_shorter(clear, seal) {
+                return sealed;
+            }
+        }
+        self.seal_exactly(kind, clear)
+    }
+
+    /// Seals what `open_exactly` gave under its old name, under the newest epoch.
+    ///
+    /// # Panics
+    /// If `clear` is longer than a block.
+    #[must_use]
+    pub fn seal_exactly(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
+        assert_fits(clear);
         let parts = self.parts();
         let blake3 = parts.chosen.blake3(clear.len());
         let id = block_id(
@@ -49,6 +69,7 @@ impl BlockSealer {
         let clear_len = u32::try_from(clear.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
         SealedBlock {
             id,
+            kind,
             clear_len,
             bytes,
         }
@@ -79,6 +100,13 @@ impl BlockSealer {
         };
         pool.run_all(clear.into_iter().map(job).collect())
     }
+}
+
+fn assert_fits(clear: &[u8]) {
+    assert!(
+        clear.len() <= BLOCK_BYTES_MAX,
+        "content is cut into blocks before it is sealed"
+    );
 }
 
 /// Appends the sealed chunks of `clear` to `sealed`. The only place that encrypts.

@@ -74,6 +74,12 @@ pub enum Kind {
     ReplicaKey = 9,
     /// The table of contents at the end of a finished segment.
     SegmentTable = 10,
+    /// File content, compressed.
+    CompressedData = 11,
+    /// A node of the tree of a revision, or a long value beside one, compressed.
+    CompressedTreeNode = 12,
+    /// A node of the extents of a large file, compressed.
+    CompressedExtentList = 13,
     /// What was written to a file, until the database has it.
     Intent = 14,
 }
@@ -89,6 +95,9 @@ impl Kind {
         Self::Slot,
         Self::ReplicaKey,
         Self::SegmentTable,
+        Self::CompressedData,
+        Self::CompressedTreeNode,
+        Self::CompressedExtentList,
         Self::Intent,
     ];
 
@@ -106,6 +115,40 @@ impl Kind {
             .copied()
             .find(|kind| kind.number() == number)
     }
+
+    /// What it holds for those who need not know whether it was compressed.
+    #[must_use]
+    pub const fn plain(self) -> Self {
+        match self {
+            Self::CompressedData => Self::Data,
+            Self::CompressedTreeNode => Self::TreeNode,
+            Self::CompressedExtentList => Self::ExtentList,
+            other => other,
+        }
+    }
+
+    /// The kind of the same content compressed; `None` if what this kind holds is never compressed, or is already.
+    #[must_use]
+    pub const fn compressed(self) -> Option<Self> {
+        match self {
+            Self::Data => Some(Self::CompressedData),
+            Self::TreeNode => Some(Self::CompressedTreeNode),
+            Self::ExtentList => Some(Self::CompressedExtentList),
+            _ => None,
+        }
+    }
+
+    /// Whether what is sealed is compressed: then it opens as a whole or not at all.
+    #[must_use]
+    pub const fn is_compressed(self) -> bool {
+        self.number() != self.plain().number()
+    }
+
+    /// Whether it is content of a file, compressed or not.
+    #[must_use]
+    pub const fn is_data(self) -> bool {
+        matches!(self.plain(), Self::Data)
+    }
 }
 
 /// A sealed block: its name and its bytes, chunk after chunk, each with its tag.
@@ -113,7 +156,9 @@ impl Kind {
 pub struct SealedBlock {
     /// The keyed hash that names it.
     pub id: BlockId,
-    /// Length in bytes of the content that was sealed.
+    /// What it was sealed as.
+    pub kind: Kind,
+    /// Length in bytes of what was sealed: after compression, where there is any.
     pub clear_len: u32,
     /// `sealed_len(clear_len)` bytes.
     pub bytes: Vec<u8>,
@@ -141,6 +186,21 @@ mod tests {
         }
         for suite in SuiteId::ALL {
             assert_eq!(SuiteId::from_number(suite.number()), Some(*suite));
+        }
+    }
+
+    #[test]
+    fn compressing_changes_the_kind_and_nothing_else_about_it() {
+        for kind in Kind::ALL {
+            match kind.compressed() {
+                Some(compressed) => {
+                    assert_eq!(compressed.plain(), *kind);
+                    assert!(compressed.is_compressed() && !kind.is_compressed());
+                    assert_eq!(compressed.is_data(), kind.is_data());
+                    assert_eq!(compressed.compressed(), None);
+                }
+                None => assert_eq!(kind.is_compressed(), kind.plain() != *kind),
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use std::{env, fs, process, thread};
 
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
+use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
 use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -59,6 +59,7 @@ fn measure(
         .collect();
     let block = SealedBlock {
         id: BlockId([0; 32]),
+        kind: Kind::Data,
         clear_len: BLOCK_BYTES,
         bytes,
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, SealedBlock, SegmentId, SuiteId};
+use strongroom_format::{BlockId, Kind, SealedBlock, SegmentId, SuiteId};
 
 use crate::{DirectIo, Result, SegmentStore, StoreOptions, Transfer, name};
 
@@ -56,6 +56,7 @@ pub(crate) fn block(clear_len: u32) -> SealedBlock {
         .collect();
     SealedBlock {
         id: BlockId([byte(); 32]),
+        kind: Kind::Data,
         clear_len,
         bytes,
     }

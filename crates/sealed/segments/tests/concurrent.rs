@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::thread;
 
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
+use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
 use strongroom_segments::{Appended, Part, SegmentStore, StoreOptions};
 
 const APPENDERS: u8 = 8;
@@ -15,6 +15,7 @@ fn blocks(appender: u8, batch: u8) -> Vec<SealedBlock> {
     [1000, 65_536, 1 + 100 * u32::from(batch)]
         .map(|clear_len| SealedBlock {
             id: BlockId([0; 32]),
+            kind: Kind::Data,
             clear_len,
             bytes: [appender, batch]
                 .iter()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, SealedBlock, SuiteId};
+use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SuiteId};
 use strongroom_segments::{Error, Recovery, SegmentStore, StoreOptions, Tail};
 
 /// A file system of 20 MiB, gone with the value.
@@ -29,6 +29,7 @@ fn block(fill: u8) -> SealedBlock {
     let clear_len = 65_536;
     SealedBlock {
         id: BlockId([fill; 32]),
+        kind: Kind::Data,
         clear_len,
         bytes: vec![fill; sealed_len(clear_len as usize)],
     }

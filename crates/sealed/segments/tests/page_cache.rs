@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, Location, SealedBlock, SuiteId};
+use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
 use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
 
 /// How many bytes of `path` are in memory: those that reading it does not fetch from the disk.
@@ -60,6 +60,7 @@ fn no_byte_of_a_segment_stays_in_memory() {
             let blocks = vec![
                 SealedBlock {
                     id: BlockId([0; 32]),
+                    kind: Kind::Data,
                     clear_len: 65_536,
                     bytes
                 };

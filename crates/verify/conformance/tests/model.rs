@@ -244,7 +244,7 @@ fn run(steps: &[Step]) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let mut left = 0;
     reader
-        .for_each_block(|block, _| left += u32::from(block.kind != Kind::Data))
+        .for_each_block(|block, _| left += u32::from(!block.kind.is_data()))
         .map_err(|error| error.to_string())?;
     drop(reader);
     match left {

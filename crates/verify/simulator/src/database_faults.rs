@@ -139,6 +139,7 @@ pub fn run(seed: u64, count: usize, plan: Plan) -> Result<Outcome, String> {
                 .and_then(|()| reseal(&session.system))
                 .err(),
             Act::BeginEpoch => epochs.begin_next(&session.system).err(),
+            Act::Compress(compression) => session.system.set_compression(*compression).err(),
             Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error),
                 _ => None,

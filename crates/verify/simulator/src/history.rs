@@ -139,9 +139,12 @@ impl History {
                 _ => (newest, oldest),
             });
             let meaning = match act {
-                Act::Tick | Act::BeginEpoch | Act::Rotate | Act::Remove(_) | Act::Erase(_) => {
-                    Meaning::default()
-                }
+                Act::Tick
+                | Act::BeginEpoch
+                | Act::Compress(_)
+                | Act::Rotate
+                | Act::Remove(_)
+                | Act::Erase(_) => Meaning::default(),
                 // A revision stands at a barrier.
                 Act::Take | Act::Compact => Meaning {
                     barrier: true,

@@ -5,6 +5,7 @@
 //! Never   looks at a file system: an act means something on any tree
 //! Spec    none: test only
 
+use strongroom::Compression;
 use strongroom_conformance::operation::Operation;
 use strongroom_filesystem::{AllocateMode, NodeKind, RenameMode, XattrMode};
 
@@ -26,6 +27,8 @@ pub enum Act {
     BeginEpoch,
     /// New keys seal from here on, what older ones sealed is sealed anew, and they go.
     Rotate,
+    /// What is written from here on is compressed, or not.
+    Compress(Compression),
     /// Takes a revision.
     Take,
     /// Removes one of the kept revisions, oldest first counted.
@@ -50,15 +53,21 @@ pub fn acts(seed: u64, count: usize) -> Vec<Act> {
     let rotations = *rotating.one_of(&[0, 2, 5]);
     let mut erasing = Choices::named(seed, &[0xe2a5]);
     let erasures = *erasing.one_of(&[0, 2, 5]);
+    let mut compressing = Choices::named(seed, &[0xc035]);
+    let switches = *compressing.one_of(&[0, 0, 6]);
     let mut saving = Choices::named(seed, &[0x5a7e]);
     let saves = *saving.one_of(&[0, 4, 16]);
     (0..count)
         .map(|_| {
+            let switch = (compressing.below(100) < switches).then(|| compression(&mut compressing));
             let act = act(&mut choices, syncs, ticks);
             let rotates = rotating.below(100) < rotations;
             let erases = (erasing.below(100) < erasures).then(|| byte(&mut erasing));
             if changes.below(100) < epochs {
                 return Act::BeginEpoch;
+            }
+            if let Some(compression) = switch {
+                return Act::Compress(compression);
             }
             match keeping.below(100) < revisions {
                 true if keeping.chance(2, 3) => Act::Take,
@@ -115,6 +124,13 @@ fn act(choices: &mut Choices, syncs: u64, ticks: u64) -> Act {
             node: byte(choices),
         },
     })
+}
+
+fn compression(choices: &mut Choices) -> Compression {
+    match choices.chance(2, 3) {
+        true => Compression::Zstd,
+        false => Compression::None,
+    }
 }
 
 fn byte(choices: &mut Choices) -> u8 {
@@ -275,5 +291,16 @@ mod tests {
         assert_eq!(acts(3, 200), acts(3, 200));
         assert_ne!(acts(3, 200), acts(4, 200));
         assert_eq!(acts(3, 200)[..50], acts(3, 50)[..]);
+    }
+
+    #[test]
+    fn some_seeds_of_the_main_run_compress_and_some_do_not() {
+        let compresses = |seed| {
+            acts(seed, 150)
+                .iter()
+                .any(|act| matches!(act, Act::Compress(_)))
+        };
+        let count = (20..26).filter(|seed| compresses(*seed)).count();
+        assert!((1..6).contains(&count), "{count}");
     }
 }

@@ -241,7 +241,7 @@ pub fn judge_erasing(
 /// Whether an act leaves the blocks of all files alone: what no file of now names any more is not what was erased.
 fn changes_no_content(act: &Act) -> bool {
     match act {
-        Act::BeginEpoch | Act::Take => true,
+        Act::BeginEpoch | Act::Compress(_) | Act::Take => true,
         // They join fragments.
         Act::Tick | Act::Compact | Act::Rotate => false,
         Act::Remove(_) | Act::Erase(_) => false,

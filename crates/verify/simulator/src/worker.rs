@@ -264,6 +264,11 @@ fn carry_out(
                 .begin_next(&session.system)
                 .err()
                 .map(|error| error.to_string()),
+            Act::Compress(compression) => session
+                .system
+                .set_compression(*compression)
+                .err()
+                .map(|error| error.to_string()),
             Act::Operation(operation) => match session.apply(operation) {
                 Answer::Refused(error) if is_of_the_disk(&error) => Some(error.to_string()),
                 _ => None,

@@ -36,6 +36,8 @@ struct InfoJson<'a> {
     generation: u64,
     keys: Vec<SlotJson>,
     epoch: Option<u32>,
+    /// How what is new is compressed; only who unlocked the vault knows.
+    compression: Option<&'a str>,
     compare_fingerprint: Option<bool>,
     read_only: Option<bool>,
     owner: &'static str,
@@ -100,6 +102,7 @@ fn json<'a>(
         generation: verified.map_or(public.generation, |found| found.generation),
         keys: public.slots.iter().map(slot_json).collect(),
         epoch: verified.map(|found| found.epoch),
+        compression: verified.map(|found| found.compression.as_str()),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
         owner: match owner {
@@ -149,6 +152,9 @@ fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information
     writeln!(out, "generation   {}", found.generation)?;
     if let Some(epoch) = found.epoch {
         writeln!(out, "epoch        {epoch}")?;
+    }
+    if let Some(compression) = found.compression {
+        writeln!(out, "compression  {compression}")?;
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;

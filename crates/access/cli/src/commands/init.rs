@@ -9,7 +9,7 @@ use strongroom::{
     providers,
 };
 
-use crate::arguments::{Init, Suite};
+use crate::arguments::{HowCompressed, Init, Suite};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::output::{Format, print_json, stdout};
@@ -60,10 +60,14 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         let _ = std::fs::remove_file(path);
     }
     let created = created?;
-    let limited = match arguments.quota {
+    let set = match arguments.quota {
         Some(bytes) => created.vault.set_quota(Some(bytes)),
         None => Ok(()),
     };
+    let set = set.and_then(|()| match arguments.compression {
+        HowCompressed::None => Ok(()),
+        how => created.vault.set_compression(how.into()),
+    });
     let closed = created.vault.close();
     // First of all what is shown only once; the vault is there.
     report(
@@ -71,7 +75,7 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         &created.recovery_code,
         Format::of(arguments.common.json),
     )?;
-    limited.and(closed).about(&vault)
+    set.and(closed).about(&vault)
 }
 
 #[derive(Serialize)]

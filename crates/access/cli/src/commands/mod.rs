@@ -59,6 +59,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Info(arguments) => info::info(&arguments),
         Command::Df(arguments) => whole::space(&arguments),
         Command::Quota(arguments) => whole::quota(&arguments),
+        Command::Compression(arguments) => whole::compression(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
         Command::Check(arguments) => whole::check(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::{OpenOptions, RevisionId, RevisionInfo, Usage, Vault};
 
-use crate::arguments::{Common, Quota, Whole};
+use crate::arguments::{Common, Compression, Quota, Whole};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::opening::{Intent, with};
@@ -166,6 +166,30 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
             None => "none".to_owned(),
         };
         Ok(writeln!(std::io::stdout(), "quota  {shown}")?)
+    })
+}
+
+#[derive(Serialize)]
+struct CompressionJson {
+    compression: &'static str,
+}
+
+/// Sets whether what is new is compressed; or shows it.
+pub(crate) fn compression(arguments: &Compression) -> Result<()> {
+    let intent = match arguments.how {
+        Some(_) => Intent::Change,
+        None => Intent::Read,
+    };
+    let Common { json, secret } = &arguments.common;
+    with(&arguments.vault, secret, intent, |vault| {
+        if let Some(how) = arguments.how {
+            vault.set_compression(how.into())?;
+        }
+        let compression = vault.compression()?.name();
+        if *json {
+            return print_json(&CompressionJson { compression });
+        }
+        Ok(writeln!(std::io::stdout(), "compression  {compression}")?)
     })
 }
 

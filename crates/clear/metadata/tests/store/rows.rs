@@ -1,7 +1,7 @@
 //! What is stored comes back, and rows that belong together stay together.
 
-use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
+use strongroom_format::{Epoch, Kind};
 use strongroom_metadata::{
     BlockNumber, ERASED_SEGMENT, Entry, Error, Extent, InodeId, LOST_SEGMENT, NodeKind, Place,
     REGION_BYTES, SegmentNumber, SegmentState, Store,
@@ -582,12 +582,24 @@ fn a_block_gets_other_bytes_from_and_to_every_place_and_the_sums_follow() {
                 .unwrap();
             let bytes = waiting(to, &short[..]);
             transaction
-                .replace_block(number, 100, Epoch(3), to.clone(), bytes)
+                .replace_block(
+                    number,
+                    Kind::CompressedData,
+                    100,
+                    Epoch(3),
+                    to.clone(),
+                    bytes,
+                )
                 .unwrap();
             let block = transaction.block(number).unwrap().unwrap();
             assert_eq!(
-                (block.place, block.clear_len, block.epoch, block.references),
-                (to.clone(), 100, Epoch(3), 7),
+                (block.place, block.kind, block.clear_len),
+                (to.clone(), Kind::CompressedData, 100),
+                "{from:?} to {to:?}"
+            );
+            assert_eq!(
+                (block.epoch, block.references),
+                (Epoch(3), 7),
                 "{from:?} to {to:?}"
             );
             let carried = transaction.waiting(number).unwrap();
@@ -648,7 +660,7 @@ fn what_lies_in_a_segment_without_a_file_takes_no_space() {
     let place = Place::Segment(segment, 64);
     store
         .lock()
-        .replace_block(numbers[0], 60_000, Epoch(0), place, None)
+        .replace_block(numbers[0], Kind::Data, 60_000, Epoch(0), place, None)
         .unwrap();
     assert_eq!(store.stored_bytes(), stored - len);
     store.lock().change_references(numbers[1], -1).unwrap();

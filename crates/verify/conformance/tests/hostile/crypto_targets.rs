@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use strongroom_conformance::hostile::Chance;
+use strongroom_crypto::compression::content_of;
 use strongroom_crypto::{
-    AgeIdentity, AgeRecipient, BlockSealer, EpochKey, IdKey, KeyFile, NewKey, NewSlot, Passphrase,
-    Random, RandomError, RecoveryCode, Secret, create, unlock,
+    AgeIdentity, AgeRecipient, BlockSealer, Compression, EpochKey, IdKey, KeyFile, NewKey, NewSlot,
+    Passphrase, Random, RandomError, RecoveryCode, Secret, create, unlock,
 };
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
@@ -52,6 +53,7 @@ pub(crate) fn all() -> Vec<Target> {
     vec![
         open(),
         open_range(),
+        compressed_content(),
         record(),
         unlock_with_key_file(),
         unlock_with_identity(),
@@ -159,6 +161,28 @@ fn open_range() -> Target {
     })
     .bound(|_| 2 * BLOCK_BYTES_MAX)
     .cost(4)
+}
+
+/// Frames that somebody with the keys sealed.
+fn compressed_content() -> Target {
+    let sealer = sealer().with_compression(Compression::Zstd);
+    let seed = |len: usize| {
+        let clear: Vec<u8> = (0..len).map(|at| (at / 7 % 50) as u8).collect();
+        let block = sealer.seal(Kind::Data, &clear);
+        assert_eq!(block.kind, Kind::CompressedData);
+        let len = block.clear_len as usize;
+        let frame = sealer.open_exactly(Epoch(1), block.kind, &block.id, len, &block.bytes);
+        frame.unwrap()
+    };
+    let seeds = vec![seed(300), seed(5_000), seed(BLOCK_BYTES_MAX)];
+    Target::new("compressed-content", seeds, |bytes| {
+        let content = content_of(bytes);
+        content.is_some_and(|content| {
+            assert!((1..=BLOCK_BYTES_MAX).contains(&content.len()));
+            true
+        })
+    })
+    .bound(|_| BLOCK_BYTES_MAX + 4096)
 }
 
 fn record() -> Target {

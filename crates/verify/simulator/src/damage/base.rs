@@ -1,7 +1,7 @@
 //! The vault that is damaged: several segments, three kept states and a living one, and copies of its earlier self.
 //!
 //! Takes   nothing
-//! Gives   a closed vault folder, an older copy of it, another vault, and what every state holds
+//! Gives   a closed vault folder, compressed in part, an older copy of it, another vault, and what every state holds
 //! Never   has two files of equal content, so that a block belongs to one file
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use strongroom::{
-    AddKey, CreateOptions, KeyFile, Keys, NewKey, NewRevision, OpenOptions, RecoveryCode,
-    RevisionInfo, Secret, SystemRandom, Vault,
+    AddKey, Compression, CreateOptions, KeyFile, Keys, NewKey, NewRevision, OpenOptions,
+    RecoveryCode, RevisionInfo, Secret, SystemRandom, Vault,
 };
 
 use super::inflict::Fault;
@@ -94,6 +94,11 @@ impl Base {
         .map_err(text)?;
         // A header of another generation, with the same keys.
         building.another_code(&key)?;
+        // From here on some content and all nodes are compressed.
+        building
+            .vault
+            .set_compression(Compression::Zstd)
+            .map_err(text)?;
         building.groups(2..GROUPS)?;
         building.keep("two")?;
         building.changes()?;
@@ -133,10 +138,16 @@ struct Building {
 }
 
 impl Building {
+    /// Writes what cannot be compressed, or by every other call what can.
     fn write(&mut self, path: &str, len: usize) -> Result<(), String> {
-        let mut bytes = Vec::with_capacity(len + 8);
+        let is_text = self.state.len() % 2 == 1;
+        let mut bytes = Vec::with_capacity(len + 16);
         while bytes.len() < len {
-            bytes.extend_from_slice(&self.choices.number().to_le_bytes());
+            let number = self.choices.number();
+            match is_text {
+                true => bytes.extend_from_slice(format!("{number:016x}").as_bytes()),
+                false => bytes.extend_from_slice(&number.to_le_bytes()),
+            }
         }
         bytes.truncate(len);
         self.vault.write(path, &bytes).map_err(text)?;
