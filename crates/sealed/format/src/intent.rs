@@ -138,7 +138,11 @@ impl Intent {
             pieces.push((offset, content.to_vec()));
             rest = behind;
         }
-        if !rest.is_empty() {
+        let content: usize = pieces
+            .iter()
+            .map(|(_, bytes): &(u64, Vec<u8>)| bytes.len())
+            .sum();
+        if !rest.is_empty() || content > BLOCK_BYTES_MAX {
             return Err(SegmentFormatError::Length);
         }
         Ok(Self {

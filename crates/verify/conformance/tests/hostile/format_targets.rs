@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use strongroom_format::index::{
     IndexEntry, decode_contents, decode_index, encode_contents, encode_index,
 };
+use strongroom_format::intent::{Intent, IntentLogId, encode_header, encode_record};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::membership::Record;
 use strongroom_format::segment::{
@@ -54,6 +55,8 @@ pub(crate) fn all() -> Vec<Target> {
         .cost(4),
         index(),
         contents(),
+        intent(),
+        intent_log(),
         header(),
         replica(),
         membership(),
@@ -120,6 +123,59 @@ fn contents() -> Target {
     })
     // An empty index takes 8 bytes and becomes a vector's head of 32; a growing list exists twice for a moment.
     .bound(|len| 16 * len + 4096)
+}
+
+fn intent() -> Target {
+    let intent = |pieces| Intent {
+        inode: 5,
+        birth_id: 6,
+        base: 7,
+        version: 9,
+        mtime: 10,
+        ctime: 11,
+        pieces,
+    };
+    let pieces = vec![(0, vec![1; 100]), (70_000, vec![2; 4096])];
+    let seeds = vec![intent(pieces).encode(), intent(Vec::new()).encode()];
+    Target::new("intent", seeds, |bytes| {
+        Intent::decode(bytes).is_ok_and(|found| {
+            assert_eq!(found.encode(), bytes);
+            true
+        })
+    })
+    // The heads of 64 pieces at most.
+    .bound(|len| 2 * len + 4096)
+}
+
+fn intent_log() -> Target {
+    let id = IntentLogId([7; 16]);
+    let mut seed = encode_header(id);
+    for sequence in 3..6 {
+        let sealed = vec![9; 1000 * usize::try_from(sequence).unwrap_or(0)];
+        seed.extend(encode_record(id, sequence, Epoch(1), &sealed));
+    }
+    Target::new("intent-log", vec![seed], |bytes| {
+        strongroom_format::intent::scan(bytes).is_ok_and(|(_, found)| {
+            let follows = |pair: &[_]| {
+                let [first, second]: &[strongroom_format::intent::LoggedIntent<'_>; 2] =
+                    pair.try_into().expect("windows of two");
+                first.sequence + 1 == second.sequence
+            };
+            assert!(found.windows(2).all(follows));
+            true
+        })
+    })
+    .repair(|bytes| {
+        seal_checksum(bytes, 0);
+        let sealed = bytes
+            .get(4160..4160 + 3000)
+            .map(|sealed| checksum(&[sealed]));
+        if let (Some(sum), Some(field)) = (sealed, bytes.get_mut(4136..4140)) {
+            field.copy_from_slice(&sum.to_le_bytes());
+        }
+        seal_checksum(bytes, 4096);
+    })
+    .bound(|len| 2 * len + 4096)
 }
 
 fn header() -> Target {
