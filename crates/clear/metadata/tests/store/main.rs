@@ -9,6 +9,7 @@ mod crash;
 mod disk;
 mod fixture;
 mod hashes;
+mod log;
 mod refusals;
 mod rows;
 mod savepoints;

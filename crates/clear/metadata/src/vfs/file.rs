@@ -1,0 +1,416 @@
+//! What SQLite does with an open file of the VFS.
+//!
+//! Takes   its operations on the database, the log, the rollback journal
+//! Gives   them to the system's file, counted, those of a commit on the log in one write; frees the reserve when the
+//!         disk is full, and tries again
+//! Never   lets the database be mapped into memory, nor answers for the log while it lacks something written to it
+//! Spec    spec/4-metadata.md, 4.8
+//!
+//! Invariants
+//!  (1) A file of this VFS lies in memory that SQLite gives, `ShimFile` first, the system's file behind it;
+//!      the system's file is open exactly from a successful `open` to `close`.
+//!  (2) Frames are gathered only between the calls of one commit. Whatever else SQLite asks of the log, they are
+//!      written first.                                                                            [4.8.6]
+//!
+//! `unsafe` stands here because SQLite's interface is C.
+#![allow(
+    unsafe_code,
+    reason = "SQLite calls these functions through C pointers"
+)]
+
+use std::ffi::{c_int, c_void};
+use std::mem::{align_of, size_of};
+use std::ptr;
+use std::sync::Arc;
+
+use libsqlite3_sys as ffi;
+
+use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
+use crate::frames::{Frames, Gathered};
+
+/// What every open file of the VFS begins with; the system's file follows behind it. (1)
+#[repr(C)]
+pub(super) struct ShimFile {
+    base: ffi::sqlite3_file,
+    kind: FileKind,
+    /// From `Arc::into_raw`; given back by `close`.
+    disk: *const Disk,
+    /// Of a log: what its file does not have yet.
+    frames: Frames,
+}
+
+// SQLite aligns the memory of a file to 8 bytes.
+const _: () = assert!(align_of::<ShimFile>() <= 8, "(1) holds: it is aligned");
+const _: () = assert!(
+    size_of::<ShimFile>().is_multiple_of(8),
+    "(1) holds: the system's file behind it is aligned"
+);
+
+/// Makes what SQLite gave to `open` a file without methods: one that `close` is not called for.
+///
+/// # Safety
+/// `file` was given by SQLite to `open` of this VFS.
+pub(super) unsafe fn prepare(file: *mut ffi::sqlite3_file) {
+    // SAFETY: as the caller promises.
+    unsafe { (*file.cast::<ShimFile>()).base.pMethods = ptr::null() };
+}
+
+/// Makes `file` an open file.
+///
+/// # Safety
+/// `file` was given by SQLite to `open` of this VFS, and the system's file behind it is open. (1)
+pub(super) unsafe fn begin(file: *mut ffi::sqlite3_file, kind: FileKind, disk: Arc<Disk>) {
+    let methods = if disk.frozen {
+        &raw const FROZEN_METHODS
+    } else {
+        &raw const METHODS
+    };
+    let opened = ShimFile {
+        base: ffi::sqlite3_file { pMethods: methods },
+        kind,
+        disk: Arc::into_raw(disk),
+        frames: Frames::default(),
+    };
+    // SAFETY: (1); what is overwritten has nothing to drop: `close` ended any file that was here before.
+    unsafe { ptr::write(file.cast(), opened) };
+}
+
+/// The system's file behind a shim file.
+///
+/// # Safety
+/// `file` was given by SQLite to `open` of this VFS.
+pub(super) unsafe fn system_file(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
+    // SAFETY: (1).
+    unsafe { file.cast::<u8>().add(size_of::<ShimFile>()).cast() }
+}
+
+/// What a method needs: the system's file, its methods, and what the store knows.
+///
+/// # Safety
+/// `file` is an open file of this VFS, and stays so for as long as the result is used.
+unsafe fn parts<'a>(
+    file: *mut ffi::sqlite3_file,
+) -> (
+    *mut ffi::sqlite3_file,
+    &'a ffi::sqlite3_io_methods,
+    &'a Disk,
+    FileKind,
+) {
+    // SAFETY: (1), and as the caller promises: both files are open, and the `Arc` is held until `close`.
+    unsafe {
+        let shim = &*file.cast::<ShimFile>();
+        let real = system_file(file);
+        (real, &*(*real).pMethods, &*shim.disk, shim.kind)
+    }
+}
+
+/// What is gathered for an open file.
+///
+/// # Safety
+/// As `parts`; and nobody else borrows it meanwhile. SQLite uses a file on one thread at a time.
+unsafe fn frames<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Frames {
+    // SAFETY: (1), and as the caller promises.
+    unsafe { &mut (*file.cast::<ShimFile>()).frames }
+}
+
+/// Syncs an open file of the system's VFS; a failure is remembered for the whole store.
+///
+/// # Safety
+/// `real` is an open file of the system's VFS and stays open.
+pub(super) unsafe fn sync_system(
+    disk: &Disk,
+    kind: FileKind,
+    real: *mut ffi::sqlite3_file,
+    flags: c_int,
+) -> c_int {
+    let result = match disk.before(&DiskEvent::Sync { file: kind }) {
+        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_FSYNC),
+        // SAFETY: as the caller promises.
+        Ok(()) => unsafe {
+            (*(*real).pMethods)
+                .xSync
+                .map_or(ffi::SQLITE_IOERR_FSYNC, |sync| sync(real, flags))
+        },
+    };
+    if result != ffi::SQLITE_OK {
+        disk.set_sync_failed();
+    }
+    result
+}
+
+/// Version 1: without the shared index of a log either, which would be a file beside it.
+static FROZEN_METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 1,
+    ..ALL_METHODS
+};
+
+/// Of files that can be changed.
+static METHODS: ffi::sqlite3_io_methods = ALL_METHODS;
+
+/// Version 2: without `xFetch`, so that SQLite cannot map the database into memory.
+const ALL_METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
+
+/// Calls a method of the system's file, or gives `$otherwise` if it has none.
+macro_rules! system_method {
+    ($file:expr, $name:ident ( $($argument:expr),* ), $otherwise:expr) => {{
+        // SAFETY: SQLite calls methods on open files only, with arguments valid for any VFS.
+        unsafe {
+            let (real, methods, _, _) = parts($file);
+            methods.$name.map_or($otherwise, |call| call(real, $($argument),*))
+        }
+    }};
+}
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: SQLite closes open files only.
+    let (real, _, disk, kind) = unsafe { parts(file) };
+    if kind == FileKind::Log {
+        disk.log_file.take(real);
+    }
+    let result = system_method!(file, xClose(), ffi::SQLITE_IOERR_CLOSE);
+    let shim = file.cast::<ShimFile>();
+    // SAFETY: the file was begun, and nothing of it is used after this. What a commit that broke off may have gathered goes
+    // with it: without its end nobody would read it.
+    unsafe {
+        drop(Arc::from_raw((*shim).disk));
+        ptr::drop_in_place(shim);
+        prepare(file);
+    }
+    result
+}
+
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    out: *mut c_void,
+    len: c_int,
+    offset: ffi::sqlite3_int64,
+) -> c_int {
+    let (disk, kind) = match up_to_date(file) {
+        Ok(known) => known,
+        Err(failed) => return failed,
+    };
+    match disk.before(&DiskEvent::Read {
+        file: kind,
+        len: len.max(0) as u64,
+    }) {
+        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_READ),
+        Ok(()) => system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ),
+    }
+}
+
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    data: *const c_void,
+    len: c_int,
+    offset: ffi::sqlite3_int64,
+) -> c_int {
+    // SAFETY: SQLite gives `len` readable bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len.max(0) as usize) };
+    let offset = offset.max(0).cast_unsigned();
+    // SAFETY: SQLite calls methods on open files only.
+    let gathered = match unsafe { parts(file).3 } {
+        // SAFETY: as above.
+        FileKind::Log => unsafe { frames(file) }.gather(offset, bytes),
+        FileKind::Database | FileKind::Journal => Gathered::Not,
+    };
+    match gathered {
+        Gathered::Kept => ffi::SQLITE_OK,
+        Gathered::Due => write_gathered(file),
+        Gathered::Not => match write_gathered(file) {
+            ffi::SQLITE_OK => write_through(file, offset, bytes), // (2)
+            failed => failed,
+        },
+    }
+}
+
+/// Writes what is gathered for `file`. After a failure too nothing is gathered any more: SQLite knows that it is not there.
+fn write_gathered(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    if unsafe { frames(file) }.is_empty() {
+        return ffi::SQLITE_OK;
+    }
+    // SAFETY: as above. Taken, so that nothing borrows from the file while it is written.
+    let mut gathered = std::mem::take(unsafe { frames(file) });
+    let (offset, bytes) = gathered.due();
+    let result = write_through(file, offset, bytes);
+    gathered.clear();
+    // SAFETY: as above.
+    unsafe { *frames(file) = gathered };
+    result
+}
+
+/// Writes `bytes` into the system's file.
+fn write_through(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, kind) = unsafe { parts(file) };
+    let event = DiskEvent::Write {
+        file: kind,
+        offset,
+        bytes,
+    };
+    let (data, len) = (bytes.as_ptr().cast(), bytes.len() as c_int);
+    let offset = offset.cast_signed();
+    with_reserve(disk, || match disk.before(&event) {
+        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_WRITE),
+        Ok(()) => system_method!(file, xWrite(data, len, offset), ffi::SQLITE_IOERR_WRITE),
+    })
+}
+
+/// (2): what was written is in the file. Gives what the store knows, or why it could not be written.
+fn up_to_date<'a>(file: *mut ffi::sqlite3_file) -> Result<(&'a Disk, FileKind), c_int> {
+    match write_gathered(file) {
+        ffi::SQLITE_OK => {
+            // SAFETY: SQLite calls methods on open files only.
+            let (_, _, disk, kind) = unsafe { parts(file) };
+            Ok((disk, kind))
+        }
+        failed => Err(failed),
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, len: ffi::sqlite3_int64) -> c_int {
+    let (disk, kind) = match up_to_date(file) {
+        Ok(known) => known,
+        Err(failed) => return failed,
+    };
+    match disk.before(&DiskEvent::Truncate {
+        file: kind,
+        len: len.max(0).cast_unsigned(),
+    }) {
+        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_TRUNCATE),
+        Ok(()) => system_method!(file, xTruncate(len), ffi::SQLITE_IOERR_TRUNCATE),
+    }
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
+    if let Err(failed) = up_to_date(file) {
+        return failed;
+    }
+    // SAFETY: SQLite calls methods on open files only, and does not close one meanwhile.
+    unsafe {
+        let (real, _, disk, kind) = parts(file);
+        sync_system(disk, kind, real, flags)
+    }
+}
+
+unsafe extern "C" fn file_size(
+    file: *mut ffi::sqlite3_file,
+    out: *mut ffi::sqlite3_int64,
+) -> c_int {
+    match up_to_date(file) {
+        Ok(_) => system_method!(file, xFileSize(out), ffi::SQLITE_IOERR_FSTAT),
+        Err(failed) => failed,
+    }
+}
+
+/// Whether locks are left out, because nobody can change the medium and it may refuse locks.
+fn is_frozen(file: *mut ffi::sqlite3_file) -> bool {
+    // SAFETY: SQLite calls methods on open files only.
+    unsafe { parts(file).2.frozen }
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    if is_frozen(file) {
+        return ffi::SQLITE_OK;
+    }
+    system_method!(file, xLock(level), ffi::SQLITE_IOERR_LOCK)
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    if is_frozen(file) {
+        return ffi::SQLITE_OK;
+    }
+    system_method!(file, xUnlock(level), ffi::SQLITE_IOERR_UNLOCK)
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
+    if is_frozen(file) {
+        // SAFETY: SQLite gives a place for the answer.
+        unsafe { *out = 0 };
+        return ffi::SQLITE_OK;
+    }
+    system_method!(
+        file,
+        xCheckReservedLock(out),
+        ffi::SQLITE_IOERR_CHECKRESERVEDLOCK
+    )
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut ffi::sqlite3_file,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    system_method!(
+        file,
+        xFileControl(operation, argument),
+        ffi::SQLITE_NOTFOUND
+    )
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
+    system_method!(file, xSectorSize(), 0)
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
+    system_method!(file, xDeviceCharacteristics(), 0)
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    page: c_int,
+    page_len: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, _) = unsafe { parts(file) };
+    with_reserve(disk, || {
+        system_method!(
+            file,
+            xShmMap(page, page_len, extend, out),
+            ffi::SQLITE_IOERR_SHMMAP
+        )
+    })
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut ffi::sqlite3_file,
+    offset: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    system_method!(
+        file,
+        xShmLock(offset, count, flags),
+        ffi::SQLITE_IOERR_SHMLOCK
+    )
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    let () = system_method!(file, xShmBarrier(), ());
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    system_method!(file, xShmUnmap(delete), ffi::SQLITE_OK)
+}
