@@ -84,7 +84,6 @@ impl Engine<'_> {
         for segment in segments {
             erased.segments_left += u64::from(!empty(core, segment)?);
         }
-        crate::intents::wipe(core)?;
         Ok(erased)
     }
 }

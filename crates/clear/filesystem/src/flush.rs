@@ -20,7 +20,7 @@ use strongroom_format::SealedBlock;
 use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
 
 use crate::core::Core;
-use crate::extents;
+use crate::extents::{self, Edited};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
@@ -356,8 +356,8 @@ pub(crate) struct RegionEdit<'a> {
     state: &'a mut NodeState,
     /// How many more extents holes may drop in this hold of the writer; the purge drops the rest.
     drops: &'a mut usize,
-    /// The region at hand: number, extents before, extents now.
-    open: Option<(u64, Vec<Extent>, Vec<Extent>)>,
+    /// The region at hand, and its number.
+    open: Option<(u64, Edited)>,
     fragmented: Vec<u64>,
 }
 
@@ -380,13 +380,9 @@ impl<'a> RegionEdit<'a> {
 
     /// Makes `extent` (whose block already counts this reference) the content of its range.
     pub(crate) fn put(&mut self, writer: &mut Transaction<'_>, extent: Extent) -> Result<()> {
-        let range = extent.start..extents::end(&extent);
-        let (before, now) = self.region(writer, extent.start / REGION_BYTES)?;
-        *now = extents::without(now, &range);
-        extents::insert(now, extent);
-        // Counted by the caller: `finish` must not count it again.
-        before.push(Extent { len: 0, ..extent });
-        let fragments = extents::fragments_in_cell(now, extent.start);
+        let edited = self.region(writer, extent.start / REGION_BYTES)?;
+        edited.put(extent);
+        let fragments = extents::fragments_in_cell(edited.extents(), extent.start);
         if fragments > self.core.options.thresholds.cell_fragments_max {
             self.fragmented
                 .push(extent.start - extent.start % crate::overlay::CELL_BYTES);
@@ -415,9 +411,9 @@ impl<'a> RegionEdit<'a> {
                 from = whole.end;
                 continue;
             }
-            let (_, now) = self.region(writer, region)?;
-            let count = now.len();
-            *now = extents::without(now, &range);
+            let edited = self.region(writer, region)?;
+            let count = edited.extents().len();
+            edited.remove(&range);
             *self.drops = self.drops.saturating_sub(count);
             from = region + 1;
         }
@@ -438,35 +434,36 @@ impl<'a> RegionEdit<'a> {
         Ok(())
     }
 
-    fn region(
-        &mut self,
-        writer: &mut Transaction<'_>,
-        region: u64,
-    ) -> Result<(&mut Vec<Extent>, &mut Vec<Extent>)> {
-        if self.open.as_ref().is_none_or(|(open, ..)| *open != region) {
+    fn region(&mut self, writer: &mut Transaction<'_>, region: u64) -> Result<&mut Edited> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != region) {
             self.close(writer)?;
-            let before = writer.region(self.node.id, region)?;
-            // Content comes to a region of a hole: what the row still says is dropped with it.
+            // Content comes to a region of a hole: what the row still says, and memory does not, is dropped with it.
             let was_hole = self.core.holes.take_out(writer, self.node.id, region)?;
-            let now = if was_hole { Vec::new() } else { before.clone() };
-            self.open = Some((region, before, now));
+            let mut edited = match self.state.regions.get(region) {
+                Some(extents) if !was_hole => Edited::new(extents.to_vec()),
+                _ => Edited::new(writer.region(self.node.id, region)?),
+            };
+            if was_hole {
+                edited.remove(&(0..u64::MAX));
+            }
+            self.open = Some((region, edited));
         }
-        let (_, before, now) = self.open.as_mut().expect("opened just above");
-        Ok((before, now))
+        let (_, edited) = self.open.as_mut().expect("opened just above");
+        Ok(edited)
     }
 
     fn close(&mut self, writer: &mut Transaction<'_>) -> Result<()> {
-        let Some((region, before, now)) = self.open.take() else {
+        let Some((region, edited)) = self.open.take() else {
             return Ok(());
         };
-        for (block, change) in extents::reference_changes(&before, &now) {
+        let (extents, references, bytes) = edited.finish();
+        for (block, change) in references {
             writer.change_references(block, change)?;
         }
-        // Marks of length 0 stand for counted references, not for bytes.
-        let allocated = self.state.inode.allocated + extents::bytes(&now);
-        self.state.inode.allocated = allocated.saturating_sub(extents::bytes(&before));
-        writer.put_region(self.node.id, region, &now)?;
-        self.state.regions.insert(region, &Arc::new(now));
+        let inode = &mut self.state.inode;
+        inode.allocated = inode.allocated.saturating_add_signed(bytes);
+        writer.put_region(self.node.id, region, &extents)?;
+        self.state.regions.insert(region, &Arc::new(extents));
         self.core.nodes.bound_extents(self.state);
         Ok(())
     }

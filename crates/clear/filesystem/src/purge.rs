@@ -176,8 +176,8 @@ fn drop_regions(
             return Ok((Some(region), bytes));
         }
         bytes += extents::bytes(&before);
-        for (block, change) in extents::reference_changes(&before, &[]) {
-            match writer.change_references(block, change) {
+        for (block, count) in extents::references(&before) {
+            match writer.change_references(block, -count) {
                 // Lost already: nothing to give back.
                 Err(error) if error.is_callers() => {}
                 result => drop(result?),
