@@ -14,6 +14,7 @@ struct Cost {
     bytes_appended: u64,
     /// To the log of the database.
     log_bytes: u64,
+    log_writes: u64,
     statements: u64,
     flushes: u64,
 }
@@ -35,6 +36,7 @@ fn cost(lab: &Lab, work: impl FnOnce()) -> Cost {
         bytes_sealed: after.bytes_sealed - before.bytes_sealed,
         bytes_appended: after.segments.bytes_appended - before.segments.bytes_appended,
         log_bytes: after.metadata.disk.log.bytes - before.metadata.disk.log.bytes,
+        log_writes: after.metadata.disk.log.writes - before.metadata.disk.log.writes,
         statements: after.metadata.statements - before.metadata.statements,
         flushes: flushes(&after) - flushes(&before),
     }
@@ -227,6 +229,34 @@ fn each_append_that_is_synced_costs_one_flush_and_its_block_is_sealed_once_for_a
     lab.sync().expect("durable");
     let sealed = lab.counters().bytes_sealed - before.bytes_sealed;
     assert_eq!(sealed, (count - 1) * len);
+}
+
+/// Goal: what a sync costs that needs a commit does not drift. Method: what SQLite does with the journal of each transaction.
+#[test]
+fn a_new_file_that_is_synced_and_removed_is_two_writes_of_few_pages() {
+    let lab = Lab::new();
+    lab.file(ROOT, "database");
+    lab.sync().expect("durable");
+    let count = 100;
+    let cost = cost(&lab, || {
+        for seed in 0..count {
+            let journal = lab.file(ROOT, "journal");
+            write(&lab, journal, 1000 + seed, 4096);
+            lab.sync_inode(journal).expect("durable");
+            lab.unlink(&Caller::root(), ROOT, b"journal")
+                .expect("unlinks");
+            lab.sync_inode(ROOT).expect("durable");
+        }
+    });
+    let commits = 2 * count;
+    assert_eq!((cost.flushes, cost.log_writes), (commits, commits));
+    let frames = cost.log_bytes / 4120;
+    assert!(frames <= 9 * commits, "{frames} frames");
+    assert!(
+        cost.statements <= 12 * commits,
+        "{} statements",
+        cost.statements
+    );
 }
 
 #[test]
