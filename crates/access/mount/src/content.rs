@@ -84,9 +84,9 @@ impl Shared {
     pub(crate) fn read(&self, node: INodeNo, offset: u64, size: u32, reply: ReplyData) {
         match self.gate.enter() {
             Err(error) => reply.error(error),
-            Ok(filesystem) if size <= limits::READ_INLINE_BYTES_MAX && self.may_read_inline() => {
+            Ok(filesystem) if size <= limits::READ_INLINE_BYTES_MAX && self.may_occupy_loop() => {
                 read_into_reply(&filesystem, node, offset, size, reply);
-                self.loops_reading.fetch_sub(1, Ordering::Relaxed);
+                self.loops_occupied.fetch_sub(1, Ordering::Relaxed);
             }
             Ok(filesystem) => {
                 let filesystem = filesystem.clone();
@@ -97,12 +97,12 @@ impl Shared {
         }
     }
 
-    /// Whether this loop may read itself, because another one goes on listening. Then it counts as reading.
-    fn may_read_inline(&self) -> bool {
-        let others = self.loops_reading.fetch_add(1, Ordering::Relaxed);
+    /// Whether this loop may wait for the disk itself, because another one goes on listening. Then it counts as occupied.
+    fn may_occupy_loop(&self) -> bool {
+        let others = self.loops_occupied.fetch_add(1, Ordering::Relaxed);
         let may = others + 1 < self.loops;
         if !may {
-            self.loops_reading.fetch_sub(1, Ordering::Relaxed);
+            self.loops_occupied.fetch_sub(1, Ordering::Relaxed);
         }
         may
     }
@@ -145,15 +145,24 @@ impl Shared {
         }
     }
 
+    /// Callers who find every other loop occupied sleep together in the pool, and share one commit there. One alone is
+    /// answered by its loop, which spares waking another thread.
     pub(crate) fn sync_inode(&self, node: INodeNo, reply: ReplyEmpty) {
-        self.where_it_may_wait(reply, ReplyEmpty::error, move |filesystem, reply| {
-            reply_empty(
-                filesystem
-                    .sync_inode(inode(node))
-                    .map_err(|error| errno(&error)),
-                reply,
-            );
-        });
+        let sync = move |filesystem: &Filesystem, reply: ReplyEmpty| {
+            let synced = filesystem.sync_inode(inode(node));
+            reply_empty(synced.map_err(|error| errno(&error)), reply);
+        };
+        match self.gate.enter() {
+            Err(error) => reply.error(error),
+            Ok(filesystem) if self.may_occupy_loop() => {
+                sync(&filesystem, reply);
+                self.loops_occupied.fetch_sub(1, Ordering::Relaxed);
+            }
+            Ok(filesystem) => {
+                let filesystem = filesystem.clone();
+                self.waiting.run(0, move || sync(&filesystem, reply));
+            }
+        }
     }
 
     pub(crate) fn allocate(
@@ -200,7 +209,11 @@ impl Shared {
             Ok(filesystem) if !filesystem.copy_would_wait(inode(source), inode(target), len) => {
                 copy(&filesystem, reply);
             }
-            Ok(_) => self.where_it_may_wait(reply, ReplyWrite::error, copy),
+            // Not by `where_it_may_wait`: who is inside the gate must not enter once more, as `close` may stand between.
+            Ok(filesystem) => {
+                let filesystem = filesystem.clone();
+                self.waiting.run(0, move || copy(&filesystem, reply));
+            }
         }
     }
 

@@ -6,7 +6,8 @@
 //! Spec    docs/adr and ARCHITECTURE.md, "mount"
 //!
 //! Invariants
-//!  (1) No event loop waits: what may wait answers from a worker.                        [pool, content]
+//!  (1) One event loop always listens: what may wait answers from a worker, or from a loop while
+//!      another one listens.                                                             [pool, content]
 //!  (2) Each positive entry told to the kernel holds one reference until its FORGET, or the end
 //!      of the mount.                                                                    [references]
 //!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]

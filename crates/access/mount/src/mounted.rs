@@ -342,7 +342,7 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
         },
         references: References::new(),
         loops: options.threads,
-        loops_reading: AtomicUsize::new(0),
+        loops_occupied: AtomicUsize::new(0),
         reading,
         waiting,
         xattrs,

@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     pub(crate) references: References,
     /// Event loops that listen.
     pub(crate) loops: usize,
-    /// Those of them that read from the disk at the moment.
-    pub(crate) loops_reading: AtomicUsize,
+    /// Those of them that may be waiting for the disk at the moment: they read, or make something durable.
+    pub(crate) loops_occupied: AtomicUsize,
     /// Reads that are long, or that would leave no loop listening.
     pub(crate) reading: Pool,
     /// Whatever may wait for the disk or for memory.
