@@ -253,7 +253,8 @@ fn a_closed_vault_has_no_log_and_one_that_nobody_knows_goes() {
 
 #[test]
 fn a_log_that_is_lost_or_damaged_is_told_and_the_vault_opens_as_the_database_has_it() {
-    let damages: [(ReplayFault, &dyn Fn(&std::path::Path)); 4] = [
+    type Damage<'a> = &'a dyn Fn(&std::path::Path);
+    let damages: [(ReplayFault, Damage<'_>); 4] = [
         (ReplayFault::Missing, &|log| {
             std::fs::remove_file(log).expect("removes");
         }),
