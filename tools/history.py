@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replays the last commits of a git repository into a mount, one snapshot each, and compares every kept state with its checkout.
 
-    tools/history.py [REPOSITORY] [COMMITS]        defaults: this project's own repository, 200 commits
+    tools/history.py [REPOSITORY] [COMMITS] [none|zstd]    defaults: this project's own repository, 200 commits, zstd
 
 Each state is compared file by file through `.history`: names, kinds, modes, sizes, times, link targets, content. Then what the vault
 takes is compared with what restic takes for the same trees. Needs git and restic (Debian: apt-get install restic), root and /dev/fuse.
@@ -129,10 +129,12 @@ def main():
     repository = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     chosen = commits(repository, count)
-    print(f"{len(chosen)} commits of {repository.name}, {chosen[0][:10]} to {chosen[-1][:10]}")
+    compression = sys.argv[3] if len(sys.argv) > 3 else "zstd"
+    print(f"{len(chosen)} commits of {repository.resolve().name}, {chosen[0][:10]} to {chosen[-1][:10]}; vault with compression {compression}")
     with tempfile.TemporaryDirectory(prefix="strongroom-history.") as folder:
         folder = Path(folder)
         vault = Vault(folder)
+        run(BINARY, "compression", vault.vault, compression, "--passphrase-file", vault.passphrase)
         vault.start()
         try:
             replay(vault, folder, repository, chosen)

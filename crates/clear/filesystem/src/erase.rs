@@ -84,6 +84,7 @@ impl Engine<'_> {
         for segment in segments {
             erased.segments_left += u64::from(!empty(core, segment)?);
         }
+        crate::intents::wipe(core)?;
         Ok(erased)
     }
 }

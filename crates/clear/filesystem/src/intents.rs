@@ -393,6 +393,20 @@ pub(crate) fn end_older(core: &Core, newest: Epoch) -> Result<()> {
     }
 }
 
+/// Nothing of what records told is left in the file, not even sealed. Costs as much as the file is long.
+pub(crate) fn wipe(core: &Core) -> Result<()> {
+    let mut log = core.intents.log.lock();
+    let Some(file) = log.file.clone() else {
+        return Ok(());
+    };
+    begin_anew(core, &mut log)?;
+    let zeros = vec![0; file.size() - FIRST_INTENT_OFFSET];
+    let wiped = file.write(&zeros, FIRST_INTENT_OFFSET);
+    let wiped = wiped.and_then(|()| file.sync());
+    log.is_unusable |= wiped.is_err();
+    wiped.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))
+}
+
 /// Takes the log away. Call when everything is durable and nobody changes anything any more.
 pub(crate) fn close(core: &Core) -> Result<()> {
     let mut log = core.intents.log.lock();

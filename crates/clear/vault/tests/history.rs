@@ -576,6 +576,28 @@ fn what_was_erased_takes_no_space_and_says_what_became_of_it() {
     );
 }
 
+/// Goal: what small syncs logged of a file goes with it.
+#[test]
+fn erasing_leaves_nothing_in_the_log_of_small_syncs() {
+    let (place, vault) = Place::new();
+    let options = strongroom::FileOptions::new().write().create_new();
+    let file = vault.open_file("/secret", options).unwrap();
+    for round in 0..4 {
+        file.write_all_at(&noise(round, 3_000), 0).unwrap();
+        file.sync_all().unwrap();
+    }
+    drop(file);
+    let holds_records = || {
+        let log = std::fs::read(place.folder().join("intents")).unwrap();
+        log[4096..].iter().any(|byte| *byte != 0)
+    };
+    assert!(holds_records());
+    take(&vault, "one");
+    vault.remove_file("/secret").unwrap();
+    vault.erase("/secret", false).unwrap();
+    assert!(!holds_records());
+}
+
 /// Goal: an erasing that ended anywhere in between is finished before anybody reads.
 /// Method: the setting that begins it is put there by hand, as a power cut right after it leaves it.
 #[test]
