@@ -580,7 +580,7 @@ fn what_was_erased_takes_no_space_and_says_what_became_of_it() {
 #[test]
 fn erasing_leaves_nothing_in_the_log_of_small_syncs() {
     let (place, vault) = Place::new();
-    let options = strongroom::FileOptions::new().write().create_new();
+    let options = FileOptions::new().write().create_new();
     let file = vault.open_file("/secret", options).unwrap();
     for round in 0..4 {
         file.write_all_at(&noise(round, 3_000), 0).unwrap();

@@ -18,7 +18,7 @@ use strongroom_conformance::step::Pair;
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
 use strongroom_crypto::RevisionSigner;
 use strongroom_filesystem::{AllocateMode, Filesystem, History, NodeKind, RenameMode, XattrMode};
-use strongroom_format::{Kind, VaultId};
+use strongroom_format::VaultId;
 use strongroom_history as history;
 
 /// One step of a run.
