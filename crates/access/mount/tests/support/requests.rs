@@ -6,8 +6,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use strongroom_mount::{MountOptions, Mounted, Opcode};
+use strongroom_mount::{MountError, MountOptions, Mounted, Opcode};
 
 use super::Drive;
 
@@ -40,6 +41,18 @@ pub(crate) fn of(costs: &Cost, opcode: Opcode) -> u64 {
     found.map_or(0, |(_, count)| *count)
 }
 
+/// Ends the mount. A child of another test may hold a file of this one between its fork and its exec: the mount is busy for
+/// that moment.
+fn unmount(mounted: &Mounted) {
+    for _ in 0..100 {
+        match mounted.unmount() {
+            Err(MountError::Busy(_)) => std::thread::sleep(Duration::from_millis(50)),
+            ended => return ended.unwrap(),
+        }
+    }
+    mounted.unmount().unwrap();
+}
+
 /// Makes the kernel forget names and content, as after a mount.
 pub(crate) fn cold(drive: Drive, options: &MountOptions) -> Drive {
     let Drive {
@@ -48,7 +61,7 @@ pub(crate) fn cold(drive: Drive, options: &MountOptions) -> Drive {
         vault,
         folder,
     } = drive;
-    mounted.unmount().unwrap();
+    unmount(&mounted);
     drop(mounted);
     let mounted = Mounted::start(filesystem.clone(), &folder.path().join("mnt"), options).unwrap();
     let drive = Drive {
