@@ -23,6 +23,7 @@ use strongroom_format::span::chunk_count;
 use strongroom_format::survey::Survey;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SegmentId};
 use strongroom_history::Blocks;
+use strongroom_metadata::{Block, Place};
 use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
 use crate::verify::show_segment;
@@ -250,6 +251,24 @@ impl FoundBlocks<'_> {
         let clear_len = found.clear_len as usize;
         self.sealer
             .open_exactly(epoch, found.kind, id, clear_len, &sealed)
+            .ok()
+    }
+
+    /// The same of a block whose batch no index lists any more, from where its row says that it lies.
+    pub(crate) fn open_as_row_says(&self, row: &Block, segment: SegmentId) -> Option<Vec<u8>> {
+        let Place::Segment(_, offset) = row.place else {
+            return None;
+        };
+        let clear_len = row.clear_len as usize;
+        let len = u32::try_from(sealed_len(clear_len)).ok()?;
+        let location = Location {
+            segment,
+            offset,
+            len,
+        };
+        let sealed = self.store.read(location, 0..len).ok()?;
+        self.sealer
+            .open_exactly(row.epoch, row.kind, &row.id, clear_len, &sealed)
             .ok()
     }
 

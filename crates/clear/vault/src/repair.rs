@@ -280,12 +280,20 @@ impl<'a> Repair<'a> {
         let mut batch = Vec::new();
         let mut bytes = 0;
         for number in numbers {
-            let Some(row) = engine.reader()?.block(number)? else {
+            let reader = engine.reader()?;
+            let Some(row) = reader.block(number)? else {
                 damaged.remove(&number);
                 continue;
             };
             // As it was sealed: compressed anew it might get another name.
-            let Some(clear) = blocks.open_exactly(&row.id) else {
+            let mut clear = blocks.open_exactly(&row.id);
+            if let Place::Segment(segment, _) = row.place
+                && clear.is_none()
+                && let Some(segment) = reader.segment(segment)?
+            {
+                clear = blocks.open_as_row_says(&row, segment.id);
+            }
+            let Some(clear) = clear else {
                 continue;
             };
             let was_lost = damaged.remove(&number) != Some(LostChunks::NONE);

@@ -184,3 +184,28 @@ fn a_vault_that_is_open_is_not_repaired() {
     assert!(matches!(refused, Err(Error::InUse)), "{refused:?}");
     vault.close().unwrap();
 }
+
+/// Goal: what lies in a batch whose index is damaged is sound, but no file says so any more; it is stored anew from where the
+/// database says that it lies, and the damaged file goes.
+#[test]
+fn sound_blocks_leave_a_segment_whose_index_is_damaged() {
+    let (place, vault) = Place::new();
+    let bytes = content(300 << 10, 5);
+    vault.write("/file", &bytes).unwrap();
+    take(&vault, "one");
+    vault.close().unwrap();
+    let path = place.segments().pop().unwrap();
+    let segment = std::fs::read(&path).unwrap();
+    // The first batch begins behind the header; its index lies behind its head and its blocks.
+    let head = &segment[4096..4096 + 64];
+    let blocks = u32::from_le_bytes(head[32..36].try_into().unwrap()) as usize;
+    assert!(blocks > 300 << 10, "the batch of the file");
+    flip(&path, 4096 + 64 + blocks + 20);
+    let report = place.repair(false);
+    assert!(!report.found.is_sound() && report.found.damages.is_empty());
+    assert!(report.is_whole(), "{report:?}");
+    assert!(!path.exists());
+    let vault = place.open();
+    assert_eq!(vault.read("/file").unwrap(), bytes);
+    assert_sound(&vault);
+}
