@@ -159,7 +159,7 @@ struct Log {
     sequence: u64,
     /// Who has records in the log since it began.
     nodes: HashMap<InodeId, Arc<Node>>,
-    /// The epoch of the first of these records.
+    /// The oldest epoch that anything in the file is sealed under, whether it still counts or not.
     oldest: Option<Epoch>,
     /// The disk refused it: every sync is a commit until the vault is opened again.
     is_unusable: bool,
@@ -279,7 +279,6 @@ fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
     drain_grouped(core, log.nodes.values().cloned().collect())?;
     commit_covering(core, core.changes.load(Ordering::Acquire))?;
     log.nodes.clear();
-    log.oldest = None;
     log.end = FIRST_INTENT_OFFSET;
     Ok(())
 }
@@ -344,10 +343,11 @@ fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<
         let epoch = sealing.epoch();
         (encode_record(file.id(), sequence, epoch, &sealed), epoch)
     };
+    // Before the write: of one that fails some bytes may be there.
+    log.oldest.get_or_insert(epoch);
     let written = file.write(&record, log.end);
     written.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
     log.end += record.len();
-    log.oldest.get_or_insert(epoch);
     Ok(())
 }
 
@@ -384,26 +384,38 @@ pub(crate) fn tidy(core: &Core) -> Result<()> {
     }
 }
 
-/// On return no record counts that is sealed under an epoch before `newest`.
+/// On return nothing in the file is sealed under an epoch before `newest`.
 pub(crate) fn end_older(core: &Core, newest: Epoch) -> Result<()> {
     let mut log = core.intents.log.lock();
     match log.oldest {
-        Some(oldest) if oldest < newest => begin_anew(core, &mut log),
+        Some(oldest) if oldest < newest => wipe_all(core, &mut log),
         _ => Ok(()),
     }
 }
 
 /// Nothing of what records told is left in the file, not even sealed. Costs as much as the file is long.
 pub(crate) fn wipe(core: &Core) -> Result<()> {
-    let mut log = core.intents.log.lock();
+    wipe_all(core, &mut core.intents.log.lock())
+}
+
+fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
+    if log.oldest.is_none() {
+        return Ok(());
+    }
+    begin_anew(core, log)?;
     let Some(file) = log.file.clone() else {
+        // What an earlier run left, for which there was no room: it is stored now.
+        forget(core)?;
+        log.oldest = None;
         return Ok(());
     };
-    begin_anew(core, &mut log)?;
     let zeros = vec![0; file.size() - FIRST_INTENT_OFFSET];
     let wiped = file.write(&zeros, FIRST_INTENT_OFFSET);
     let wiped = wiped.and_then(|()| file.sync());
-    log.is_unusable |= wiped.is_err();
+    match &wiped {
+        Ok(()) => log.oldest = None,
+        Err(_) => log.is_unusable = true,
+    }
     wiped.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))
 }
 
