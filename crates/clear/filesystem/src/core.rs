@@ -252,7 +252,24 @@ impl Core {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        let pairs = sealing.seal_all(&self.pool, Kind::Data, clear);
+        self.count_sealed(sealing.seal_all(&self.pool, Kind::Data, clear))
+    }
+
+    /// As `seal_content`; the calling thread does `meanwhile` before it helps.
+    pub(crate) fn seal_content_beside<B, M>(
+        &self,
+        sealing: &Sealing<'_>,
+        clear: Vec<B>,
+        meanwhile: impl FnOnce() -> M,
+    ) -> (Vec<SealedBlock>, M)
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        let (pairs, done) = sealing.seal_all_beside(&self.pool, Kind::Data, clear, meanwhile);
+        (self.count_sealed(pairs), done)
+    }
+
+    fn count_sealed<B: AsRef<[u8]>>(&self, pairs: Vec<(SealedBlock, B)>) -> Vec<SealedBlock> {
         let (mut blocks, mut bytes, mut stored) = (Vec::with_capacity(pairs.len()), 0, 0);
         for (block, clear) in pairs {
             bytes += clear.as_ref().len() as u64;

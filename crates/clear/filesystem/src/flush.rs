@@ -17,9 +17,11 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use strongroom_format::SealedBlock;
+use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
 
 use crate::core::Core;
+use crate::epoch::Sealing;
 use crate::extents::{self, Edited};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
@@ -143,15 +145,10 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
     let sealing = core.sealers.sealing();
-    let sealed = core.seal_content(&sealing, clear);
-    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
-    let carried = reason != Reason::Background
-        && total <= core.options.thresholds.carried_bytes_max
-        && core.may_carry(reason);
-    let placement = if carried {
-        Placement::carried(&sealing, sealed)
+    let placement = if needs_batches(core, &clear) {
+        Placement::streamed(core, &sealing, clear)?
     } else {
-        Placement::appended(core, &sealing, sealed)?
+        place_few(core, &sealing, clear, reason)?
     };
     crate::purge::bound_holes(core)?;
     let mut writer = core.store.lock();
@@ -160,6 +157,30 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     }
     let result = install_all(core, &mut writer, drains, placement);
     core.fail_on_error(result)
+}
+
+/// Whether `clear` may not fit one batch.
+fn needs_batches(core: &Core, clear: &[DataPiece]) -> bool {
+    let sealed_bytes = |piece: &DataPiece| sealed_len(piece.as_ref().len());
+    clear.iter().map(sealed_bytes).sum::<usize>() > core.options.thresholds.batch_bytes
+}
+
+/// Seals what fits one batch; the commit carries it where somebody waits and it is little.
+fn place_few<'a>(
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<DataPiece>,
+    reason: Reason,
+) -> Result<Placement<'a>> {
+    let sealed = core.seal_content(sealing, clear);
+    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
+    let carried = reason != Reason::Background
+        && total <= core.options.thresholds.carried_bytes_max
+        && core.may_carry(reason);
+    match carried {
+        true => Ok(Placement::carried(sealing, sealed)),
+        false => Placement::appended(core, sealing, sealed),
+    }
 }
 
 impl Core {

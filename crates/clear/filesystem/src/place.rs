@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::RwLockReadGuard;
 use strongroom_format::index::{IndexEntry, encode_index};
+use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
 use strongroom_segments::Appended;
@@ -78,41 +79,80 @@ impl<'a> Placement<'a> {
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<Self> {
-        let epoch = sealing.epoch();
-        let placing = core.space.placing.read();
+        let mut placement = Self::empty(core, sealing);
+        placement.append(core, sealing, sealed)?;
+        Ok(placement)
+    }
+
+    /// Seals `clear` batch by batch, and appends each as `appended` while the next is being sealed.
+    ///
+    /// # Errors
+    /// As `appended`.
+    pub(crate) fn streamed<B>(core: &'a Core, sealing: &Sealing<'_>, clear: Vec<B>) -> Result<Self>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        let mut placement = Self::empty(core, sealing);
+        let mut sealed = Vec::new();
+        for batch in cut_clear(clear, core.options.thresholds.batch_bytes) {
+            let append = || placement.append(core, sealing, sealed);
+            let (next, appended) = core.seal_content_beside(sealing, batch, append);
+            appended?;
+            sealed = next;
+        }
+        placement.append(core, sealing, sealed)?;
+        Ok(placement)
+    }
+
+    fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        Self {
+            blocks: Vec::new(),
+            appended: Vec::new(),
+            epoch: sealing.epoch(),
+            _placing: Some(core.space.placing.read()),
+        }
+    }
+
+    /// Appends what no equal block exists for. After an error only the rows of segments are to be written, which is done.
+    fn append(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        sealed: Vec<SealedBlock>,
+    ) -> Result<()> {
         let known = crate::flush::known(core, &sealed)?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
-        let mut appended = Vec::new();
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
             let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
             let result = match append_batch(core, sealing, &blocks) {
                 Ok(result) => result,
                 Err(error) => {
-                    // What was appended before it is waste that only its segment's row can tell of.
-                    let mut writer = core.store.lock();
-                    for batch in &appended {
-                        note_batch(core, &mut writer, epoch, batch)?;
-                    }
+                    self.note_waste(core)?;
                     return Err(error);
                 }
             };
             for (index, location) in batch.iter().zip(&result.locations) {
                 places[*index] = Some((location.segment, location.offset));
             }
-            appended.push(result);
+            self.appended.push(result);
         }
+        let epoch = self.epoch;
         let blocks = sealed
             .into_iter()
             .zip(places)
-            .map(|(block, place)| placed(block, epoch, place, place.is_none()))
-            .collect();
-        Ok(Self {
-            blocks,
-            appended,
-            epoch,
-            _placing: Some(placing),
-        })
+            .map(|(block, place)| placed(block, epoch, place, place.is_none()));
+        self.blocks.extend(blocks);
+        Ok(())
+    }
+
+    /// What was appended is waste that only its segment's row can tell of.
+    fn note_waste(&self, core: &Core) -> Result<()> {
+        let mut writer = core.store.lock();
+        for batch in &self.appended {
+            note_batch(core, &mut writer, self.epoch, batch)?;
+        }
+        Ok(())
     }
 
     /// Writes the rows of the segments that were appended to, and numbers the blocks' places.
@@ -192,6 +232,24 @@ fn segment_row(
         return Ok((segment.number, segment.committed_len));
     }
     Ok((writer.insert_segment(&id, epoch)?, 0))
+}
+
+/// Cuts `clear` into runs that sealed are at most `bytes_max`.
+fn cut_clear<B: AsRef<[u8]>>(clear: Vec<B>, bytes_max: usize) -> Vec<Vec<B>> {
+    let mut runs: Vec<Vec<B>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for piece in clear {
+        let len = sealed_len(piece.as_ref().len());
+        bytes = bytes.saturating_add(len);
+        match runs.last_mut() {
+            Some(run) if bytes <= bytes_max => run.push(piece),
+            _ => {
+                runs.push(vec![piece]);
+                bytes = len;
+            }
+        }
+    }
+    runs
 }
 
 /// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.

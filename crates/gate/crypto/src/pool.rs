@@ -65,14 +65,46 @@ impl Pool {
         J: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let helpers = self.threads().min(jobs.len().saturating_sub(1));
+        let helpers = jobs.len().saturating_sub(1);
+        self.run(helpers, jobs, || ()).0
+    }
+
+    /// As `run_all`; the calling thread does `meanwhile` before it takes jobs, and workers begin at once.
+    ///
+    /// # Panics
+    /// As `run_all`; with a panic of `meanwhile` at once.
+    pub fn run_all_beside<T, J, M>(
+        &self,
+        jobs: Vec<J>,
+        meanwhile: impl FnOnce() -> M,
+    ) -> (Vec<T>, M)
+    where
+        J: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.run(jobs.len(), jobs, meanwhile)
+    }
+
+    fn run<T, J, M>(
+        &self,
+        helpers: usize,
+        jobs: Vec<J>,
+        meanwhile: impl FnOnce() -> M,
+    ) -> (Vec<T>, M)
+    where
+        J: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let call = Arc::new(Call::new(jobs));
-        self.invite(helpers, &call);
+        self.invite(helpers.min(self.threads()), &call);
+        let done = meanwhile();
         call.work();
-        call.results()
+        let results = call
+            .results()
             .into_iter()
             .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+            .collect();
+        (results, done)
     }
 
     fn invite<T, J>(&self, helpers: usize, call: &Arc<Call<T, J>>)
@@ -238,6 +270,32 @@ mod tests {
             .collect();
         assert_eq!(threads.len(), 3);
         assert!(threads.contains(&std::thread::current().id()));
+    }
+
+    #[test]
+    fn workers_do_jobs_while_the_caller_does_something_else() {
+        let pool = Pool::new(1);
+        let (tell, told) = bounded(1);
+        let jobs: Vec<_> = (0..3)
+            .map(|number| {
+                let tell = tell.clone();
+                move || {
+                    let _ = tell.try_send(number);
+                    number
+                }
+            })
+            .collect();
+        // Only a worker can have told: the caller takes no job before this returns.
+        let (numbers, first) = pool.run_all_beside(jobs, || told.recv());
+        assert_eq!((numbers, first), (vec![0, 1, 2], Ok(0)));
+    }
+
+    #[test]
+    fn without_a_worker_the_caller_does_the_jobs_afterwards() {
+        let mut order = Vec::new();
+        let jobs = vec![boxed(|| 7)];
+        let (results, ()) = Pool::new(0).run_all_beside(jobs, || order.push("beside"));
+        assert_eq!((results, order), (vec![7], vec!["beside"]));
     }
 
     #[test]

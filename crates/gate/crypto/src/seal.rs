@@ -87,18 +87,58 @@ impl BlockSealer {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        let bytes: usize = clear.iter().map(|buffer| buffer.as_ref().len()).sum();
-        if bytes < self.parts().chosen.inline_below_bytes() {
-            return clear
-                .into_iter()
-                .map(|buffer| (self.seal(kind, buffer.as_ref()), buffer))
-                .collect();
+        if self.is_sealed_inline(&clear) {
+            return self.seal_inline(kind, clear);
         }
+        pool.run_all(self.jobs(kind, clear))
+    }
+
+    /// As `seal_all`; the calling thread does `meanwhile` before it helps, so that what is sealed already is written
+    /// while the next is being sealed.
+    ///
+    /// # Panics
+    /// As `seal_all`; with a panic of `meanwhile` at once.
+    pub fn seal_all_beside<B, M>(
+        &self,
+        pool: &Pool,
+        kind: Kind,
+        clear: Vec<B>,
+        meanwhile: impl FnOnce() -> M,
+    ) -> (Vec<(SealedBlock, B)>, M)
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        if self.is_sealed_inline(&clear) {
+            let done = meanwhile();
+            return (self.seal_inline(kind, clear), done);
+        }
+        pool.run_all_beside(self.jobs(kind, clear), meanwhile)
+    }
+
+    /// Whether `clear` is too little to be shared out.
+    fn is_sealed_inline<B: AsRef<[u8]>>(&self, clear: &[B]) -> bool {
+        let bytes: usize = clear.iter().map(|buffer| buffer.as_ref().len()).sum();
+        bytes < self.parts().chosen.inline_below_bytes()
+    }
+
+    fn seal_inline<B: AsRef<[u8]>>(&self, kind: Kind, clear: Vec<B>) -> Vec<(SealedBlock, B)> {
+        let seal = |buffer: B| (self.seal(kind, buffer.as_ref()), buffer);
+        clear.into_iter().map(seal).collect()
+    }
+
+    fn jobs<B>(
+        &self,
+        kind: Kind,
+        clear: Vec<B>,
+    ) -> Vec<impl FnOnce() -> (SealedBlock, B) + Send + use<B>>
+    where
+        B: AsRef<[u8]> + Send,
+    {
         let job = |buffer: B| {
             let sealer = self.clone();
             move || (sealer.seal(kind, buffer.as_ref()), buffer)
         };
-        pool.run_all(clear.into_iter().map(job).collect())
+        clear.into_iter().map(job).collect()
     }
 }
 
