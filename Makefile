@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-engine profile bench-peers million history rotate demo vectors clean
+.PHONY: help setup build check test posix sim damage fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ bench-build:
 
 million: build ## a directory of 1,000,000 files: time per entry, snapshots of it, memory (root)
 	tools/million.py
+
+scale: build ## each figure at ten times the work: 10 GiB, 100,000 entries, 1,000 open files, 64 clients; memory (root)
+	tools/scale.py $(if $(INTO),--into $(INTO))
 
 history: build ## the last 200 commits of this repository replayed into a mount, a snapshot each: all compared, space against restic (root)
 	tools/history.py $(or $(REPOSITORY),.) $(or $(COMMITS),200)

@@ -49,7 +49,8 @@ class Vault:
         deadline = time.monotonic() + 60
         while not self.is_served():
             if self.daemon.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"the mount did not start: {self.said()}")
+                ended = "it runs" if self.daemon.returncode is None else f"it ended with {self.daemon.returncode}"
+                raise SystemExit(f"the mount did not start ({ended}): {self.said()}")
             time.sleep(0.02)
 
     def is_served(self):

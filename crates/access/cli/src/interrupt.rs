@@ -1,4 +1,4 @@
-//! Lets a copy that is interrupted clean up before the process ends, as if it had never been told otherwise.
+//! Lets a command that is interrupted clean up before the process ends, as if it had never been told otherwise.
 //!
 //! Takes   SIGINT, SIGTERM and SIGHUP, from `watch` on
 //! Gives   a failure at the next `check`; at the end the process dies of the signal, which is what its starter asked
@@ -15,8 +15,8 @@ use crate::failure::{Failure, Result};
 /// The signal that came, 0 for none.
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// From now on the first signal is only noted.
-pub(crate) fn watch() -> Result<()> {
+/// From now on the first signal is only noted. Gives where its number will stand.
+pub(crate) fn watch() -> Result<Arc<AtomicUsize>> {
     let came = Arc::clone(CAME.get_or_init(Arc::default));
     let again = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -25,7 +25,7 @@ pub(crate) fn watch() -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&again))?;
         signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
     }
-    Ok(())
+    Ok(came)
 }
 
 fn signal() -> Option<i32> {

@@ -4,7 +4,11 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::Place;
 
 #[test]
@@ -39,4 +43,36 @@ fn a_row_or_directory_that_is_none_is_refused_before_anything_runs() {
     let message = place.fails(2, &["bench", "--only", "none", "."]);
     assert!(message.contains("write-sequential"), "{message}");
     place.fails(3, &["bench", "--quick", "missing"]);
+}
+
+/// Method: the whole of it, which takes longer than anybody looks; a signal as soon as it tells of the first round.
+#[test]
+fn an_interrupted_run_leaves_the_directory_as_it_was_and_says_so() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = Place::empty();
+        fs::create_dir(place.path("d")).unwrap();
+        fs::write(place.path("d/mine"), "mine").unwrap();
+        let mut child = place
+            .command(&["bench", "d"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        told.read_line(&mut text).unwrap();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{text}");
+        assert!(
+            text.contains("interrupted; ") && text.contains(" is removed"),
+            "{text}"
+        );
+        let left: Vec<_> = fs::read_dir(place.path("d"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["mine"]);
+    }
 }

@@ -128,7 +128,7 @@ fn draw(svg: &mut String, title: &str, rows: &[&RowReport], report: &Report) -> 
     let names: Vec<&str> = report
         .systems
         .iter()
-        .map(|system| system.name)
+        .map(|system| system.name.as_str())
         .filter(|name| *name != PLAIN.name)
         .collect();
     let speeds: Vec<f64> = rows

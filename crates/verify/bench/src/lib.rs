@@ -11,6 +11,7 @@ mod content;
 mod figures;
 #[cfg(feature = "charts")]
 mod ink;
+pub mod interrupt;
 mod machine;
 mod place;
 #[cfg(feature = "charts")]

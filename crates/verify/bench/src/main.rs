@@ -1,12 +1,16 @@
 //! `make bench`: Strongroom, the plain file system beneath it and every installed peer, in one run.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use strongroom_bench::run::{Company, Plan, run};
-use strongroom_bench::{Sizes, chart, is_root, new_folder, parse_rows, report};
+use strongroom_bench::{Sizes, chart, interrupt, is_root, new_folder, parse_rows, report};
 
 /// Measures Strongroom, the plain file system beneath it and every installed peer; run it as root, on a quiet machine.
 #[derive(Debug, Parser)]
@@ -32,6 +36,9 @@ struct Arguments {
     /// These peers only, separated by commas; "none" for none
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Option<Vec<String>>,
+    /// Strongroom once more, mounted with `-o OPTIONS`; may be given several times
+    #[arg(long, value_name = "OPTIONS")]
+    also: Vec<String>,
     /// Strongroom only, not even the plain file system
     #[arg(long)]
     alone: bool,
@@ -47,19 +54,40 @@ struct Arguments {
 }
 
 fn main() -> std::process::ExitCode {
-    match measure(&Arguments::parse()) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error}");
-            std::process::ExitCode::FAILURE
+    let arguments = Arguments::parse();
+    let came = Arc::new(AtomicUsize::new(0));
+    let ended = watch(&came).map_err(Into::into);
+    if let Err(error) = ended.and_then(|()| measure(&arguments)) {
+        eprintln!("bench: {error}");
+        if let Ok(signal @ 1..) = came.load(Ordering::Relaxed).try_into() {
+            // Dies of it, as its starter asked. If it cannot be raised, the exit code says enough.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
+        return std::process::ExitCode::FAILURE;
     }
+    std::process::ExitCode::SUCCESS
+}
+
+/// From now on the first signal that asks for the end is noted in `came`; a second one ends the process at once.
+fn watch(came: &Arc<AtomicUsize>) -> std::io::Result<()> {
+    let again = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the second handler arms the first one, for the next signal.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&again))?;
+        signal_hook::flag::register(signal, Arc::clone(&again))?;
+        signal_hook::flag::register_usize(signal, Arc::clone(came), signal as usize)?;
+    }
+    interrupt::heed(Arc::clone(came));
+    Ok(())
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if !is_root() {
         return Err("run it as root: it drops the kernel's caches and mounts".into());
     }
+    let mut also = arguments.also.clone();
+    let mut seen = BTreeSet::new();
+    also.retain(|options| seen.insert(options.clone()));
     let rounds = arguments
         .rounds
         .unwrap_or(if arguments.quick { 1 } else { 3 });
@@ -83,6 +111,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             true => Some(Vec::new()),
             false => arguments.peers.clone(),
         },
+        also,
         company: match arguments.alone {
             true => Company::Alone,
             false => Company::WithPlain,

@@ -2,11 +2,25 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::Sizes;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+
+use crate::{Sizes, interrupt};
+
+/// A server may still be at work in a directory that is removed, as rclone is after a file was closed.
+const CLEAR_MAX: Duration = Duration::from_secs(15);
+const CLEAR_PAUSE: Duration = Duration::from_millis(100);
+/// How soon a program that runs is killed after an interruption.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// A directory that is measured.
 pub struct Place<'a> {
@@ -92,26 +106,103 @@ pub(crate) fn cached_bytes() -> io::Result<u64> {
     sum.ok_or_else(|| io::Error::other("/proc/meminfo does not tell what is cached"))
 }
 
-/// Runs a program to its end.
+/// Removes a directory with all that is in it.
+///
+/// # Errors
+/// Of the disk; if others keep making files in it, after `CLEAR_MAX`.
+pub(crate) fn clear(directory: &Path) -> io::Result<()> {
+    let start = Instant::now();
+    clear_while(
+        || start.elapsed() < CLEAR_MAX,
+        || fs::remove_dir_all(directory),
+    )
+}
+
+/// Tries `remove` again, while `patient`, after failures that pass when nobody else is at work in the directory any more.
+fn clear_while(
+    patient: impl Fn() -> bool,
+    mut remove: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut tried = false;
+    loop {
+        match remove() {
+            // What was in the way was all that was left.
+            Err(error) if tried && error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if passes(error.kind()) && patient() => std::thread::sleep(CLEAR_PAUSE),
+            done => return done,
+        }
+        tried = true;
+    }
+}
+
+fn passes(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::ResourceBusy
+    )
+}
+
+/// Runs a program of a workload to its end. It is killed if the run is interrupted.
 ///
 /// # Errors
 /// Its last line of standard error, if it fails.
 pub(crate) fn run(command: &mut Command) -> io::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let about = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
-    let output = command.stdout(Stdio::null()).output().map_err(about)?;
-    if output.status.success() {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| about(&name, &error))?;
+    let heard = child.stderr.take().map_or(Ok(Vec::new()), hear);
+    if heard.is_err() {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    judge(&name, status, &heard?)
+}
+
+/// Runs a program to its end, whatever comes: for what cleans up, and what has an input.
+///
+/// # Errors
+/// Its last line of standard error, if it fails.
+pub(crate) fn run_to_end(command: &mut Command) -> io::Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdout(Stdio::null()).output();
+    let output = output.map_err(|error| about(&name, &error))?;
+    judge(&name, output.status, &output.stderr)
+}
+
+/// All that a program says until it ends; a failure if the run is interrupted before.
+fn hear(mut from: ChildStderr) -> io::Result<Vec<u8>> {
+    let (mut heard, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        interrupt::check()?;
+        match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match from.read(&mut part)? {
+            0 => return Ok(heard),
+            count => heard.extend_from_slice(&part[..count]),
+        }
+    }
+}
+
+fn about(name: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{name}: {error}"))
+}
+
+fn judge(name: &str, status: ExitStatus, heard: &[u8]) -> io::Result<()> {
+    if status.success() {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(heard);
     let line = text
         .lines()
         .rfind(|line| !line.trim().is_empty())
         .unwrap_or("no message");
-    Err(io::Error::other(format!(
-        "{name}: {}: {line}",
-        output.status
-    )))
+    Err(io::Error::other(format!("{name}: {status}: {line}")))
 }
 
 #[cfg(test)]
@@ -139,9 +230,56 @@ mod tests {
 
     #[test]
     fn a_program_that_fails_says_why() {
-        run(&mut Command::new("true")).unwrap();
-        let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err();
-        assert!(error.to_string().ends_with("why"), "{error}");
-        assert!(run(&mut Command::new("no-such-program")).is_err());
+        for run in [run, run_to_end] {
+            run(&mut Command::new("true")).unwrap();
+            let error = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err();
+            assert!(error.to_string().ends_with("why"), "{error}");
+            let error = run(&mut Command::new("no-such-program")).unwrap_err();
+            assert!(error.to_string().starts_with("no-such-program"), "{error}");
+        }
+    }
+
+    /// Clears with failures of `kinds` in turn and then none; gives the result and how often it was tried.
+    fn tried(patient: bool, kinds: &[io::ErrorKind]) -> (io::Result<()>, usize) {
+        let mut count = 0;
+        let result = clear_while(
+            || patient,
+            || {
+                count += 1;
+                kinds
+                    .get(count - 1)
+                    .map_or(Ok(()), |kind| Err((*kind).into()))
+            },
+        );
+        (result, count)
+    }
+
+    #[test]
+    fn a_directory_in_which_a_server_is_still_at_work_is_cleared_when_it_has_ended() {
+        use io::ErrorKind::{DirectoryNotEmpty, NotFound, PermissionDenied, ResourceBusy};
+        let (result, count) = tried(true, &[DirectoryNotEmpty, ResourceBusy]);
+        assert_eq!((result.is_ok(), count), (true, 3));
+        let (result, count) = tried(true, &[DirectoryNotEmpty, NotFound]);
+        assert_eq!((result.is_ok(), count), (true, 2));
+        // Failures that do not pass, and patience that has an end.
+        for (patient, kind) in [
+            (true, PermissionDenied),
+            (true, NotFound),
+            (false, DirectoryNotEmpty),
+        ] {
+            let (result, count) = tried(patient, &[kind]);
+            assert_eq!((result.unwrap_err().kind(), count), (kind, 1));
+        }
+    }
+
+    #[test]
+    fn clearing_removes_all_of_a_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("a");
+        fs::create_dir_all(directory.join("b")).unwrap();
+        fs::write(directory.join("b/c"), "c").unwrap();
+        clear(&directory).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(clear(&directory).is_err());
     }
 }

@@ -8,10 +8,12 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use crate::place::timed;
+use crate::place::{clear, timed};
 use crate::report::{Absent, Report, RowReport, SystemReport};
 use crate::system::{PEERS, PLAIN, Running, STRONGROOM, System};
-use crate::{Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, Span, warm_up};
+use crate::{
+    Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, Span, interrupt, warm_up,
+};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct Plan {
     pub rows: Option<Vec<Row>>,
     /// These peers only.
     pub peers: Option<Vec<String>>,
+    /// Options of `strongroom mount`: Strongroom is measured once more with each, as one that is no peer.
+    pub also: Vec<String>,
     /// Who is measured beside Strongroom and the peers.
     pub company: Company,
     /// A file for the process that serves Strongroom, and for when each of its figures was measured: a profile of the
@@ -58,13 +62,25 @@ struct Measured {
 /// Runs `plan`; `tell` hears what begins.
 ///
 /// # Errors
-/// If there is no Strongroom or no disk. A peer that is missing or fails is named in the report.
+/// If there is no Strongroom or no disk, or the run is interrupted: then it leaves nothing behind, or says what. A peer that
+/// is missing or fails is named in the report.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
     let work = tempfile::Builder::new()
         .prefix("bench-")
         .tempdir_in(&plan.folder)?;
-    let (mut systems, absent) = start(plan, work.path(), tell)?;
-    let suite = suite(plan, work.path());
+    let report = run_in(work.path(), plan, tell);
+    // Every server has ended.
+    match interrupt::leave(work.path()) {
+        Err(error) if interrupt::came() => return Err(error),
+        Err(error) => tell(&format!("{} is left: {error}", work.path().display())),
+        Ok(()) => {}
+    }
+    report
+}
+
+fn run_in(work: &Path, plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
+    let (mut systems, absent) = start(plan, work, tell)?;
+    let suite = suite(plan, work);
     let mut content = Content::new(crate::machine::seed());
     for measured in &mut systems {
         let place = measured.running.workplace();
@@ -77,6 +93,7 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
                 .fail(&rows, measured.rounds, &format!("warm-up: {error}"));
             measured.rounds = 0;
         }
+        interrupt::check()?;
     }
     let wanted = |group: &&Group| systems[0].figures.want(group.rows);
     let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
@@ -84,16 +101,17 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
         for round in 0..plan.rounds {
             for measured in &mut systems {
                 measure(plan, group, round, measured, &mut content, tell);
+                interrupt::check()?;
             }
         }
     }
-    library(plan, work.path(), &mut systems, &mut content, tell)?;
+    library(plan, work, &mut systems, &mut content, tell)?;
     if let Some(path) = &plan.spans {
         write_spans(path, &systems)?;
     }
     let report = assemble(plan, &systems, absent, suite);
     for measured in systems {
-        let name = measured.running.system.name;
+        let name = measured.running.name.clone();
         if let Err(error) = measured.running.end() {
             tell(&format!("{name} ended badly: {error}"));
         }
@@ -115,20 +133,25 @@ fn start(
             .is_none_or(|names| names.iter().any(|name| name == system.name))
     };
     let plain = (plan.company == Company::WithPlain).then_some(&PLAIN);
-    let wanted = plain.into_iter().chain([&STRONGROOM]);
-    for system in wanted.chain(PEERS.iter().filter(asked)) {
+    let also = plan.also.iter().map(|options| Some(options.as_str()));
+    let ours = [None].into_iter().chain(also);
+    let wanted = plain.into_iter().map(|plain| (plain, None));
+    let wanted = wanted.chain(ours.map(|options| (&STRONGROOM, options)));
+    let peers = PEERS.iter().filter(asked).map(|peer| (peer, None));
+    for (system, options) in wanted.chain(peers) {
         let ours = PEERS.iter().all(|peer| peer.name != system.name);
         let given = (system.name == STRONGROOM.name).then_some(plan.strongroom.as_path());
         let started = match system.find(given) {
-            Some(program) => system.start(program, work),
+            Some(program) => system.start(program, options, work),
             None => Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 format!("{} is not installed", system.program),
             )),
         };
+        interrupt::check()?;
         match started {
             Ok(running) => {
-                tell(&format!("{} {}", system.name, running.version));
+                tell(&format!("{} {}", running.name, running.version));
                 let rounds = if ours {
                     plan.rounds
                 } else {
@@ -140,7 +163,11 @@ fn start(
                     figures: Figures::of(plan.rows.clone()),
                 });
             }
-            Err(error) if ours => return Err(error),
+            Err(error) if ours => {
+                let options = options.map(|options| format!(" -o {options}"));
+                let name = format!("{}{}", system.name, options.unwrap_or_default());
+                return Err(io::Error::new(error.kind(), format!("{name}: {error}")));
+            }
             Err(error) => {
                 tell(&format!("{} is left out: {error}", system.name));
                 absent.push(Absent {
@@ -185,7 +212,7 @@ fn measure(
     if round >= measured.rounds || failed {
         return;
     }
-    let name = measured.running.system.name;
+    let name = &measured.running.name;
     let first = group.rows[0].facts().name;
     tell(&format!(
         "{first} …, round {} of {}: {name}",
@@ -221,7 +248,7 @@ fn library(
         if let Some(figures) = figures_of(systems, &PLAIN) {
             let plain = work.join("plain-files");
             let seconds = timed(|| plain_files(&plain, files, content))?;
-            fs::remove_dir_all(&plain)?;
+            clear(&plain)?;
             figures.add(Row::Library, files as f64 / seconds);
         }
         if let Some(figures) = figures_of(systems, &STRONGROOM) {
@@ -231,7 +258,7 @@ fn library(
             let seconds = timed(|| vault_files(&created.vault, files, content))?;
             figures.add(Row::Library, files as f64 / seconds);
             created.vault.close().map_err(io::Error::other)?;
-            fs::remove_dir_all(&folder)?;
+            clear(&folder)?;
         }
     }
     Ok(())
@@ -240,7 +267,7 @@ fn library(
 fn figures_of<'a>(systems: &'a mut [Measured], system: &System) -> Option<&'a mut Figures> {
     let found = systems
         .iter_mut()
-        .find(|measured| measured.running.system.name == system.name)?;
+        .find(|measured| measured.running.name == system.name)?;
     Some(&mut found.figures)
 }
 
@@ -253,7 +280,7 @@ struct Spans<'a> {
 
 fn write_spans(path: &Path, systems: &[Measured]) -> io::Result<()> {
     let mut systems = systems.iter();
-    let ours = systems.find(|measured| measured.running.system.name == STRONGROOM.name);
+    let ours = systems.find(|measured| measured.running.name == STRONGROOM.name);
     let spans = ours.map(|ours| Spans {
         server: ours.running.server(),
         rows: ours
@@ -269,6 +296,7 @@ fn write_spans(path: &Path, systems: &[Measured]) -> io::Result<()> {
 fn plain_files(top: &Path, count: usize, content: &mut Content) -> io::Result<()> {
     let path = |number: usize| top.join(format!("d{}/f{number}", number / 100));
     for number in 0..count {
+        interrupt::check()?;
         if number % 100 == 0 {
             fs::create_dir_all(path(number).parent().expect("a file stands in a directory"))?;
         }
@@ -281,6 +309,7 @@ fn plain_files(top: &Path, count: usize, content: &mut Content) -> io::Result<()
 fn vault_files(vault: &strongroom::Vault, count: usize, content: &mut Content) -> io::Result<()> {
     let path = |number: usize| format!("/d{}/f{number}", number / 100);
     for number in 0..count {
+        interrupt::check()?;
         if number % 100 == 0 {
             let made = vault.make_directory(format!("/d{}", number / 100), 0o755);
             made.map_err(io::Error::other)?;
@@ -350,7 +379,7 @@ fn assemble(
     let row = |facts: &'static crate::RowFacts| {
         let mut report = RowReport::of(facts);
         for measured in systems {
-            let name = measured.running.system.name.to_owned();
+            let name = measured.running.name.clone();
             if let Some(values) = measured.figures.values.get(&facts.row) {
                 report.figures.insert(name.clone(), values.clone());
             }
@@ -361,7 +390,7 @@ fn assemble(
         report
     };
     let described = systems.iter().map(|measured| SystemReport {
-        name: measured.running.system.name,
+        name: measured.running.name.clone(),
         version: measured.running.version.clone(),
         note: measured.running.system.note,
     });

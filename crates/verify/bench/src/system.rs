@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::place::{processor_seconds, run};
+use crate::interrupt;
+use crate::place::{processor_seconds, run, run_to_end};
 
 /// Deriving a key from a passphrase is slow on purpose, and slower on a busy machine.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -212,6 +213,8 @@ pub const PEERS: &[System] = &[
 pub struct Running {
     /// What it is.
     pub system: System,
+    /// In tables: that of the system, and the options it was asked to be mounted with.
+    pub name: String,
     /// Where its files are.
     pub directory: PathBuf,
     /// The first line of what it says of its version.
@@ -238,16 +241,26 @@ impl System {
         folders.find_map(|folder| Some(folder.join(self.program)).filter(|path| path.is_file()))
     }
 
-    /// Makes and mounts it below `work`.
+    /// Makes and mounts it below `work`, with `options` of its `mount` (`-o`) beside those that it always has.
     ///
     /// # Errors
     /// Why it does not work here; nothing stays mounted.
-    pub fn start(&self, program: PathBuf, work: &Path) -> io::Result<Running> {
-        let place = work.join(self.name);
+    pub fn start(
+        &self,
+        program: PathBuf,
+        options: Option<&str>,
+        work: &Path,
+    ) -> io::Result<Running> {
+        let name = options.map_or_else(
+            || self.name.to_owned(),
+            |options| format!("{} -o {options}", self.name),
+        );
+        let place = work.join(name.replace('/', "_"));
         fs::create_dir(&place)?;
         let version = self.version_of(&program);
         let mut running = Running {
             system: *self,
+            name,
             directory: place.join("files"),
             version,
             program,
@@ -263,7 +276,9 @@ impl System {
                 mount,
                 environment,
             } => {
-                running.serve(&place, create, mount, environment)?;
+                let options = options.map(|options| ["-o", options]);
+                let mount = [mount, options.as_ref().map_or(&[], |two| two.as_slice())].concat();
+                running.serve(&place, create, &mount, environment)?;
             }
             Served::Encrypted => running.encrypt(&place)?,
         }
@@ -358,6 +373,7 @@ impl Running {
     fn wait_until_mounted(&mut self, log: &Path) -> io::Result<()> {
         let start = Instant::now();
         loop {
+            interrupt::check()?;
             if self.is_mounted()? {
                 return Ok(());
             }
@@ -417,7 +433,7 @@ impl Running {
         key.args(["add_key", "-S", "s:bench"])
             .arg(&inner)
             .stdin(File::open(&secret)?);
-        run(&mut key)?;
+        run_to_end(&mut key)?;
         // A policy that was not taken would make this the figures of plain ext4.
         if !has_policy(&self.program, &inner)? {
             return Err(io::Error::other("the directory did not take the key"));
@@ -478,19 +494,23 @@ impl Running {
     }
 
     fn unmount(&mut self) -> io::Result<()> {
+        if interrupt::came() {
+            return self.abandon();
+        }
         let mut result = Ok(());
         let served =
             !matches!(self.system.served, Served::Plain) && self.is_mounted().unwrap_or(true);
         if served {
             result = match self.system.sync {
-                Sync::Vault => run(Command::new(&self.program)
-                    .arg("umount")
-                    .arg(&self.directory)),
-                _ => run(Command::new("umount").arg(&self.directory)),
+                Sync::Vault => run_to_end(
+                    Command::new(&self.program)
+                        .arg("umount")
+                        .arg(&self.directory),
+                ),
+                _ => run_to_end(Command::new("umount").arg(&self.directory)),
             };
             if result.is_err() {
-                // Lazily: a mount must not outlive its run.
-                let _ = run(Command::new("umount").arg("-l").arg(&self.directory));
+                let _ = self.detach();
             }
         }
         if let Some(mut child) = self.child.take() {
@@ -510,19 +530,43 @@ impl Running {
         }
         // It may have mounted between the look and its end.
         if !served && self.is_mounted().unwrap_or(true) {
-            let _ = run(Command::new("umount").arg("-l").arg(&self.directory));
+            let _ = self.detach();
         }
-        if let Some(device) = self.loop_device.take() {
-            result = result.and(run(Command::new("losetup").arg("-d").arg(device)));
+        result.and(self.free_device())
+    }
+
+    /// Ends it at once, for a run that is interrupted: what it stores is removed too, so nothing is worth waiting for.
+    fn abandon(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
         }
-        result
+        let served = !matches!(self.system.served, Served::Plain);
+        let detached = if served && self.is_mounted().unwrap_or(true) {
+            self.detach()
+        } else {
+            Ok(())
+        };
+        detached.and(self.free_device())
+    }
+
+    /// Unmounts lazily, so that even a dead mount, or one in use, does not outlive its run.
+    fn detach(&self) -> io::Result<()> {
+        run_to_end(Command::new("umount").arg("-l").arg(&self.directory))
+    }
+
+    fn free_device(&mut self) -> io::Result<()> {
+        let Some(device) = self.loop_device.take() else {
+            return Ok(());
+        };
+        run_to_end(Command::new("losetup").arg("-d").arg(device))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if let Err(error) = self.unmount() {
-            eprintln!("{}: {error}", self.system.name);
+            eprintln!("{}: {error}", self.name);
         }
     }
 }
@@ -580,7 +624,7 @@ mod tests {
             ..PEERS[0]
         };
         let program = wrong.find(None).unwrap();
-        let error = wrong.start(program, work.path()).err().unwrap();
+        let error = wrong.start(program, None, work.path()).err().unwrap();
         assert!(error.to_string().contains("no such option"), "{error}");
     }
 }

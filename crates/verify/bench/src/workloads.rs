@@ -11,7 +11,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::{Content, Figures, Place, Row};
+use crate::place::clear;
+use crate::{Content, Figures, Place, Row, interrupt};
 
 /// Workloads that use the same files.
 #[derive(Clone, Copy)]
@@ -70,7 +71,9 @@ impl Group {
             ..*place
         };
         let result = (self.run)(&inner, content, figures);
-        let removed = fs::remove_dir_all(&directory);
+        // With the folder of the whole run, then.
+        interrupt::check()?;
+        let removed = clear(&directory);
         result.and(removed)?;
         (place.sync)()
     }
@@ -89,7 +92,7 @@ pub fn warm_up(place: &Place<'_>, content: &mut Content) -> io::Result<()> {
     for number in 0..200.min(place.sizes.files) {
         fs::write(directory.join(number.to_string()), content.take(5000))?;
     }
-    fs::remove_dir_all(&directory)?;
+    clear(&directory)?;
     (place.sync)()
 }
 
@@ -98,7 +101,7 @@ pub fn warm_up(place: &Place<'_>, content: &mut Content) -> io::Result<()> {
 /// Works in a new directory below it, and removes that. `tell` hears what begins.
 ///
 /// # Errors
-/// Only if the directory cannot be used at all; a group that fails is noted in the figures.
+/// If the directory cannot be used at all, or the run is interrupted; a group that fails is noted in the figures.
 pub fn bench_directory(
     directory: &Path,
     sizes: crate::Sizes,
@@ -108,14 +111,26 @@ pub fn bench_directory(
 ) -> io::Result<Figures> {
     let work = directory.join(format!("strongroom-bench-{}", std::process::id()));
     fs::create_dir(&work)?;
-    let handle = fs::File::open(&work)?;
+    let figures = bench_in(&work, sizes, rounds, wanted, tell);
+    // Of an interrupted run the folder is what matters.
+    interrupt::leave(&work).and(figures)
+}
+
+fn bench_in(
+    work: &Path,
+    sizes: crate::Sizes,
+    rounds: usize,
+    wanted: Option<Vec<Row>>,
+    tell: &mut dyn FnMut(usize, &[Row]),
+) -> io::Result<Figures> {
+    let handle = fs::File::open(work)?;
     let sync = || -> io::Result<()> {
         rustix::fs::syncfs(&handle)?;
         // On a mount of Strongroom, where syncfs does not reach, this covers all that was done before.
         handle.sync_all()
     };
     let place = Place {
-        directory: &work,
+        directory: work,
         sync: &sync,
         server: None,
         sizes,
@@ -123,10 +138,10 @@ pub fn bench_directory(
     };
     let mut figures = Figures::of(wanted);
     let mut content = Content::new(crate::machine::seed());
-    let warm = warm_up(&place, &mut content);
-    for round in 0..if warm.is_ok() { rounds } else { 0 } {
+    warm_up(&place, &mut content)?;
+    for round in 0..rounds {
         for group in GROUPS {
-            if !figures.want(group.rows) {
+            if !figures.want(group.rows) || interrupt::came() {
                 continue;
             }
             tell(round, group.rows);
@@ -135,8 +150,6 @@ pub fn bench_directory(
             }
         }
     }
-    let removed = fs::remove_dir_all(&work);
-    warm.and(removed)?;
     Ok(figures)
 }
 

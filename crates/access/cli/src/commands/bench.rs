@@ -6,6 +6,7 @@ use serde::Serialize;
 use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
 
 use crate::failure::{About, Failure, Result};
+use crate::interrupt;
 use crate::output::{print_json, stdout};
 use crate::tool_arguments::Bench;
 
@@ -42,6 +43,7 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
             round + 1
         );
     };
+    strongroom_bench::interrupt::heed(interrupt::watch()?);
     let figures = bench_directory(&arguments.directory, sizes, rounds, wanted, &mut tell)
         .about(arguments.directory.display())?;
     let shown = ROWS.iter().filter(|facts| {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::place::{cached_bytes, timed};
-use crate::{Content, Figures, Place, Row};
+use crate::{Content, Figures, Place, Row, interrupt};
 
 const MIB: usize = 1 << 20;
 const PAGE: u64 = 4096;
@@ -138,6 +138,7 @@ fn together(jobs: Vec<impl FnOnce() -> io::Result<()> + Send>) -> io::Result<()>
 pub(super) fn write(path: &Path, mib: u64, content: &mut Content) -> io::Result<()> {
     let mut file = File::create(path)?;
     for _ in 0..mib {
+        interrupt::check()?;
         file.write_all(content.take(MIB))?;
     }
     file.sync_all()
@@ -150,6 +151,7 @@ fn read(path: &Path, offset: u64, len: u64) -> io::Result<()> {
     let mut buffer = vec![0; MIB];
     let mut left = len;
     while left > 0 {
+        interrupt::check()?;
         let most = left.min(MIB as u64) as usize;
         match file.read(&mut buffer[..most])? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -162,9 +164,10 @@ fn read(path: &Path, offset: u64, len: u64) -> io::Result<()> {
 fn read_pages(path: &Path, pages: &[u64]) -> io::Result<()> {
     let file = File::open(path)?;
     let mut buffer = [0; PAGE as usize];
-    pages
-        .iter()
-        .try_for_each(|page| file.read_exact_at(&mut buffer, page * PAGE))
+    pages.iter().try_for_each(|page| {
+        interrupt::check()?;
+        file.read_exact_at(&mut buffer, page * PAGE)
+    })
 }
 
 /// Pages of 4 KiB written a second, the one sync at the end included.
@@ -176,6 +179,7 @@ fn write_random(place: &Place<'_>, path: &Path, content: &mut Content) -> io::Re
     let seconds = timed(|| {
         let file = File::options().write(true).open(path)?;
         for page in &pages {
+            interrupt::check()?;
             file.write_all_at(content.take(PAGE as usize), page * PAGE)?;
         }
         file.sync_all()

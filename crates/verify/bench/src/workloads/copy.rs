@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::Command;
 
 use crate::place::{run as program, timed};
-use crate::{Content, Figures, Place, Row};
+use crate::{Content, Figures, Place, Row, interrupt};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,6 +21,7 @@ pub(super) fn run(
     let mut file = File::create(&source)?;
     let mut left = len;
     while left > 0 {
+        interrupt::check()?;
         let part = left.min(MIB);
         file.write_all(content.take(part as usize))?;
         left -= part;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::place::{run as program, timed};
-use crate::{Content, Figures, Place, Row};
+use crate::{Content, Figures, Place, Row, interrupt};
 
 const FILE_BYTES: usize = 5000;
 const FILES_IN_DIRECTORY: usize = 100;
@@ -76,6 +76,7 @@ fn directory(number: usize) -> String {
 fn create(tree: &Path, count: usize, content: &mut Content) -> io::Result<()> {
     fs::create_dir(tree)?;
     for number in 0..count {
+        interrupt::check()?;
         let directory = tree.join(directory(number));
         if number % FILES_IN_DIRECTORY == 0 {
             fs::create_dir(&directory)?;
@@ -89,6 +90,7 @@ fn create(tree: &Path, count: usize, content: &mut Content) -> io::Result<()> {
 fn read(tree: &Path, count: usize) -> io::Result<()> {
     let mut buffer = [0; 2 * FILE_BYTES];
     for number in 0..count {
+        interrupt::check()?;
         let mut file = File::open(tree.join(directory(number)).join(format!("f{number}")))?;
         let mut len = 0;
         while let read @ 1.. = file.read(&mut buffer[len..])? {
@@ -105,6 +107,7 @@ fn read(tree: &Path, count: usize) -> io::Result<()> {
 fn walk(top: &Path) -> io::Result<usize> {
     let mut entries = 0;
     for entry in fs::read_dir(top)? {
+        interrupt::check()?;
         let entry = entry?;
         entries += 1;
         if entry.metadata()?.is_dir() {

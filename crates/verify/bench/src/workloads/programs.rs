@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::place::{run as program, timed};
-use crate::{Content, Figures, Place, Row};
+use crate::{Content, Figures, Place, Row, interrupt};
 
 pub(super) const ROWS: &[Row] = &[Row::Untar, Row::GitAdd, Row::GitStatus];
 
@@ -56,10 +56,12 @@ fn unpack(tree: &Path, archive: &[u8]) -> io::Result<()> {
         .stderr(Stdio::piped());
     let mut child = tar.spawn()?;
     // If tar stops early its own message says more than the broken pipe.
-    let written = child
-        .stdin
-        .take()
-        .map_or(Ok(()), |mut input| input.write_all(archive));
+    let written = child.stdin.take().map_or(Ok(()), |mut input| {
+        archive.chunks(1 << 16).try_for_each(|part| {
+            interrupt::check()?;
+            input.write_all(part)
+        })
+    });
     let output = child.wait_with_output()?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::figures::median;
 use crate::place::timed;
-use crate::{Content, Figures, Place, Row};
+use crate::{Content, Figures, Place, Row, interrupt};
 
 const FILE_BYTES: usize = 2 << 20;
 const FILES: usize = 3;
@@ -23,6 +23,7 @@ pub(super) fn run(
         let count = place.sizes.appends;
         let seconds = timed(|| {
             for _ in 0..count {
+                interrupt::check()?;
                 file.write_all(content.take(4096))?;
                 file.sync_all()?;
             }
@@ -42,6 +43,7 @@ pub(super) fn run(
             times.push(timed(|| {
                 let mut file = File::create(path)?;
                 for part in bytes.chunks(len) {
+                    interrupt::check()?;
                     file.write_all(part)?;
                 }
                 file.sync_all()
