@@ -338,7 +338,7 @@ pub(crate) fn fetch_all(
     fetches: Vec<Fetch>,
 ) -> Result<Fetched> {
     let parts: Vec<SealedPart> = fetches.iter().filter_map(sealed_part).collect();
-    let mut sealed = core.segments.read_many(&parts).into_iter();
+    let mut sealed = core.segments.read_near(&parts).into_iter();
     let mut total = 0;
     let mut jobs = Vec::with_capacity(fetches.len());
     for fetch in fetches {
@@ -366,7 +366,8 @@ pub(crate) fn fetch_all(
     if total < POOL_BYTES || jobs.len() < 2 || opening.others >= core.pool.threads() {
         for (fetch, bytes) in &jobs {
             let out = &mut buffer[fetch.out.clone()];
-            let opened = open_into(&sealer, fetch, bytes.as_ref(), out);
+            let opened = open_into(&sealer, fetch, bytes.as_ref(), out)
+                .or_else(|why| open_anew(core, &sealer, fetch, out, why));
             if judge(core, inode, offset, &fetch.piece(), opened)? == Fetched::Moved {
                 return Ok(Fetched::Moved);
             }
@@ -478,6 +479,23 @@ fn open_into(
             OpenError::UnknownEpoch { .. } => NotOpened::KeysGone,
             _ => NotOpened::Damaged,
         })
+}
+
+/// What came from memory may be out of date, or spoiled there: only the disk tells of damage.
+fn open_anew(
+    core: &Core,
+    sealer: &BlockSealer,
+    fetch: &Fetch,
+    out: &mut [u8],
+    why: NotOpened,
+) -> std::result::Result<(), NotOpened> {
+    let Some(part) = sealed_part(fetch) else {
+        return Err(why);
+    };
+    match core.segments.read(part.location, part.range) {
+        Ok(bytes) => open_into(sealer, fetch, Some(&bytes), out),
+        Err(_) => Err(why),
+    }
 }
 
 impl Core {

@@ -94,6 +94,7 @@ impl SegmentStore {
             }
             return Err(error);
         }
+        self.nearby.changed(id, offset);
         let end = unfinished.end;
         writer.unfinished.insert(id, unfinished);
         let full = if name == Name::New {

@@ -17,6 +17,7 @@ mod files;
 mod intent_log;
 pub mod limits;
 mod name;
+mod nearby;
 mod options;
 mod read;
 mod recover;

@@ -23,6 +23,18 @@ pub const RUN_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// than another request. It covers the index and the header between two batches of large blocks.
 pub const RUN_GAP_BYTES_MAX: u64 = 16 * 1024;
 
+/// The longest read, in bytes, that may be served from, or fetch, the stretch around it.
+pub const NEAR_READ_BYTES_MAX: u64 = 32 * 1024;
+
+/// A stretch around small reads, in bytes: some 25 files of 5 KB. A disk takes hardly twice as long for it as for a sector.
+pub const STRETCH_BYTES: u64 = 128 * 1024;
+
+/// The most stretches kept.
+pub const STRETCHES_MAX: usize = 8;
+
+/// So many small reads are remembered, to see whether another one goes nearby.
+pub const RECENT_READS_MAX: usize = 8;
+
 /// The room kept at the end of a file for its table of contents, in bytes, when its batches' indexes sum
 /// up to `index_bytes`: as many, an eighth for wider offsets and further tags, and one sector.
 #[must_use]

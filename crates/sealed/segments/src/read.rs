@@ -16,7 +16,8 @@ use strongroom_format::{Location, SegmentId};
 
 use crate::buffer::Buffer;
 use crate::counters::add;
-use crate::limits::{RUN_BYTES_MAX, RUN_GAP_BYTES_MAX};
+use crate::limits::{NEAR_READ_BYTES_MAX, RUN_BYTES_MAX, RUN_GAP_BYTES_MAX, STRETCH_BYTES};
+use crate::nearby::{Advice, Stretch};
 use crate::{Error, Result, SegmentStore};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
@@ -77,6 +78,16 @@ impl SegmentStore {
         Ok(SealedBytes::cut_from(&buffer, span, span))
     }
 
+    /// As `read_many`. A single small part may come from memory, fetched with its neighbours before: bytes that the disk
+    /// had then. Who finds them wrong asks `read_many`.
+    #[must_use]
+    pub fn read_near(&self, parts: &[Part]) -> Vec<Result<SealedBytes>> {
+        match parts {
+            [part] => vec![Span::of(part).and_then(|span| self.read_span_near(span))],
+            _ => self.read_many(parts),
+        }
+    }
+
     /// Reads `parts`, neighbours by one call to the system. Gives one result per part, in their order; one
     /// that cannot be read fails alone. At most `RUN_BYTES_MAX` bytes per call.
     #[must_use]
@@ -126,8 +137,48 @@ impl SegmentStore {
         }
     }
 
+    fn read_span_near(&self, span: Span) -> Result<SealedBytes> {
+        let near = span.end - span.start <= NEAR_READ_BYTES_MAX;
+        let advice = near.then(|| self.nearby.look(span.segment, span.start, span.end));
+        let found = match advice {
+            Some(Advice::Here(stretch, buffer)) => Some((stretch, buffer)),
+            // A bad sector costs only those it belongs to: without the stretch the span is read alone.
+            Some(Advice::Fetch(stretch, changes)) => {
+                self.fetch(stretch, span.end).ok().map(|buffer| {
+                    self.nearby.keep(stretch, &buffer, changes);
+                    (stretch, buffer)
+                })
+            }
+            Some(Advice::Alone) | None => None,
+        };
+        let Some((stretch, buffer)) = found else {
+            let buffer = self.read_span(span)?;
+            return Ok(SealedBytes::cut_from(&buffer, span, span));
+        };
+        let run = Span {
+            start: stretch.start(),
+            ..span
+        };
+        Ok(SealedBytes::cut_from(&buffer, run, span))
+    }
+
+    /// Reads a stretch, as far as its file goes, which must be to `end` at least.
+    fn fetch(&self, stretch: Stretch, end: u64) -> Result<Arc<Buffer>> {
+        let whole = Span {
+            segment: stretch.segment,
+            start: stretch.start(),
+            end: stretch.start() + STRETCH_BYTES,
+        };
+        self.read_up_to(whole, end)
+    }
+
     /// Reads the sectors that `span` touches. Gives them from the first of these sectors on.
     fn read_span(&self, span: Span) -> Result<Arc<Buffer>> {
+        self.read_up_to(span, span.end)
+    }
+
+    /// As `read_span`; the file may end before `span` does, but not before `needed`.
+    fn read_up_to(&self, span: Span, needed: u64) -> Result<Arc<Buffer>> {
         let file = self.files.get(&self.disk, span.segment)?;
         let (start, end) = (span.first_sector(), span.end.next_multiple_of(SECTOR));
         // One run and two sectors at most.
@@ -135,9 +186,11 @@ impl SegmentStore {
         let count = file.read_at(&mut buffer, start).map_err(Error::Io)? as u64;
         add(&self.counting.reads, 1);
         add(&self.counting.bytes_read, count);
-        if start + count < span.end {
+        if start + count < needed {
             return Err(Error::Truncated(span.segment));
         }
+        // What was not read is left from an earlier use of the buffer.
+        buffer.shorten(count as usize);
         Ok(Arc::new(buffer))
     }
 }
@@ -344,6 +397,126 @@ mod tests {
             4096,
             "only the sector of the last one"
         );
+    }
+
+    /// Forty blocks of 5,000 bytes, 200 KB: two stretches.
+    fn small_files(store: &SegmentStore) -> (Vec<strongroom_format::SealedBlock>, Vec<Part>) {
+        let blocks: Vec<_> = (0..40).map(|_| block(5_000)).collect();
+        let places = store
+            .append(Epoch(0), &refs(&blocks), b"")
+            .expect("appended")
+            .locations;
+        let whole = |location: Location| Part {
+            range: 0..location.len,
+            location,
+        };
+        (blocks, places.into_iter().map(whole).collect())
+    }
+
+    fn read_near(store: &SegmentStore, part: &Part) -> Result<SealedBytes> {
+        let [result] = <[_; 1]>::try_from(store.read_near(std::slice::from_ref(part)))
+            .expect("one result for one part");
+        result
+    }
+
+    #[test]
+    fn small_neighbours_one_after_the_other_are_fetched_together() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let (blocks, parts) = small_files(&store);
+        let before = store.counters().reads;
+        for (block, part) in blocks.iter().zip(&parts) {
+            assert_eq!(*read_near(&store, part).expect("read"), *block.bytes);
+        }
+        let reads = store.counters().reads - before;
+        assert_eq!(
+            reads, 4,
+            "the first alone, two stretches, and the block on their border"
+        );
+    }
+
+    #[test]
+    fn a_lone_small_read_fetches_nothing_but_itself() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let (_, parts) = small_files(&store);
+        let before = store.counters().bytes_read;
+        read_near(&store, &parts[3]).expect("read");
+        assert!(store.counters().bytes_read - before <= 3 * SECTOR);
+        let large = store
+            .append(Epoch(0), &[&block(65_536)], b"")
+            .expect("appended")
+            .locations[0];
+        let large = Part {
+            location: large,
+            range: 0..large.len,
+        };
+        let before = store.counters().reads;
+        for _ in 0..3 {
+            read_near(&store, &large).expect("read");
+        }
+        assert_eq!(
+            store.counters().reads - before,
+            3,
+            "no small read, no stretch"
+        );
+    }
+
+    #[test]
+    fn what_is_appended_after_a_stretch_was_fetched_is_read_from_the_disk() {
+        let folder = Folder::new();
+        let store = folder.open();
+        for round in 0..4 {
+            let new = block(3_000 + round);
+            let location = store
+                .append(Epoch(0), &[&new], b"")
+                .expect("appended")
+                .locations[0];
+            let part = Part {
+                location,
+                range: 0..location.len,
+            };
+            // The second time the stretch is fetched, which ends behind this block now, and is to hold the next.
+            for _ in 0..3 {
+                assert_eq!(*read_near(&store, &part).expect("read"), *new.bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stretch_of_a_removed_file_is_gone_with_it() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let (_, parts) = small_files(&store);
+        for part in &parts[..4] {
+            read_near(&store, part).expect("read");
+        }
+        store.remove(parts[0].location.segment).expect("removed");
+        let gone = read_near(&store, &parts[1]);
+        assert!(matches!(gone, Err(Error::Missing(_))));
+    }
+
+    #[test]
+    fn a_place_beyond_the_end_is_told_also_nearby() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let (_, parts) = small_files(&store);
+        for part in &parts[..4] {
+            read_near(&store, part).expect("read");
+        }
+        let last = parts[39].location;
+        let beyond = Location {
+            offset: last.offset + 40_000,
+            ..last
+        };
+        let part = Part {
+            location: beyond,
+            range: 0..beyond.len,
+        };
+        for _ in 0..3 {
+            let read = read_near(&store, &part);
+            assert!(matches!(read, Err(Error::Truncated(_))), "{read:?}");
+        }
     }
 
     #[test]

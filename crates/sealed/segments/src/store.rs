@@ -12,6 +12,7 @@ use crate::buffer::Pool;
 use crate::counters::Counting;
 use crate::disk::Disk;
 use crate::files::Files;
+use crate::nearby::Nearby;
 use crate::options::{Access, Counters, NameSource, StoreOptions, Transfer};
 use crate::sync::Syncing;
 use crate::unfinished::write_error;
@@ -29,6 +30,7 @@ pub struct SegmentStore {
     pub(crate) segment_bytes_max: u64,
     pub(crate) pool: Arc<Pool>,
     pub(crate) files: Files,
+    pub(crate) nearby: Nearby,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) syncing: Syncing,
     pub(crate) counting: Counting,
@@ -53,6 +55,7 @@ impl SegmentStore {
             segment_bytes_max: options.segment_bytes_max.min(SEGMENT_BYTES_MAX),
             pool,
             files: Files::new(),
+            nearby: Nearby::default(),
             writer: Mutex::default(),
             syncing: Syncing::default(),
             counting: Counting::default(),
@@ -89,6 +92,7 @@ impl SegmentStore {
             writer.open = None;
         }
         self.files.forget(id);
+        self.nearby.changed(id, 0);
         if removed {
             self.syncing.record_removal(id);
         }

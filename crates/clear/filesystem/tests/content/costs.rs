@@ -398,3 +398,41 @@ fn a_first_read_costs_two_statements_per_block_and_the_next_none() {
     assert!((1..=2 * (MIB / CELL) + 1).contains(&first), "{first}");
     assert_eq!(read(), 0);
 }
+
+/// Goal: small files beside one another are not fetched one by one, and what was fetched with a neighbour hides no damage.
+#[test]
+fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
+    let lab = Lab::new();
+    let files: Vec<InodeId> = (0..600)
+        .map(|number| lab.file(ROOT, &format!("file{number:03}")))
+        .collect();
+    for (seed, file) in (1..).zip(&files) {
+        write(&lab, *file, seed, 5_000);
+    }
+    lab.sync().expect("durable");
+    let read = |file: InodeId| {
+        let mut bytes = vec![0; 5_000];
+        lab.read(file, 0, &mut bytes).map(|count| (count, bytes))
+    };
+    let before = lab.counters().segments;
+    for (seed, file) in (1..).zip(&files) {
+        assert_eq!(read(*file).expect("reads"), (5_000, pattern(seed, 5_000)));
+    }
+    let after = lab.counters().segments;
+    let reads = after.reads - before.reads;
+    assert!(reads <= 600 / 10, "{reads} reads for 600 files");
+    let bytes = after.bytes_read - before.bytes_read;
+    assert!(
+        bytes <= 2 * 600 * 5_000,
+        "{bytes} bytes for three megabytes"
+    );
+
+    for segment in crate::segment_files(&lab) {
+        let mut bytes = std::fs::read(&segment).expect("reads");
+        bytes[4096..].iter_mut().for_each(|byte| *byte ^= 1);
+        std::fs::write(&segment, bytes).expect("writes");
+    }
+    let damaged = files.iter().filter(|file| read(**file).is_err()).count();
+    // Other stretches have taken the place of those that were kept by the time they would be asked for.
+    assert_eq!(damaged, 600);
+}
