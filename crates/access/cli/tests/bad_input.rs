@@ -213,7 +213,7 @@ fn rewritten(header: &Path, from: &str, to: &str) {
 fn a_header_of_another_version_or_with_an_unknown_flag_asks_for_a_newer_program() {
     let place = two_vaults();
     for (from, to, words) in [
-        ("\"format\": 0", "\"format\": 7", "format 7"),
+        ("\"format\": 1", "\"format\": 7", "format 7"),
         ("\"flags\": []", "\"flags\": [\"holes\"]", "holes"),
         ("\"suite\": 1", "\"suite\": 99", "99"),
     ] {
