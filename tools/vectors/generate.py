@@ -19,9 +19,9 @@ from aegis_slow import AEGIS256
 from blake3_slow import blake3, derive_key
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "block"
-CHUNK, TAG, BLOCK_MAX = 16 * 1024, 16, 64 * 1024
-LABEL, FORMAT = b"strongroom\0\0", 0
-BLOCK_SEALING = "strongroom format 0 2026-11-21 block sealing"
+CHUNK, TAG, BLOCK_MAX = 4 * 1024, 16, 64 * 1024
+LABEL, FORMAT = b"strongroom\0\0", 1
+BLOCK_SEALING = "strongroom format 1 2026-11-21 block sealing"
 AEADS = {1: AESGCM, 2: ChaCha20Poly1305, 3: AEGIS256}
 NONCE_LENGTHS = {1: 12, 2: 12, 3: 32}
 SUITES = ((1, "aes"), (2, "chacha"), (3, "aegis"))
@@ -145,7 +145,7 @@ def faulty_blocks():
     fault("no-last-flag", "2.17", "the last chunk lacks the flag", sealed=seal(1, 5, block_id, clear, last_flag=False))
     fault("number-from-one", "2.17", "chunks counted from 1", sealed=seal(1, 5, block_id, clear, number=lambda i: i + 1))
     named("name-other-label", "a name made with another label", label=b"Strongroom\0\0")
-    named("name-other-format", "a name made with another format", form=1)
+    named("name-other-format", "a name made with another format", form=0)
     named("name-big-endian", "a name whose kind was written big-endian", kind=0x0100)
     named("name-salted", "a block's salt is zero", salt=SALT)
     named("name-other-key", "a name made with another id key", id_key=bytes(32))

@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from kyber_py.ml_kem import ML_KEM_768
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "keys"
-DATE = "strongroom format 0 2026-11-21 "
+FORMAT = 1
+DATE = f"strongroom format {FORMAT} 2026-11-21 "
 LATIN = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -79,7 +80,7 @@ class Principal:
 # 1.4 membership
 
 def record(sequence, link, author, changes):
-    body = cbor([0, sequence, link, author.id, changes])
+    body = cbor([FORMAT, sequence, link, author.id, changes])
     identity = derive("membership record id", body)
     signature = author.signing.sign((DATE + "membership signature").encode() + identity)
     return cbor([body, signature]), identity
@@ -130,7 +131,7 @@ def grant(vault, epoch, member, epoch_key, id_key, name):
 # 1.6 slots; the sealed record is that of spec/2-block.md
 
 def seal_record(sealing, naming, kind, salt, clear):
-    context = b"strongroom\0\0" + (0).to_bytes(2, "little") + kind.to_bytes(2, "little") + bytes(16) + salt
+    context = b"strongroom\0\0" + FORMAT.to_bytes(2, "little") + kind.to_bytes(2, "little") + bytes(16) + salt
     identity = blake3(context + clear, key=naming).digest()
     secret = blake3((1).to_bytes(2, "little") + identity, key=derive("block sealing", sealing)).digest(44)
     nonce = bytearray(secret[32:])
@@ -198,7 +199,7 @@ def main():
     file_key = derive("slot key file", key_file)
     removed_slot = slot("removed", "key-file", file_key, removed, vault)
     base = {
-        "format": 0, "flags": [], "vault": vault.hex(), "generation": 3, "suite": 1,
+        "format": FORMAT, "flags": [], "vault": vault.hex(), "generation": 3, "suite": 1,
         "membership": [b64(genesis), b64(first), b64(second)],
         "slots": [slot("person", "passphrase", passphrase_key("caf\u00e9 au lait", argon2), person, vault, argon2),
                   slot("paper", "recovery-code", derive("slot recovery code", code), paper, vault)],
@@ -208,7 +209,7 @@ def main():
     base_mac = json.loads(text)["mac"]
     lines = text.split("\n")
     by_code = {"kind": "recovery-code", "text": printed(code)}
-    by_file = {"kind": "key-file", "text": "strongroom-key-file-0:" + printed(key_file) + "\n"}
+    by_file = {"kind": "key-file", "text": "strongroom-key-file-1:" + printed(key_file) + "\n"}
     # The accent as a character of its own: NFC joins it to the letter.
     by_passphrase = {"kind": "passphrase", "text": "cafe\u0301 au lait"}
 
@@ -219,7 +220,7 @@ def main():
     def write(name, value):
         (FOLDER / (name + ".json")).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    naming = blake3(b"strongroom\0\0" + bytes([0, 0, 1, 0]) + bytes(48) + b"text", key=id_key).hexdigest()
+    naming = blake3(b"strongroom\0\0" + bytes([FORMAT, 0, 1, 0]) + bytes(48) + b"text", key=id_key).hexdigest()
     write("base", {"lines": lines, "vault": vault.hex(), "generation": 3, "epochs": [0, 1], "slots": ["person", "paper"],
                    "id_of_text": naming})
 
@@ -258,7 +259,8 @@ def main():
     case("damaged-digit", "1.7.2", "damaged", "one digit of the generation", text.replace('"generation": 3', '"generation": 2'))
     case("damaged-cut", "1.7.2", "damaged", "the end is missing", text[:-40])
     case("damaged-empty", "1.7.2", "damaged", "nothing is there", "")
-    case("format-unknown", "1.7.4", "format", "format 1", replaced('"format": 0', '"format": 1'))
+    case("format-unknown", "1.7.4", "format", "format 2", replaced('"format": 1', '"format": 2'))
+    case("format-earlier", "1.7.4", "format", "format 0", replaced('"format": 1', '"format": 0'))
     case("flag-unknown", "1.7.4", "format", "a flag", replaced('"flags": []', '"flags": ["x"]'))
     case("suite-unknown", "1.7.4", "format", "suite 4", replaced('"suite": 1', '"suite": 4'))
     case("field-unknown", "1.7.4", "format", "a field", replaced('"suite": 1', '"suite": 1, "x": 1'))

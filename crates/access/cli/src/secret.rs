@@ -31,14 +31,18 @@ const NO_SECRET: &str = "no passphrase given and no terminal to ask for it; use 
 
 /// The source that the options name, to be asked only if this process has to open the vault by itself.
 pub(crate) fn source(arguments: &SecretArguments, vault: &Path) -> SecretSource {
-    let (arguments, vault) = (arguments.clone(), vault.display().to_string());
+    let (arguments, vault) = (arguments.clone(), vault.to_owned());
     let known: Mutex<Option<Secret>> = Mutex::new(None);
     Arc::new(move || {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(secret) = known.as_ref() {
             return Ok(secret.clone());
         }
-        let secret = get(&arguments, &vault).map_err(|failure| {
+        // A printed secret of another format has another checksum and would look mistyped.
+        if let Err(error @ strongroom::Error::UnknownFormat(_)) = strongroom::list_slots(&vault) {
+            return Err(error);
+        }
+        let secret = get(&arguments, &vault.display().to_string()).map_err(|failure| {
             let message = failure
                 .message
                 .unwrap_or_else(|| "the secret was not given".to_owned());

@@ -40,7 +40,7 @@ fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouc
     assert_eq!(
         lines[..lines.len() - 1],
         [
-            "format       0",
+            "format       1",
             &format!("fingerprint  {}", made["fingerprint"].as_str().unwrap()),
             "suite        AES-256-GCM and BLAKE3",
             "providers    AES-256-GCM by ring, BLAKE3 by simd, Argon2id by rustcrypto, Ed25519 by dalek",

@@ -213,13 +213,44 @@ fn rewritten(header: &Path, from: &str, to: &str) {
 fn a_header_of_another_version_or_with_an_unknown_flag_asks_for_a_newer_program() {
     let place = two_vaults();
     for (from, to, words) in [
-        ("\"format\": 0", "\"format\": 7", "format 7"),
+        ("\"format\": 1", "\"format\": 7", "format 7"),
         ("\"flags\": []", "\"flags\": [\"holes\"]", "holes"),
         ("\"suite\": 1", "\"suite\": 99", "99"),
     ] {
         harmed(&place, |w| rewritten(&w.join("vault.json"), from, to));
         refused(&place, 12, words);
     }
+}
+
+/// Goal: such a vault does not look damaged, nor its printed secrets mistyped, which had another checksum.
+#[test]
+fn a_vault_of_format_0_is_refused_before_its_secret_is_read_with_what_to_do() {
+    let place = two_vaults();
+    let harm = |w: &Path| {
+        rewritten(&w.join("vault.json"), "\"format\": 1", "\"format\": 0");
+    };
+    let words = "copy the files out with the version that made the vault";
+    harmed(&place, harm);
+    refused(&place, 12, words);
+    fs::write(place.path("code"), "0000-0000").unwrap();
+    for command in [
+        &["ls"][..],
+        &["repair"],
+        &["recover"],
+        &["verify"],
+        &["key", "rotate"],
+    ] {
+        let arguments = [command, &["w", "--recovery-code", "code"]].concat();
+        let message = place.fails(12, &arguments);
+        assert!(message.contains(words), "{command:?}: {message}");
+    }
+    // The second copy says the same, and the first one's loss does not look like that of the vault.
+    harmed(&place, |w| {
+        harm(w);
+        fs::rename(w.join("vault.json"), w.join("vault.json.saved")).unwrap();
+    });
+    let message = place.keyed_fails(12, &["recover", "w"]);
+    assert!(message.contains(words), "{message}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::limits::{ENTRY_BYTES_MIN, XATTR_BLOCKS_MAX};
 use crate::trie::{Key, Ref, Trie};
 
 /// BLAKE3 context that places a name in its directory. It hashes names that stand beside it, so it is no key.
-const PLACE_CONTEXT: &str = "strongroom format 0 2026-11-22 place of a name";
+const PLACE_CONTEXT: &str = "strongroom format 1 2026-11-22 place of a name";
 
 /// A name and the node that it names. The root of a tree has the empty name.
 #[derive(Clone, Debug, PartialEq, Eq)]

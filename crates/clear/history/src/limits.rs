@@ -4,7 +4,8 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 
 /// What the items of one leaf may take together, in bytes; more are spread over the children of a branch.
 ///
-/// With the head of the node it stays within one chunk of a sealed block.
+/// A lower number makes more nodes, a higher one more bytes that are sealed anew for one changed item. It is part of the
+/// format: one set of items has one tree. [6.3.2]
 pub const LEAF_BYTES_MAX: u64 = 16_000;
 
 /// The fewest bytes that an entry of a directory can take: so many bytes of a leaf hold no more entries.

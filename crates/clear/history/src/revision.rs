@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, REVISION_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX};
 
 /// BLAKE3 context that names a revision by its body. It is no key.
-const ID_CONTEXT: &str = "strongroom format 0 2026-11-22 revision id";
+const ID_CONTEXT: &str = "strongroom format 1 2026-11-22 revision id";
 /// The version inside each body.
-const FORMAT: u64 = 0;
+const FORMAT: u64 = 1;
 /// What errors call it.
 const WHAT: &str = "revision";
 

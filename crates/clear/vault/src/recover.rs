@@ -210,7 +210,7 @@ fn bring_header(folder: &Folder, secret: &Secret, trial: Trial) -> Result<(Keyri
         }
         (
             Err(Error::Damaged { .. } | Error::HeaderLost { .. }),
-            Some(Err(error @ UnlockError::WrongSecret { .. })),
+            Some(Err(error @ (UnlockError::WrongSecret { .. } | UnlockError::Format(_)))),
         ) => Err(error.into()),
         (Err(error), _) => Err(error),
     }

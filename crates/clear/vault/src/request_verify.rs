@@ -29,7 +29,7 @@ pub(crate) enum VerifyRequest {
     },
     /// What files and kept trees lost with `blocks`, each with its lost chunks, from the `skip`th line on. `deep`: every kept tree is gone over.
     Damage {
-        blocks: Vec<(u64, u8)>,
+        blocks: Vec<(u64, u16)>,
         deep: bool,
         skip: u64,
     },
@@ -66,7 +66,7 @@ pub(crate) struct PartFields {
     pub(crate) bytes: u64,
     pub(crate) blocks: u64,
     /// The first of those that do not open, each with its lost chunks, and how many more there are.
-    pub(crate) damaged: Vec<(u64, u8)>,
+    pub(crate) damaged: Vec<(u64, u16)>,
     pub(crate) damaged_more: u64,
     /// The segments that hold something that is not as it was written.
     pub(crate) suspects: Vec<[u8; 16]>,

@@ -139,7 +139,7 @@ struct Verification<'v> {
     vault: &'v Vault,
     deep: bool,
     report: VerifyReport,
-    damaged: Vec<(u64, u8)>,
+    damaged: Vec<(u64, u16)>,
     suspects: Vec<[u8; 16]>,
     step_bytes: u64,
 }
@@ -164,7 +164,7 @@ impl Vault {
         &self,
         options: VerifyOptions,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
-    ) -> Result<(VerifyReport, Vec<(u64, u8)>)> {
+    ) -> Result<(VerifyReport, Vec<(u64, u16)>)> {
         let folder = Folder::new(self.folder());
         let mut run = Verification {
             vault: self,

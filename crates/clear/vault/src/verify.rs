@@ -71,7 +71,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
             VerifyResponse::Part(fields(&filesystem.verify_segments(&range)?))
         }
         VerifyRequest::Damage { blocks, deep, skip } => {
-            let lost = |(number, chunks): &(u64, u8)| (BlockNumber(*number), LostChunks(*chunks));
+            let lost = |(number, chunks): &(u64, u16)| (BlockNumber(*number), LostChunks(*chunks));
             let blocks = blocks.iter().map(lost).collect();
             VerifyResponse::Damage(damage(session, &blocks, *deep, *skip)?)
         }

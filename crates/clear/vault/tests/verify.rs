@@ -8,7 +8,10 @@ use std::path::Path;
 
 use strongroom::{GoOn, Loss, NewRevision, RevisionInfo, Vault, VerifyOptions, VerifyReport};
 
+use strongroom_format::limits::CHUNK_BYTES;
 use support::{Place, content};
+
+const CHUNK: u64 = CHUNK_BYTES as u64;
 
 fn take(vault: &Vault, tag: &str) -> RevisionInfo {
     let new = NewRevision {
@@ -86,18 +89,18 @@ fn an_altered_bit_is_told_by_path_bytes_and_states() {
     let Loss::Content(start, end) = damage.what else {
         panic!("{damage:?}");
     };
-    assert_eq!((end - start, start % (16 << 10)), (16 << 10, 0));
+    assert_eq!((end - start, start % CHUNK), (CHUNK, 0));
     assert_eq!(report.files.len(), 1, "{:?}", report.files);
     // The truth: these bytes cannot be read, all others can.
     let file = vault
         .open_file("/d/big", strongroom::FileOptions::new().read())
         .unwrap();
-    for cell in (0..big.len()).step_by(16 << 10) {
-        let mut part = vec![0; 16 << 10];
-        let read = file.read_at(&mut part, cell as u64);
-        assert_eq!(read.is_err(), cell as u64 == start, "at {cell}");
+    for chunk in (0..big.len()).step_by(CHUNK_BYTES) {
+        let mut part = vec![0; CHUNK_BYTES];
+        let read = file.read_at(&mut part, chunk as u64);
+        assert_eq!(read.is_err(), chunk as u64 == start, "at {chunk}");
         if read.is_ok() {
-            assert_eq!(part, big[cell..cell + part.len()]);
+            assert_eq!(part, big[chunk..chunk + part.len()]);
         }
     }
 }

@@ -25,7 +25,7 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 /// What the HPKE info of every grant begins with.
-const GRANT_LABEL: &[u8] = b"strongroom format 0 2026-11-21 grant";
+const GRANT_LABEL: &[u8] = b"strongroom format 1 2026-11-21 grant";
 /// Bytes of random that one X-Wing encapsulation draws.
 const ENCAPSULATION_RANDOM_BYTES: usize = 64;
 

@@ -12,7 +12,9 @@ use zeroize::Zeroizing;
 /// Bytes of a key file's secret.
 const KEY_FILE_BYTES: usize = 32;
 /// What the line begins with, so that the file explains itself.
-const PREFIX: &str = "strongroom-key-file-0:";
+const PREFIX: &str = "strongroom-key-file-1:";
+/// What it began with for vaults of format 0, whose secrets are printed with another checksum.
+const EARLIER_PREFIX: &str = "strongroom-key-file-0:";
 
 /// The secret of a key file. Wiped when dropped, never shown but by `text`.
 #[derive(Clone)]
@@ -24,6 +26,9 @@ pub enum KeyFileError {
     /// It does not begin as key files do.
     #[error("this is no key file of Strongroom; `strongroom key add` makes one")]
     NotOne,
+    /// It opens a vault that this version does not read.
+    #[error("this key file was made for a vault of format 0; use it with the version that made it")]
+    Earlier,
     /// It begins rightly, but is damaged.
     #[error("the key file is damaged: {0}")]
     Damaged(#[from] PrintedSecretError),
@@ -52,10 +57,11 @@ impl KeyFile {
     /// `KeyFileError` if it is another file, or damaged.
     pub fn parse(content: &[u8]) -> Result<Self, KeyFileError> {
         let text = std::str::from_utf8(content).map_err(|_| KeyFileError::NotOne)?;
-        let text = text
-            .trim_start()
-            .strip_prefix(PREFIX)
-            .ok_or(KeyFileError::NotOne)?;
+        let text = text.trim_start();
+        if text.starts_with(EARLIER_PREFIX) {
+            return Err(KeyFileError::Earlier);
+        }
+        let text = text.strip_prefix(PREFIX).ok_or(KeyFileError::NotOne)?;
         Ok(Self(read(text)?))
     }
 
@@ -111,6 +117,16 @@ mod tests {
                 "{len}"
             );
         }
+    }
+
+    #[test]
+    fn a_key_file_of_the_format_before_is_told_from_damage() {
+        let text = KeyFile::random(&SystemRandom).unwrap().text();
+        let earlier = text.replacen(PREFIX, EARLIER_PREFIX, 1);
+        assert_eq!(
+            KeyFile::parse(earlier.as_bytes()).unwrap_err(),
+            KeyFileError::Earlier
+        );
     }
 
     #[test]

@@ -41,27 +41,27 @@ macro_rules! purposes {
 
 purposes! {
     /// From an epoch key: the key that gives each block its own key and base nonce.
-    BlockSealing = "strongroom format 0 2026-11-21 block sealing",
+    BlockSealing = "strongroom format 1 2026-11-21 block sealing",
     /// From an epoch's keys: the public value that fixes them in the membership chain.
-    EpochCommitment = "strongroom format 0 2026-11-21 epoch commitment",
+    EpochCommitment = "strongroom format 1 2026-11-21 epoch commitment",
     /// From an epoch key: the key of the MAC over the bytes of the header.
-    HeaderMac = "strongroom format 0 2026-11-21 header mac",
+    HeaderMac = "strongroom format 1 2026-11-21 header mac",
     /// From a principal's seed: its Ed25519 secret key.
-    PrincipalSigning = "strongroom format 0 2026-11-21 principal ed25519",
+    PrincipalSigning = "strongroom format 1 2026-11-21 principal ed25519",
     /// From a principal's seed: its X-Wing decapsulation key.
-    PrincipalKem = "strongroom format 0 2026-11-21 principal x-wing",
+    PrincipalKem = "strongroom format 1 2026-11-21 principal x-wing",
     /// From what Argon2id made of a passphrase: the key of one slot.
-    SlotPassphrase = "strongroom format 0 2026-11-21 slot passphrase",
+    SlotPassphrase = "strongroom format 1 2026-11-21 slot passphrase",
     /// From the bits of a recovery code: the key of its slot.
-    SlotRecoveryCode = "strongroom format 0 2026-11-21 slot recovery code",
+    SlotRecoveryCode = "strongroom format 1 2026-11-21 slot recovery code",
     /// From the bits of a key file: the key of its slot.
-    SlotKeyFile = "strongroom format 0 2026-11-21 slot key file",
+    SlotKeyFile = "strongroom format 1 2026-11-21 slot key file",
     /// From the key of a slot: what seals its payload.
-    SlotSealing = "strongroom format 0 2026-11-21 slot sealing",
+    SlotSealing = "strongroom format 1 2026-11-21 slot sealing",
     /// From the key of a slot: what names, and so commits to, its payload.
-    SlotNaming = "strongroom format 0 2026-11-21 slot naming",
+    SlotNaming = "strongroom format 1 2026-11-21 slot naming",
     /// From a printed secret: the bits that detect a mistyped one.
-    PrintedChecksum = "strongroom format 0 2026-11-21 printed secret checksum",
+    PrintedChecksum = "strongroom format 1 2026-11-21 printed secret checksum",
 }
 
 /// Derives the key for `purpose` from `secret`, which must not be guessable.
@@ -149,7 +149,7 @@ mod tests {
         assert!(
             contexts
                 .iter()
-                .all(|context| context.starts_with("strongroom format 0 "))
+                .all(|context| context.starts_with("strongroom format 1 "))
         );
     }
 

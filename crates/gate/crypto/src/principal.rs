@@ -23,10 +23,10 @@ use zeroize::Zeroizing;
 /// Bytes of a principal's seed.
 pub(crate) const SEED_BYTES: usize = 32;
 /// What every membership signature begins with.
-const SIGNATURE_LABEL: &[u8] = b"strongroom format 0 2026-11-21 membership signature";
+const SIGNATURE_LABEL: &[u8] = b"strongroom format 1 2026-11-21 membership signature";
 
 /// What every signature over a revision begins with.
-const REVISION_LABEL: &[u8] = b"strongroom format 0 2026-11-22 revision signature";
+const REVISION_LABEL: &[u8] = b"strongroom format 1 2026-11-22 revision signature";
 
 /// A device or a key slot, with its secrets.
 #[derive(Clone)]

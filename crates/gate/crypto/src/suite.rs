@@ -33,7 +33,7 @@ pub const SALT_BYTES: usize = 32;
 const LABEL: &[u8; 12] = b"strongroom\0\0";
 
 /// The version of the format that this build writes.
-const FORMAT: u16 = 0;
+const FORMAT: u16 = 1;
 
 /// The salt of what has none.
 pub(crate) const NO_SALT: [u8; SALT_BYTES] = [0; SALT_BYTES];
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_context_lays_its_fields_out_as_the_specification_says() {
         let context = context(Kind::BatchIndex, &[0xc0; 16], &[0x5a; 32]);
-        assert_eq!(&context[..16], b"strongroom\0\0\0\0\x04\0");
+        assert_eq!(&context[..16], b"strongroom\0\0\x01\0\x04\0");
         assert_eq!(context[16..32], [0xc0; 16]);
         assert_eq!(context[32..], [0x5a; 32]);
     }

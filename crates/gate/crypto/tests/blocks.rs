@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, OpenError, Pool};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES, sealed_len};
+use strongroom_format::span::chunk_count;
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SuiteId, chunk_span};
 
 /// Epoch of `sealer`.
@@ -11,8 +12,28 @@ const EPOCH: Epoch = Epoch(3);
 
 /// Every length near a border of the format.
 const LENGTHS: &[usize] = &[
-    0, 1, 15, 16, 17, 63, 64, 65, 960, 961, 1024, 4096, 16_383, 16_384, 16_385, 32_767, 32_768,
-    32_769, 49_152, 49_153, 65_535, 65_536,
+    0,
+    1,
+    15,
+    16,
+    17,
+    63,
+    64,
+    65,
+    960,
+    961,
+    1024,
+    CHUNK_BYTES - 1,
+    CHUNK_BYTES,
+    CHUNK_BYTES + 1,
+    2 * CHUNK_BYTES - 1,
+    2 * CHUNK_BYTES,
+    2 * CHUNK_BYTES + 1,
+    16_384,
+    BLOCK_BYTES_MAX - CHUNK_BYTES,
+    BLOCK_BYTES_MAX - CHUNK_BYTES + 1,
+    BLOCK_BYTES_MAX - 1,
+    BLOCK_BYTES_MAX,
 ];
 
 fn sealer_with(suite: SuiteId, compartment: u8, id_key: u8, epochs: &[(u32, u8)]) -> BlockSealer {
@@ -114,7 +135,7 @@ fn sealed_bytes_show_nothing_of_the_content() {
 fn equal_chunks_of_a_block_do_not_look_equal() {
     let block = sealer(SuiteId::Aes256GcmBlake3).seal(Kind::Data, &[0; BLOCK_BYTES_MAX]);
     let chunks: HashSet<_> = block.bytes.chunks(CHUNK_BYTES + TAG_BYTES).collect();
-    assert_eq!(chunks.len(), 4);
+    assert_eq!(chunks.len(), chunk_count(BLOCK_BYTES_MAX));
 }
 
 #[test]
@@ -200,7 +221,8 @@ fn chunks_of_a_block_cannot_change_places() {
     let sealer = sealer(SuiteId::Aes256GcmBlake3);
     let block = sealer.seal(Kind::Data, &pattern(BLOCK_BYTES_MAX));
     let chunk = CHUNK_BYTES + TAG_BYTES;
-    for (first, second) in [(0, 1), (0, 3), (1, 2), (2, 3)] {
+    let last = chunk_count(BLOCK_BYTES_MAX) - 1;
+    for (first, second) in [(0, 1), (0, last), (1, 2), (last - 1, last)] {
         let mut swapped = block.clone();
         let (left, right) = swapped.bytes.split_at_mut(second * chunk);
         left[first * chunk..(first + 1) * chunk].swap_with_slice(&mut right[..chunk]);
@@ -417,7 +439,8 @@ fn a_range_takes_exactly_the_sealed_bytes_of_its_chunks() {
     let sealer = sealer(SuiteId::Aes256GcmBlake3);
     let block = sealer.seal(Kind::Data, &pattern(BLOCK_BYTES_MAX));
     let mut out = [0; 10];
-    for found in [0, 16, 16_399, 16_401, block.bytes.len()] {
+    let chunk = CHUNK_BYTES + TAG_BYTES;
+    for found in [0, TAG_BYTES, chunk - 1, chunk + 1, block.bytes.len()] {
         let result = sealer.open_range(
             EPOCH,
             Kind::Data,
@@ -431,7 +454,7 @@ fn a_range_takes_exactly_the_sealed_bytes_of_its_chunks() {
             result,
             Err(OpenError::WrongLength {
                 kind: Kind::Data,
-                expected: 16_400,
+                expected: chunk,
                 found
             })
         );

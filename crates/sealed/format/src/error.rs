@@ -21,7 +21,8 @@ pub enum FormatError {
     },
     /// Written by another version.
     #[error(
-        "the {what} has format {found}, this version reads format {known} only; use a newer version"
+        "the {what} has format {found}, this version reads format {known} only; {}",
+        who_reads(*.found, *.known)
     )]
     UnknownFormat {
         /// The thing.
@@ -77,6 +78,15 @@ pub enum FormatError {
         /// What is wrong with it.
         why: &'static str,
     },
+}
+
+/// What to do about a format that is not the known one.
+const fn who_reads(found: u64, known: u64) -> &'static str {
+    if found < known {
+        "copy the files out with the version that made the vault, then put them into a new one"
+    } else {
+        "use a newer version"
+    }
 }
 
 /// `text` with control characters escaped and cut, fit for an error message about hostile bytes.

@@ -365,6 +365,14 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_intent_fits_its_bound_when_it_is_sealed() {
+        let clear = FIXED_BYTES + INTENT_PIECES_MAX * PIECE_HEAD_BYTES + BLOCK_BYTES_MAX;
+        // A record begins with a salt and its name. [2.24]
+        let sealed = 32 + 32 + crate::limits::sealed_len(clear);
+        assert!(sealed <= INTENT_SEALED_BYTES_MAX, "{sealed}");
+    }
+
+    #[test]
     fn a_file_that_is_too_short_or_too_long_is_refused() {
         assert_eq!(scan(&[]), Err(SegmentFormatError::TooShort));
         let mut bytes = log(&[]);

@@ -14,7 +14,7 @@ use crate::{FormatError, hex};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The only format this build reads.
-pub const FORMAT: u64 = 0;
+pub const FORMAT: u64 = 1;
 const CHECKSUM_START: &str = "  \"checksum\": \"";
 const CHECKSUM_END: &str = "\"\n}\n";
 const DIGITS: usize = 64;
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_file_is_json_and_its_checksum_covers_what_is_before_it() {
-        let bytes = file(0);
+        let bytes = file(FORMAT);
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(value["name"], "x");
         let covered = checked("thing", &bytes, 1000).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     /// Damage of the version digit too: it must not be taken for a file of the future.
     #[test]
     fn every_flipped_bit_and_every_cut_is_damage() {
-        let bytes = file(0);
+        let bytes = file(FORMAT);
         for place in 0..bytes.len() {
             assert_eq!(
                 checked("thing", &bytes[..place], 1000),
@@ -160,7 +160,7 @@ mod tests {
         let unknown = Err(FormatError::UnknownFormat {
             what: "thing",
             found: 7,
-            known: 0,
+            known: FORMAT,
         });
         assert_eq!(checked("thing", &file(7), 1000), unknown);
         assert_eq!(

@@ -6,7 +6,7 @@ pub use crate::span::sealed_len;
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
 /// Plaintext bytes per AEAD chunk inside a block: what a read must open at least.
-pub const CHUNK_BYTES: usize = 16 * 1024;
+pub const CHUNK_BYTES: usize = 4 * 1024;
 
 /// Bytes of one AEAD tag.
 pub const TAG_BYTES: usize = 16;

@@ -14,11 +14,11 @@ use crate::limits::{CHANGES_MAX, KEM_PUBLIC_BYTES, RECORD_BYTES_MAX};
 use crate::{Epoch, FormatError};
 
 /// BLAKE3 context that names a record by its body. It hashes public bytes, so it is no key.
-const RECORD_ID_CONTEXT: &str = "strongroom format 0 2026-11-21 membership record id";
+const RECORD_ID_CONTEXT: &str = "strongroom format 1 2026-11-21 membership record id";
 /// BLAKE3 context that names a principal by its public keys.
-const PRINCIPAL_ID_CONTEXT: &str = "strongroom format 0 2026-11-21 membership principal id";
+const PRINCIPAL_ID_CONTEXT: &str = "strongroom format 1 2026-11-21 membership principal id";
 /// The version inside each body.
-const RECORD_FORMAT: u64 = 0;
+const RECORD_FORMAT: u64 = 1;
 /// What errors call a record.
 const WHAT: &str = "membership record";
 

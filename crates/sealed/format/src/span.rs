@@ -80,13 +80,14 @@ mod tests {
         let sizes = [
             (0, 16),
             (1, 17),
+            (100, 116),
+            (4095, 4111),
             (4096, 4112),
-            (16_383, 16_399),
-            (16_384, 16_400),
-            (16_385, 16_417),
-            (32_768, 32_800),
-            (65_535, 65_599),
-            (65_536, 65_600),
+            (4097, 4129),
+            (8192, 8224),
+            (20_000, 20_080),
+            (65_535, 65_791),
+            (65_536, 65_792),
         ];
         for (clear, sealed) in sizes {
             assert_eq!(sealed_len(clear), sealed, "of {clear} clear bytes");
@@ -126,12 +127,12 @@ mod tests {
     #[test]
     fn a_range_spans_exactly_the_chunks_it_touches() {
         let whole = BLOCK_BYTES_MAX;
-        assert_eq!(chunk_span(whole, 0..1), 0..16_400);
-        assert_eq!(chunk_span(whole, 16_383..16_384), 0..16_400);
-        assert_eq!(chunk_span(whole, 16_383..16_385), 0..32_800);
-        assert_eq!(chunk_span(whole, 16_384..16_385), 16_400..32_800);
-        assert_eq!(chunk_span(whole, 65_535..65_536), 49_200..65_600);
-        assert_eq!(chunk_span(20_000, 16_384..20_000), 16_400..20_032);
+        assert_eq!(chunk_span(whole, 0..1), 0..4112);
+        assert_eq!(chunk_span(whole, 4095..4096), 0..4112);
+        assert_eq!(chunk_span(whole, 4095..4097), 0..8224);
+        assert_eq!(chunk_span(whole, 4096..4097), 4112..8224);
+        assert_eq!(chunk_span(whole, 65_535..65_536), 61_680..65_792);
+        assert_eq!(chunk_span(20_000, 16_384..20_000), 16_448..20_080);
     }
 
     #[test]

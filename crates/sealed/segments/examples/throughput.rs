@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 use std::{env, fs, process, thread};
 
-use strongroom_format::limits::sealed_len;
+use strongroom_format::limits::{CHUNK_BYTES, TAG_BYTES, sealed_len};
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
 use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
 
@@ -107,14 +107,16 @@ fn measure(
 
     let start = Instant::now();
     let small_reads = 4000;
+    let chunk = CHUNK_BYTES as u32 + TAG_BYTES as u32;
+    let second = chunk..2 * chunk;
     for number in 0..small_reads {
         let place = places[number * 7919 % places.len()];
-        store.read(place, 16_400..32_800)?;
+        store.read(place, second.clone())?;
     }
     let small_seconds = start.elapsed().as_secs_f64();
     let clear_mib = f64::from(BLOCK_BYTES) * places.len() as f64 / MIB;
     Ok(format!(
-        "{transfer:?}: append {:.0} MB/s, with sync {:.0} MB/s and {cpu:.2} s of processor; read in runs {:.0} MB/s, 16 KiB at random {:.0}/s",
+        "{transfer:?}: append {:.0} MB/s, with sync {:.0} MB/s and {cpu:.2} s of processor; read in runs {:.0} MB/s, a chunk at random {:.0}/s",
         clear_mib * MIB / 1e6 / written,
         clear_mib * MIB / 1e6 / synced,
         clear_mib * MIB / 1e6 / run_seconds,

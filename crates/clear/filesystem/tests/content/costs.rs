@@ -108,6 +108,24 @@ fn what_was_read_once_is_read_again_without_the_database_and_damage_is_still_see
     }
 }
 
+/// Goal: who reads pages at random pays for little else. A chunk of a page and its tag lie in two sectors.
+#[test]
+fn a_page_read_at_random_fetches_two_sectors() {
+    let lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    write(&lab, file, 7, 16 * MIB);
+    lab.sync().expect("durable");
+    let before = lab.counters().segments.bytes_read;
+    let count = 100;
+    for index in 0..count {
+        let page = index * 1_021 % (16 * MIB / 4096);
+        let mut bytes = vec![0; 4096];
+        lab.read(file, page * 4096, &mut bytes).expect("reads");
+    }
+    let fetched = lab.counters().segments.bytes_read - before;
+    assert_eq!(fetched, count * 2 * 4096);
+}
+
 #[test]
 fn a_file_written_in_small_parts_is_sealed_in_whole_cells_once() {
     let lab = Lab::new();

@@ -28,7 +28,7 @@ const UNFINISHED: &str = "providers.json.new";
 const LOCK: &str = "providers.lock";
 
 /// Changes when the meaning of an entry does; entries of another number are no entries.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The most that is read of a file, in bytes.                                                               (2)
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -406,8 +406,13 @@ mod tests {
         remember(&cache, &machine(2), &choice(70_000));
         let file = cache.0.join(FILE);
         let text = fs::read_to_string(&file).unwrap();
-        fs::write(&file, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
-        assert!(matches!(cache.find(&machine(2)), Found::Nothing));
+        let of = |version: u32| format!("\"version\": {version}");
+        for other in [VERSION - 1, VERSION + 1] {
+            let text = text.replace(&of(VERSION), &of(other));
+            assert!(text.contains(&of(other)));
+            fs::write(&file, text).unwrap();
+            assert!(matches!(cache.find(&machine(2)), Found::Nothing), "{other}");
+        }
     }
 
     #[test]

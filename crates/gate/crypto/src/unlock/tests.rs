@@ -196,7 +196,7 @@ fn unknown_formats_flags_and_suites_are_named() {
     let text = String::from_utf8(vault().0.header).unwrap();
     let (body, _) = text.rsplit_once("  \"checksum\"").unwrap();
     for (from, to, expected) in [
-        ("\"format\": 0", "\"format\": 2", "format 2"),
+        ("\"format\": 1", "\"format\": 2", "format 2"),
         ("\"flags\": []", "\"flags\": [\"wormhole\"]", "wormhole"),
         ("\"suite\": 1", "\"suite\": 9", "suite 9"),
         (

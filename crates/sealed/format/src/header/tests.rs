@@ -135,10 +135,27 @@ fn a_bit_flipped_anywhere_is_damage() {
 fn an_unknown_format_is_named() {
     let error = FormatError::UnknownFormat {
         what: WHAT,
-        found: 1,
-        known: 0,
+        found: 2,
+        known: 1,
     };
-    assert_eq!(edited("\"format\": 0", "\"format\": 1"), Err(error));
+    assert!(error.to_string().ends_with("use a newer version"));
+    assert_eq!(edited("\"format\": 1", "\"format\": 2"), Err(error));
+}
+
+/// A vault of format 0 has other chunks: it must not look damaged, and who has one must learn what opens it.
+#[test]
+fn a_header_of_format_0_is_refused_with_what_to_do() {
+    let error = FormatError::UnknownFormat {
+        what: WHAT,
+        found: 0,
+        known: 1,
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("copy the files out with the version that made the vault")
+    );
+    assert_eq!(edited("\"format\": 1", "\"format\": 0"), Err(error));
 }
 
 #[test]
