@@ -165,6 +165,7 @@ pub(crate) fn run(command: &mut Command) -> io::Result<()> {
 ///
 /// # Errors
 /// Its last line of standard error, if it fails.
+#[cfg(any(feature = "harness", test))]
 pub(crate) fn run_to_end(command: &mut Command) -> io::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdout(Stdio::null()).output();
