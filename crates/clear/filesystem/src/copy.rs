@@ -304,11 +304,16 @@ fn splice(
     let mut drops = core.options.thresholds.purge_extents_per_step;
     let mut edit = RegionEdit::new(core, to, state, &mut drops);
     edit.punch(writer, until..until + len)?;
-    for part in parts {
-        for piece in cut_at_cells(part, until + (part.start - at)) {
-            writer.change_references(piece.block, 1)?;
-            edit.put(writer, piece)?;
-        }
+    let pieces: Vec<Extent> = parts
+        .iter()
+        .flat_map(|part| cut_at_cells(part, until + (part.start - at)))
+        .collect();
+    // What was written in one run has numbers in one run.
+    for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
+        writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
+    }
+    for piece in pieces {
+        edit.put(writer, piece)?;
     }
     // Sharing makes no new block, so a fragmented copy is as good as its source.
     edit.finish(writer)?;

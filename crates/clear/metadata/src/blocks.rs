@@ -22,6 +22,9 @@ use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_
 use crate::sql::Statement;
 use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
 
+/// About what the row of a block takes in its page, in bytes.
+const ROW_BYTES: usize = 64;
+
 impl Transaction<'_> {
     /// Stores a new block of file content.
     ///
@@ -134,6 +137,31 @@ impl Transaction<'_> {
                 writer.remove_block(number, &place, clear_len)?;
             }
             Ok(references)
+        })
+    }
+
+    /// Adds a reference to each block from `first` to `last`, which all have some: two statements, however many there are.
+    ///
+    /// # Errors
+    /// As `change_references`, which then has changed those before the one that is named.
+    pub fn share_blocks(&mut self, first: BlockNumber, last: BlockNumber) -> Result<()> {
+        check_numbers(&[first.0, last.0])?;
+        let count = (last.0 + 1).saturating_sub(first.0);
+        let bounds = (key(first.0), key(last.0));
+        let countable: i64 = self
+            .writer
+            .reads
+            .prepare(Statement::BlocksCountable)?
+            .query_row(bounds, |row| row.get(0))?;
+        if countable.cast_unsigned() != count {
+            for number in first.0..=last.0 {
+                self.change_references(BlockNumber(number), 1)?;
+            }
+            return Ok(());
+        }
+        let row_bytes = usize::try_from(count).unwrap_or(usize::MAX / 2) * ROW_BYTES;
+        self.change(row_bytes, |writer| {
+            writer.run(Statement::BlocksShare, bounds).map(drop)
         })
     }
 

@@ -82,6 +82,8 @@ statements! {
     BlockById = "SELECT number FROM block WHERE id = ?1";
     BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING";
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment, kind";
+    BlocksCountable = "SELECT count(*) FROM block WHERE number BETWEEN ?1 AND ?2 AND refs BETWEEN 1 AND 4294967294";
+    BlocksShare = "UPDATE block SET refs = refs + 1 WHERE number BETWEEN ?1 AND ?2";
     BlockRemove = "DELETE FROM block WHERE number = ?1";
     BlockReplace = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4, clear_len = ?5, kind = ?6 WHERE number = ?1";
     BlockMove = "UPDATE block SET segment = ?2, start = ?3, epoch = ?4 WHERE number = ?1";

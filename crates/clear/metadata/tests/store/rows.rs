@@ -262,6 +262,47 @@ fn regions_come_back_in_order_and_an_empty_one_is_no_row() {
 }
 
 #[test]
+fn many_blocks_are_shared_at_once_and_one_that_cannot_be_is_named() {
+    let folder = Folder::new();
+    let store = folder.create();
+    let mut transaction = store.lock();
+    let segment = transaction
+        .insert_segment(&segment_id(1), Epoch(2))
+        .unwrap();
+    let mut insert = |id: u32, references: u32| {
+        let place = Place::Segment(segment, 4096 * id);
+        transaction
+            .insert_block(
+                &block_id(u64::from(id)),
+                70,
+                Epoch(2),
+                references,
+                place,
+                None,
+            )
+            .unwrap()
+    };
+    let numbers = [
+        insert(1, 1),
+        insert(2, 7),
+        insert(3, 1),
+        insert(4, u32::MAX),
+    ];
+    let references = |transaction: &strongroom_metadata::Transaction<'_>| {
+        numbers.map(|number| transaction.block(number).unwrap().unwrap().references)
+    };
+    transaction.share_blocks(numbers[0], numbers[1]).unwrap();
+    assert_eq!(references(&transaction), [2, 8, 1, u32::MAX]);
+    transaction.share_blocks(numbers[2], numbers[2]).unwrap();
+    assert_eq!(references(&transaction), [2, 8, 2, u32::MAX]);
+    let full = transaction.share_blocks(numbers[2], numbers[3]);
+    assert!(matches!(full, Err(Error::References(number)) if number == numbers[3]));
+    let beyond = BlockNumber(numbers[3].0 + 1);
+    let unknown = transaction.share_blocks(beyond, beyond);
+    assert!(matches!(unknown, Err(Error::UnknownBlock(number)) if number == beyond));
+}
+
+#[test]
 fn a_block_that_loses_its_last_reference_is_gone_with_its_bytes_and_its_share_of_the_segment() {
     let folder = Folder::new();
     let store = folder.create();
