@@ -1,10 +1,24 @@
 //! The provider over the `blake3` library, with whichever vector instructions it finds at run time.
+//!
+//! The library hashes up to 16 chunks of 1 KiB at once, where they lie side by side. A first part of 64 bytes, as the
+//! name of a block has, shifts all others, and the library would take them in runs of 1, 1, 2, 4, 8 and so on. To copy a block behind
+//! its context first costs less: 4.6 and not 3.5 GB/s, from memory and with AVX-512.
 
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};
 use crate::keys::KEY_BYTES;
-use blake3::Hasher;
+use blake3::{CHUNK_LEN, Hasher};
+use std::cell::RefCell;
+use strongroom_format::limits::BLOCK_BYTES_MAX;
 use zeroize::Zeroizing;
+
+/// Parts that are longer together are hashed one after the other. Room for a block and what stands before it.
+const GATHERED_BYTES_MAX: usize = BLOCK_BYTES_MAX + CHUNK_LEN;
+
+thread_local! {
+    /// The memory of one thread, used again from block to block.
+    static GATHERED: RefCell<Zeroizing<Vec<u8>>> = RefCell::default();
+}
 
 /// The provider.
 pub(super) struct Blake3Simd;
@@ -30,9 +44,23 @@ impl Blake3 for Blake3Simd {
 
     fn keyed(&self, key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
         let mut hasher = Zeroizing::new(Hasher::new_keyed(key));
-        parts.iter().for_each(|part| {
-            hasher.update(part);
-        });
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        // Within one chunk there is nothing to do side by side.
+        if parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX {
+            GATHERED.with_borrow_mut(|gathered| {
+                gathered.clear();
+                // At once, so that no copy is left where a growing one was.
+                gathered.reserve_exact(GATHERED_BYTES_MAX);
+                parts
+                    .iter()
+                    .for_each(|part| gathered.extend_from_slice(part));
+                hasher.update(gathered);
+            });
+        } else {
+            parts.iter().for_each(|part| {
+                hasher.update(part);
+            });
+        }
         Zeroizing::new(hasher.finalize_xof()).fill(out);
     }
 
@@ -42,5 +70,29 @@ impl Blake3 for Blake3Simd {
             hasher.update(part);
         });
         *hasher.finalize().as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blake3_portable::Blake3Portable;
+    use super::*;
+
+    #[test]
+    fn parts_give_the_same_hash_whether_they_are_gathered_or_not() {
+        let key = [7; KEY_BYTES];
+        let bytes: Vec<u8> = (0..GATHERED_BYTES_MAX + 1)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        let most = GATHERED_BYTES_MAX;
+        for len in [64, 1023, 1024, 1025, 5064, 65_600, most - 1, most, most + 1] {
+            for cut in [0, 64, len] {
+                let parts = [&bytes[..cut], &bytes[cut..len]];
+                let (mut ours, mut plain) = ([0; 48], [0; 48]);
+                Blake3Simd.keyed(&key, &parts, &mut ours);
+                Blake3Portable.keyed(&key, &parts, &mut plain);
+                assert_eq!(ours, plain, "{len} bytes cut at {cut}");
+            }
+        }
     }
 }
