@@ -252,39 +252,25 @@ impl Core {
     where
         B: AsRef<[u8]> + Send + 'static,
     {
-        self.count_sealed(sealing.seal_all(&self.pool, Kind::Data, clear))
-    }
-
-    /// As `seal_content`; the calling thread does `meanwhile` before it helps.
-    pub(crate) fn seal_content_beside<B, M>(
-        &self,
-        sealing: &Sealing<'_>,
-        clear: Vec<B>,
-        meanwhile: impl FnOnce() -> M,
-    ) -> (Vec<SealedBlock>, M)
-    where
-        B: AsRef<[u8]> + Send + 'static,
-    {
-        let (pairs, done) = sealing.seal_all_beside(&self.pool, Kind::Data, clear, meanwhile);
-        (self.count_sealed(pairs), done)
-    }
-
-    fn count_sealed<B: AsRef<[u8]>>(&self, pairs: Vec<(SealedBlock, B)>) -> Vec<SealedBlock> {
+        let pairs = sealing.seal_all(&self.pool, Kind::Data, clear);
         let (mut blocks, mut bytes, mut stored) = (Vec::with_capacity(pairs.len()), 0, 0);
         for (block, clear) in pairs {
             bytes += clear.as_ref().len() as u64;
             stored += u64::from(block.clear_len);
             blocks.push(block);
         }
+        self.count_sealed(blocks.len(), bytes, stored);
+        blocks
+    }
+
+    /// Counts blocks of content that were sealed; `stored` of their `bytes` are left after compression.
+    pub(crate) fn count_sealed(&self, blocks: usize, bytes: u64, stored: u64) {
         let counts = &self.sealed;
-        counts
-            .blocks
-            .fetch_add(blocks.len() as u64, Ordering::Relaxed);
+        counts.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
         counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         counts
             .bytes_saved
             .fetch_add(bytes - stored, Ordering::Relaxed);
-        blocks
     }
 
     /// Tells the watcher of `work`, and of its end when the result is dropped.

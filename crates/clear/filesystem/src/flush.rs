@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use strongroom_format::SealedBlock;
+use strongroom_format::BlockId;
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
 
@@ -27,7 +27,7 @@ use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
 use crate::place::{Placed, Placement};
 use crate::reservation::Reserved;
-use crate::{Error, Result};
+use crate::{Error, Result, stream};
 
 /// Who asks for a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
     let sealing = core.sealers.sealing();
     let placement = if needs_batches(core, &clear) {
-        Placement::streamed(core, &sealing, clear)?
+        stream::placed(core, &sealing, clear)?
     } else {
         place_few(core, &sealing, clear, reason)?
     };
@@ -358,16 +358,14 @@ pub(crate) fn replace_if_suspect(
     Ok(())
 }
 
-/// Which of `sealed` an equal block exists for already, so that it need not be appended.
-pub(crate) fn known(core: &Core, sealed: &[SealedBlock]) -> Result<Vec<bool>> {
+/// Of which of `ids` a block exists already, so that it need not be appended.
+pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> Result<Vec<bool>> {
     let writer = core.store.lock();
-    sealed
-        .iter()
-        .map(|block| match writer.block_by_id(&block.id)? {
-            Some(number) => Ok(!core.is_suspect(&writer, number)?),
-            None => Ok(false),
-        })
-        .collect()
+    ids.map(|id| match writer.block_by_id(id)? {
+        Some(number) => Ok(!core.is_suspect(&writer, number)?),
+        None => Ok(false),
+    })
+    .collect()
 }
 
 /// Changes the extents of one node, region by region, and keeps references and `allocated` right.

@@ -49,6 +49,7 @@ mod reservation;
 mod scene;
 mod seek;
 mod space;
+mod stream;
 mod transaction;
 mod types;
 mod verify;

@@ -9,17 +9,17 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::RwLockReadGuard;
 use strongroom_format::index::{IndexEntry, encode_index};
-use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SegmentId};
+use strongroom_format::{BlockHead, BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
-use strongroom_segments::Appended;
+use strongroom_segments::{Appended, Batch};
 
 use crate::Result;
 use crate::core::Core;
 use crate::epoch::Sealing;
+use crate::stream::SealedBatch;
 
 /// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
-const BATCH_BLOCKS: usize = 16 * 1024;
+pub(crate) const BATCH_BLOCKS: usize = 16 * 1024;
 
 /// A block and where it went.
 pub(crate) struct Placed {
@@ -60,7 +60,7 @@ impl<'a> Placement<'a> {
         let epoch = sealing.epoch();
         let blocks = sealed
             .into_iter()
-            .map(|block| placed(block, epoch, None, true))
+            .map(|block| placed(block.head(), epoch, None, Some(block.bytes)))
             .collect();
         Self {
             blocks,
@@ -84,27 +84,8 @@ impl<'a> Placement<'a> {
         Ok(placement)
     }
 
-    /// Seals `clear` batch by batch, and appends each as `appended` while the next is being sealed.
-    ///
-    /// # Errors
-    /// As `appended`.
-    pub(crate) fn streamed<B>(core: &'a Core, sealing: &Sealing<'_>, clear: Vec<B>) -> Result<Self>
-    where
-        B: AsRef<[u8]> + Send + 'static,
-    {
-        let mut placement = Self::empty(core, sealing);
-        let mut sealed = Vec::new();
-        for batch in cut_clear(clear, core.options.thresholds.batch_bytes) {
-            let append = || placement.append(core, sealing, sealed);
-            let (next, appended) = core.seal_content_beside(sealing, batch, append);
-            appended?;
-            sealed = next;
-        }
-        placement.append(core, sealing, sealed)?;
-        Ok(placement)
-    }
-
-    fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+    /// With nothing placed so far.
+    pub(crate) fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
         Self {
             blocks: Vec::new(),
             appended: Vec::new(),
@@ -120,30 +101,67 @@ impl<'a> Placement<'a> {
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<()> {
-        let known = crate::flush::known(core, &sealed)?;
+        let known = crate::flush::known(core, sealed.iter().map(|block| &block.id))?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
             let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
-            let result = match append_batch(core, sealing, &blocks) {
-                Ok(result) => result,
-                Err(error) => {
-                    self.note_waste(core)?;
-                    return Err(error);
-                }
-            };
+            let result = append_batch(core, sealing, &blocks);
+            let result = self.or_note_waste(core, result)?;
             for (index, location) in batch.iter().zip(&result.locations) {
                 places[*index] = Some((location.segment, location.offset));
             }
             self.appended.push(result);
         }
         let epoch = self.epoch;
-        let blocks = sealed
-            .into_iter()
-            .zip(places)
-            .map(|(block, place)| placed(block, epoch, place, place.is_none()));
+        let blocks = sealed.into_iter().zip(places).map(|(block, place)| {
+            let head = block.head();
+            placed(head, epoch, place, place.is_none().then_some(block.bytes))
+        });
         self.blocks.extend(blocks);
         Ok(())
+    }
+
+    /// Appends what of `sealed` no equal block exists for, from the memory that it was sealed in. Errors as `append`.
+    pub(crate) fn append_sealed(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        sealed: SealedBatch,
+    ) -> Result<()> {
+        let SealedBatch {
+            mut batch, heads, ..
+        } = sealed;
+        let known = crate::flush::known(core, heads.iter().map(|head| &head.id))?;
+        let mut gone = batch.retain(|number| !known[number]).into_iter();
+        let fresh: Vec<BlockHead> = (heads.iter().zip(&known))
+            .filter_map(|(head, known)| (!known).then_some(*head))
+            .collect();
+        let mut places = Vec::new();
+        if !fresh.is_empty() {
+            let result = append_sealed_batch(core, sealing, batch, &fresh);
+            let result = self.or_note_waste(core, result)?;
+            places.clone_from(&result.locations);
+            self.appended.push(result);
+        }
+        let mut places = places.into_iter();
+        for (head, known) in heads.into_iter().zip(known) {
+            let (at, bytes) = match known {
+                true => (None, gone.next()),
+                false => (places.next(), None),
+            };
+            let at = at.map(|location| (location.segment, location.offset));
+            self.blocks.push(placed(head, self.epoch, at, bytes));
+        }
+        Ok(())
+    }
+
+    /// After an error what was appended before is waste, which is noted.
+    pub(crate) fn or_note_waste<T>(&self, core: &Core, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.note_waste(core)?;
+        }
+        result
     }
 
     /// What was appended is waste that only its segment's row can tell of.
@@ -180,12 +198,16 @@ impl<'a> Placement<'a> {
     }
 }
 
-fn placed(block: SealedBlock, epoch: Epoch, at: Option<(SegmentId, u32)>, keep: bool) -> Placed {
-    let bytes = keep.then_some(block.bytes);
+fn placed(
+    head: BlockHead,
+    epoch: Epoch,
+    at: Option<(SegmentId, u32)>,
+    bytes: Option<Vec<u8>>,
+) -> Placed {
     Placed {
-        id: block.id,
-        kind: block.kind,
-        clear_len: block.clear_len,
+        id: head.id,
+        kind: head.kind,
+        clear_len: head.clear_len,
         epoch,
         at,
         number: None,
@@ -234,24 +256,6 @@ fn segment_row(
     Ok((writer.insert_segment(&id, epoch)?, 0))
 }
 
-/// Cuts `clear` into runs that sealed are at most `bytes_max`.
-fn cut_clear<B: AsRef<[u8]>>(clear: Vec<B>, bytes_max: usize) -> Vec<Vec<B>> {
-    let mut runs: Vec<Vec<B>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for piece in clear {
-        let len = sealed_len(piece.as_ref().len());
-        bytes = bytes.saturating_add(len);
-        match runs.last_mut() {
-            Some(run) if bytes <= bytes_max => run.push(piece),
-            _ => {
-                runs.push(vec![piece]);
-                bytes = len;
-            }
-        }
-    }
-    runs
-}
-
 /// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.
 fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec<Vec<usize>> {
     let mut batches: Vec<Vec<usize>> = Vec::new();
@@ -273,20 +277,43 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec
     batches
 }
 
-/// Appends one batch with its sealed index.
+/// Appends one batch of copies of `blocks`, with its sealed index.
 pub(crate) fn append_batch(
     core: &Core,
     sealing: &Sealing<'_>,
     blocks: &[&SealedBlock],
 ) -> Result<Appended> {
-    let entries: Vec<IndexEntry> = blocks
-        .iter()
-        .map(|block| IndexEntry {
-            id: block.id,
-            kind: block.kind.number(),
-            clear_len: block.clear_len,
-        })
-        .collect();
+    let heads = blocks.iter().map(|block| block.head());
+    append_indexed(core, sealing, heads, |index| {
+        core.segments.append(sealing.epoch(), blocks, index)
+    })
+}
+
+/// Appends `batch`, which holds the blocks of `heads`, with its sealed index.
+fn append_sealed_batch(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    batch: Batch,
+    heads: &[BlockHead],
+) -> Result<Appended> {
+    append_indexed(core, sealing, heads.iter().copied(), |index| {
+        core.segments.append_batch(sealing.epoch(), batch, index)
+    })
+}
+
+/// Calls `append` with the sealed index of `heads`, and notes where the batch went.
+fn append_indexed(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    heads: impl Iterator<Item = BlockHead>,
+    append: impl FnOnce(&[u8]) -> strongroom_segments::Result<Appended>,
+) -> Result<Appended> {
+    let entry = |head: BlockHead| IndexEntry {
+        id: head.id,
+        kind: head.kind.number(),
+        clear_len: head.clear_len,
+    };
+    let entries: Vec<IndexEntry> = heads.map(entry).collect();
     let index = sealing.seal_record(
         core.random.as_ref(),
         Kind::BatchIndex,
@@ -294,7 +321,7 @@ pub(crate) fn append_batch(
     )?;
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.space.contents.lock();
-    let appended = core.segments.append(sealing.epoch(), blocks, &index)?;
+    let appended = append(&index)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }

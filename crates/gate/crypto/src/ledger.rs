@@ -137,6 +137,7 @@ mod tests {
     use crate::{BlockSealer, EpochKey, IdKey};
     use std::path::PathBuf;
     use std::process::{Command, Output};
+    use strongroom_format::limits::sealed_len;
     use strongroom_format::{BlockId, Epoch, SuiteId};
 
     /// Set in a child process that is meant to abort, or to leave something for the next: what it shall do.
@@ -201,8 +202,8 @@ mod tests {
                 suite,
                 &BlockId([6; 32]),
             );
-            seal_chunks(sealer.parts(), &secret, b"first", &mut Vec::new());
-            seal_chunks(sealer.parts(), &secret, b"second", &mut Vec::new());
+            seal_chunks(sealer.parts(), &secret, b"first", &mut [0; sealed_len(5)]);
+            seal_chunks(sealer.parts(), &secret, b"second", &mut [0; sealed_len(6)]);
             return;
         }
         assert_aborted(&child(

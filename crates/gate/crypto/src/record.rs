@@ -60,14 +60,14 @@ impl BlockSealer {
             &salt,
             clear,
         );
-        let mut record = Vec::with_capacity(record_len(clear.len()));
-        record.extend_from_slice(&salt);
-        record.extend_from_slice(&id.0);
+        let mut record = vec![0; record_len(clear.len())];
+        record[..SALT_BYTES].copy_from_slice(&salt);
+        record[SALT_BYTES..RECORD_HEAD_BYTES].copy_from_slice(&id.0);
         seal_chunks(
             parts,
             &BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id),
             clear,
-            &mut record,
+            &mut record[RECORD_HEAD_BYTES..],
         );
         Ok(record)
     }

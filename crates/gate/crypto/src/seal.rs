@@ -14,9 +14,9 @@ use crate::block_sealer::{BlockSealer, Parts};
 use crate::compression::{Compression, with_shorter};
 use crate::pool::Pool;
 use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
-use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
 use strongroom_format::span::{chunk_count, sealed_len};
-use strongroom_format::{Kind, SealedBlock};
+use strongroom_format::{BlockHead, Kind, SealedBlock};
 
 impl BlockSealer {
     /// Seals `clear`, at most `BLOCK_BYTES_MAX` bytes, under the newest epoch.
@@ -28,18 +28,44 @@ impl BlockSealer {
     /// If `clear` is longer: the caller cuts content into blocks. If `kind` is a compressed one: it comes from here.
     #[must_use]
     pub fn seal(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
+        with_bytes(|bytes| {
+            self.seal_into(kind, clear, |len| {
+                bytes.resize(sealed_len(len), 0);
+                bytes.as_mut_slice()
+            })
+        })
+    }
+
+    /// As `seal`, where the caller wants the sealed bytes.
+    ///
+    /// `room`: asked once how much is sealed (after compression, where there is any), gives `sealed_len` of that many bytes
+    /// to be written over.
+    ///
+    /// # Panics
+    /// As `seal`; if the room has another length.
+    pub fn seal_into<'a>(
+        &self,
+        kind: Kind,
+        clear: &[u8],
+        room: impl FnOnce(usize) -> &'a mut [u8],
+    ) -> BlockHead {
         assert_fits(clear);
         assert!(
             !kind.is_compressed(),
             "who seals content does not compress it"
         );
+        let mut room = Some(room);
         if let (Compression::Zstd, Some(compressed)) = (self.compression(), kind.compressed()) {
-            let seal = |frame: &[u8]| self.seal_exactly(compressed, frame);
-            if let Some(sealed) = with_shorter(clear, seal) {
-                return sealed;
+            let seal = |frame: &[u8]| {
+                let room = room.take()?;
+                Some(self.seal_exactly_into(compressed, frame, room(frame.len())))
+            };
+            if let Some(Some(head)) = with_shorter(clear, seal) {
+                return head;
             }
         }
-        self.seal_exactly(kind, clear)
+        let room = room.expect("nothing is sealed so far");
+        self.seal_exactly_into(kind, clear, room(clear.len()))
     }
 
     /// Seals what `open_exactly` gave under its old name, under the newest epoch.
@@ -49,6 +75,13 @@ impl BlockSealer {
     #[must_use]
     pub fn seal_exactly(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
         assert_fits(clear);
+        with_bytes(|bytes| {
+            bytes.resize(sealed_len(clear.len()), 0);
+            self.seal_exactly_into(kind, clear, bytes)
+        })
+    }
+
+    fn seal_exactly_into(&self, kind: Kind, clear: &[u8], sealed: &mut [u8]) -> BlockHead {
         let parts = self.parts();
         let blake3 = parts.chosen.blake3(clear.len());
         let id = block_id(
@@ -59,19 +92,13 @@ impl BlockSealer {
             &NO_SALT,
             clear,
         );
-        let mut bytes = Vec::with_capacity(sealed_len(clear.len()));
-        seal_chunks(
-            parts,
-            &BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id),
-            clear,
-            &mut bytes,
-        );
+        let secret = BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id);
+        seal_chunks(parts, &secret, clear, sealed);
         let clear_len = u32::try_from(clear.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
-        SealedBlock {
+        BlockHead {
             id,
             kind,
             clear_len,
-            bytes,
         }
     }
 
@@ -91,28 +118,6 @@ impl BlockSealer {
             return self.seal_inline(kind, clear);
         }
         pool.run_all(self.jobs(kind, clear))
-    }
-
-    /// As `seal_all`; the calling thread does `meanwhile` before it helps, so that what is sealed already is written
-    /// while the next is being sealed.
-    ///
-    /// # Panics
-    /// As `seal_all`; with a panic of `meanwhile` at once.
-    pub fn seal_all_beside<B, M>(
-        &self,
-        pool: &Pool,
-        kind: Kind,
-        clear: Vec<B>,
-        meanwhile: impl FnOnce() -> M,
-    ) -> (Vec<(SealedBlock, B)>, M)
-    where
-        B: AsRef<[u8]> + Send + 'static,
-    {
-        if self.is_sealed_inline(&clear) {
-            let done = meanwhile();
-            return (self.seal_inline(kind, clear), done);
-        }
-        pool.run_all_beside(self.jobs(kind, clear), meanwhile)
     }
 
     /// Whether `clear` is too little to be shared out.
@@ -149,29 +154,48 @@ fn assert_fits(clear: &[u8]) {
     );
 }
 
-/// Appends the sealed chunks of `clear` to `sealed`. The only place that encrypts.
-pub(crate) fn seal_chunks(parts: &Parts, secret: &BlockSecret, clear: &[u8], sealed: &mut Vec<u8>) {
-    sealed.reserve_exact(sealed_len(clear.len()));
+/// The block that `seal` fills with bytes and describes.
+fn with_bytes(seal: impl FnOnce(&mut Vec<u8>) -> BlockHead) -> SealedBlock {
+    let mut bytes = Vec::new();
+    let BlockHead {
+        id,
+        kind,
+        clear_len,
+    } = seal(&mut bytes);
+    SealedBlock {
+        id,
+        kind,
+        clear_len,
+        bytes,
+    }
+}
+
+/// Writes the sealed chunks of `clear` over `sealed`, which has their length. The only place that encrypts.
+pub(crate) fn seal_chunks(parts: &Parts, secret: &BlockSecret, clear: &[u8], sealed: &mut [u8]) {
+    assert_eq!(
+        sealed.len(),
+        sealed_len(clear.len()),
+        "room for a tag per chunk"
+    );
     let last = chunk_count(clear.len()) - 1;
     parts
         .chosen
         .encrypt(clear.len())
         .with_key(secret.key(), &mut |key| {
-            for number in 0..=last {
-                let place = if number == last {
+            let places = sealed.chunks_mut(CHUNK_BYTES + TAG_BYTES).enumerate();
+            for (number, place) in places {
+                let kind = if number == last {
                     ChunkPlace::Last
                 } else {
                     ChunkPlace::Inner
                 };
+                let (chunk, tag) = place.split_at_mut(place.len() - TAG_BYTES);
                 let from = number * CHUNK_BYTES;
-                let chunk = &clear[from..clear.len().min(from + CHUNK_BYTES)];
-                let nonce = secret.nonce(number, place);
+                chunk.copy_from_slice(&clear[from..from + chunk.len()]);
+                let nonce = secret.nonce(number, kind);
                 #[cfg(feature = "nonce-ledger")]
                 crate::ledger::note(secret.key(), &nonce.0, chunk);
-                let start = sealed.len();
-                sealed.extend_from_slice(chunk);
-                let tag = key.seal(&nonce, &mut sealed[start..]);
-                sealed.extend_from_slice(&tag);
+                tag.copy_from_slice(&key.seal(&nonce, chunk));
             }
         });
 }

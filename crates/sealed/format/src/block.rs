@@ -164,6 +164,29 @@ pub struct SealedBlock {
     pub bytes: Vec<u8>,
 }
 
+/// What is known of a sealed block beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHead {
+    /// The keyed hash that names it.
+    pub id: BlockId,
+    /// What it was sealed as.
+    pub kind: Kind,
+    /// Length in bytes of what was sealed: after compression, where there is any.
+    pub clear_len: u32,
+}
+
+impl SealedBlock {
+    /// All but its bytes.
+    #[must_use]
+    pub const fn head(&self) -> BlockHead {
+        BlockHead {
+            id: self.id,
+            kind: self.kind,
+            clear_len: self.clear_len,
+        }
+    }
+}
+
 /// Where the sealed bytes of a block lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {

@@ -21,7 +21,9 @@ pub mod segment;
 pub mod span;
 pub mod survey;
 
-pub use block::{BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId};
+pub use block::{
+    BlockHead, BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId,
+};
 pub use error::FormatError;
 pub use header::{Argon2Parameters, Grant, Header, Lock, Slot, SlotId, SlotKind, StoredHeader};
 pub use json_file::FORMAT;

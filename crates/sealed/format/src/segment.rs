@@ -260,11 +260,26 @@ pub const fn ending_len(contents_len: u64) -> u64 {
 /// It tells torn from whole without a key. Who alters bytes on purpose is caught by the seal, not by this.
 #[must_use]
 pub fn checksum(parts: &[&[u8]]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for part in parts {
-        hasher.update(part);
+    let mut checksum = Checksum::default();
+    parts.iter().for_each(|part| checksum.update(part));
+    checksum.value()
+}
+
+/// The same checksum of bytes that come one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Checksum(crc32fast::Hasher);
+
+impl Checksum {
+    /// Counts `bytes` behind those before.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
-    hasher.finalize()
+
+    /// Of all bytes so far.
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        self.0.clone().finalize()
+    }
 }
 
 /// What a file holds, up to where it ends or stops being whole.

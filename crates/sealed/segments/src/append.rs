@@ -1,6 +1,6 @@
 //! Writes batches: sealed blocks in, their places out.
 //!
-//! Takes   blocks of one epoch and the sealed index of exactly these
+//! Takes   blocks of one epoch, sealed in a batch or copied there, and the sealed index of exactly these
 //! Gives   one place per block; durable only after `sync`
 //! Never   writes over acknowledged bytes, or acknowledges a part of a batch
 //! Spec    spec/3-segment.md
@@ -17,7 +17,7 @@ use strongroom_format::limits::SECTOR_BYTES;
 use strongroom_format::segment::{FIRST_BATCH_OFFSET, SEGMENT_HEADER_BYTES, SegmentHeader};
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Closed};
 use crate::counters::add;
 use crate::disk::SegmentFile;
 use crate::sync::Name;
@@ -67,8 +67,34 @@ impl SegmentStore {
         sealed_index: &[u8],
     ) -> Result<Appended> {
         self.check_writable()?;
-        let mut batch = Batch::prepare(&self.pool, blocks, sealed_index)?;
+        self.append_closed(epoch, Closed::of_copies(&self.pool, blocks, sealed_index)?)
+    }
 
+    /// Memory for a batch of `blocks_len` sealed bytes, to be filled before `append_batch`.
+    ///
+    /// `index_len`: of its sealed index, about; a longer one costs a copy of the batch.
+    ///
+    /// # Errors
+    /// If a batch cannot hold that much, see `append`.
+    pub fn batch(&self, blocks_len: usize, index_len: usize) -> Result<Batch> {
+        Batch::new(&self.pool, blocks_len, index_len)
+    }
+
+    /// As `append`, of blocks that were sealed in `batch`: copies none.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn append_batch(
+        &self,
+        epoch: Epoch,
+        batch: Batch,
+        sealed_index: &[u8],
+    ) -> Result<Appended> {
+        self.check_writable()?;
+        self.append_closed(epoch, batch.close(sealed_index)?)
+    }
+
+    fn append_closed(&self, epoch: Epoch, mut batch: Closed) -> Result<Appended> {
         let mut writer = self.writer.lock();
         self.syncing.check()?;
         let going_on = writer.with_room(self, epoch, &batch);
@@ -110,7 +136,7 @@ impl SegmentStore {
         add(&self.counting.bytes_appended, end - offset);
         let sequence = self.syncing.record(id, &file, name);
         drop(writer);
-        let locations = batch.locations(id, offset, blocks);
+        let locations = batch.locations(id, offset);
         Ok(Appended {
             segment: id,
             locations,
@@ -168,7 +194,7 @@ impl SegmentStore {
     }
 
     /// A new file with its header, and room for `batch`.
-    fn begin(&self, epoch: Epoch, batch: &Batch) -> Result<(Unfinished, Arc<SegmentFile>)> {
+    fn begin(&self, epoch: Epoch, batch: &Closed) -> Result<(Unfinished, Arc<SegmentFile>)> {
         let header = SegmentHeader {
             suite: self.suite,
             epoch,
@@ -207,7 +233,7 @@ impl SegmentStore {
 
 impl Writer {
     /// The open file, if `batch` may go there.
-    fn with_room(&self, store: &SegmentStore, epoch: Epoch, batch: &Batch) -> Option<Unfinished> {
+    fn with_room(&self, store: &SegmentStore, epoch: Epoch, batch: &Closed) -> Option<Unfinished> {
         let open = self.unfinished.get(&self.open?)?;
         let fits = open.header.epoch == epoch
             && open.header.suite == store.suite

@@ -1,6 +1,6 @@
 //! Lays sealed blocks and their index out as one batch, in memory that direct I/O takes.
 //!
-//! Takes   the blocks, their sealed index, and at last how far the file is written
+//! Takes   room for the blocks, filled in place; their sealed index, and at last how far the file is written
 //! Gives   the bytes of the batch and the place of each block
 //! Never   writes them
 //! Spec    spec/3-segment.md
@@ -8,11 +8,13 @@
 //! Invariants
 //!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is
 //!      made, and its room before it is placed.                                            [3.7]
+//!  (2) Blocks lie one behind the other in the order of their lengths, the first behind the header.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_format::segment::{BATCH_HEADER_BYTES, BatchHeader, batch_len, checksum};
+use strongroom_format::segment::{BATCH_HEADER_BYTES, BatchHeader, Checksum, batch_len};
 use strongroom_format::{Location, SealedBlock, SegmentId};
 
 use crate::buffer::{Buffer, Pool};
@@ -20,44 +22,151 @@ use crate::limits::{BATCH_BYTES_MAX, INDEX_BYTES_MAX};
 use crate::unfinished::Unfinished;
 use crate::{Error, Result};
 
+/// Sealed blocks on their way to a segment, in the memory that they are written from.
+///
+/// Whoever seals does it here, so that no block is copied afterwards. Dropping it gives the memory back.
+pub struct Batch {
+    pool: Arc<Pool>,
+    bytes: Buffer,
+    /// Sealed length of each block.
+    lens: Vec<u32>,
+    /// Where the next block goes.
+    end: usize,
+    /// Of the blocks up to `checked`, taken while they are still in the cache.
+    checksum: Checksum,
+    checked: usize,
+}
+
+impl Batch {
+    /// Room for `blocks_len` sealed bytes and an index of about `index_len` bytes.
+    pub(crate) fn new(pool: &Arc<Pool>, blocks_len: usize, index_len: usize) -> Result<Self> {
+        check_len(index_len, INDEX_BYTES_MAX)?;
+        check_len(blocks_len.saturating_add(index_len), BATCH_BYTES_MAX)?;
+        let room = wide(batch_len(blocks_len as u64, index_len as u64));
+        Ok(Self {
+            pool: Arc::clone(pool),
+            bytes: pool.take(room),
+            lens: Vec::new(),
+            end: BATCH_HEADER_BYTES,
+            checksum: Checksum::default(),
+            checked: BATCH_HEADER_BYTES,
+        })
+    }
+
+    /// The room of one more block of `clear_len` bytes, `sealed_len` bytes with whatever is in them. Fill all of it.
+    ///
+    /// # Panics
+    /// If `clear_len` is more than a block holds, or there is no room for it: `SegmentStore::batch` was asked for less.
+    pub fn add(&mut self, clear_len: usize) -> &mut [u8] {
+        assert!(clear_len <= BLOCK_BYTES_MAX, "content is cut into blocks");
+        self.note_filled();
+        let len = sealed_len(clear_len);
+        let place = self.end..self.end + len;
+        self.lens.push(narrow(len as u64));
+        self.end = place.end;
+        &mut self.bytes[place]
+    }
+
+    /// Count of its blocks.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Takes the blocks away for which `is_wanted`, asked once for each in order, says no, and gives their bytes.
+    /// Those behind move up.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(usize) -> bool) -> Vec<Vec<u8>> {
+        let mut gone = Vec::new();
+        let mut kept = Vec::with_capacity(self.lens.len());
+        let mut end = BATCH_HEADER_BYTES;
+        for (number, place) in self.places().enumerate() {
+            if is_wanted(number) {
+                let len = place.len();
+                kept.push(narrow(len as u64));
+                if place.start != end {
+                    self.bytes.copy_within(place, end);
+                }
+                end += len;
+            } else {
+                gone.push(self.bytes[place].to_vec());
+            }
+        }
+        if !gone.is_empty() {
+            self.checksum = Checksum::default();
+            self.checked = BATCH_HEADER_BYTES;
+        }
+        (self.lens, self.end) = (kept, end);
+        gone
+    }
+
+    /// Where each block lies in `bytes`.
+    fn places(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let mut end = BATCH_HEADER_BYTES;
+        self.lens.clone().into_iter().map(move |len| {
+            let start = end;
+            end += wide(u64::from(len));
+            start..end
+        })
+    }
+
+    fn note_filled(&mut self) {
+        self.checksum.update(&self.bytes[self.checked..self.end]);
+        self.checked = self.end;
+    }
+
+    /// Puts the index behind the blocks: nothing changes any more but the header.
+    pub(crate) fn close(mut self, sealed_index: &[u8]) -> Result<Closed> {
+        if self.lens.is_empty() {
+            return Err(Error::EmptyBatch);
+        }
+        check_len(sealed_index.len(), INDEX_BYTES_MAX)?;
+        let blocks_len = self.end - BATCH_HEADER_BYTES;
+        check_len(blocks_len + sealed_index.len(), BATCH_BYTES_MAX)?;
+        self.note_filled();
+        let len = wide(batch_len(blocks_len as u64, sealed_index.len() as u64));
+        if self.bytes.len() < len {
+            let mut longer = self.pool.take(len);
+            longer[..self.end].copy_from_slice(&self.bytes[..self.end]);
+            self.bytes = longer;
+        }
+        self.bytes.shorten(len);
+        let index_end = self.end + sealed_index.len();
+        self.bytes[self.end..index_end].copy_from_slice(sealed_index);
+        self.bytes[index_end..].fill(0);
+        self.checksum.update(sealed_index);
+        Ok(Closed {
+            payload_checksum: self.checksum.value(),
+            bytes: self.bytes,
+            lens: self.lens,
+            blocks_len: narrow(blocks_len as u64),
+            index_len: narrow(sealed_index.len() as u64),
+        })
+    }
+}
+
 /// A batch as it will lie on the disk, except for its header, which depends on where that is.
-pub(crate) struct Batch {
+pub(crate) struct Closed {
     pub(crate) bytes: Buffer,
-    count: u32,
+    lens: Vec<u32>,
     blocks_len: u32,
     pub(crate) index_len: u32,
     payload_checksum: u32,
 }
 
-impl Batch {
-    pub(crate) fn prepare(
+impl Closed {
+    /// Of copies of `blocks`.
+    pub(crate) fn of_copies(
         pool: &Arc<Pool>,
         blocks: &[&SealedBlock],
         sealed_index: &[u8],
     ) -> Result<Self> {
-        let blocks_len = check_lengths(blocks, sealed_index)?;
-        let mut bytes = pool.take(wide(batch_len(
-            blocks_len as u64,
-            sealed_index.len() as u64,
-        )));
-        let mut at = BATCH_HEADER_BYTES;
-        for part in blocks
-            .iter()
-            .map(|block| block.bytes.as_slice())
-            .chain([sealed_index])
-        {
-            bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
+        let mut batch = Batch::new(pool, check_lengths(blocks)?, sealed_index.len())?;
+        for block in blocks {
+            batch
+                .add(wide(u64::from(block.clear_len)))
+                .copy_from_slice(&block.bytes);
         }
-        bytes[at..].fill(0);
-        let payload_checksum = checksum(&[&bytes[BATCH_HEADER_BYTES..at]]);
-        Ok(Self {
-            bytes,
-            count: narrow(blocks.len() as u64),
-            blocks_len: narrow(blocks_len as u64),
-            index_len: narrow(sealed_index.len() as u64),
-            payload_checksum,
-        })
+        batch.close(sealed_index)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -69,7 +178,7 @@ impl Batch {
         let header = BatchHeader {
             segment: file.header.id,
             number: file.batches,
-            count: self.count,
+            count: narrow(self.lens.len() as u64),
             blocks_len: self.blocks_len,
             index_len: self.index_len,
             payload_checksum: self.payload_checksum,
@@ -79,37 +188,23 @@ impl Batch {
         header
     }
 
-    pub(crate) fn locations(
-        &self,
-        segment: SegmentId,
-        offset: u64,
-        blocks: &[&SealedBlock],
-    ) -> Vec<Location> {
+    pub(crate) fn locations(&self, segment: SegmentId, offset: u64) -> Vec<Location> {
         let mut next = narrow(offset + BATCH_HEADER_BYTES as u64);
-        let place = |block: &&SealedBlock| {
+        let place = |len: &u32| {
             let location = Location {
                 segment,
                 offset: next,
-                len: narrow(block.bytes.len() as u64),
+                len: *len,
             };
             next += location.len;
             location
         };
-        blocks.iter().map(place).collect()
+        self.lens.iter().map(place).collect()
     }
 }
 
-/// The sum of the lengths of `blocks`, if the batch may be written.
-fn check_lengths(blocks: &[&SealedBlock], sealed_index: &[u8]) -> Result<usize> {
-    if blocks.is_empty() {
-        return Err(Error::EmptyBatch);
-    }
-    if sealed_index.len() > INDEX_BYTES_MAX {
-        return Err(Error::BatchTooLong {
-            len: sealed_index.len(),
-            max: INDEX_BYTES_MAX,
-        });
-    }
+/// The sum of the lengths of `blocks`, each of which has the length of its content.
+fn check_lengths(blocks: &[&SealedBlock]) -> Result<usize> {
     let mut blocks_len = 0;
     for block in blocks {
         let (len, clear_len) = (block.bytes.len(), wide(u64::from(block.clear_len)));
@@ -119,14 +214,14 @@ fn check_lengths(blocks: &[&SealedBlock], sealed_index: &[u8]) -> Result<usize> 
         }
         blocks_len += len;
     }
-    let len = blocks_len + sealed_index.len();
-    if len > BATCH_BYTES_MAX {
-        return Err(Error::BatchTooLong {
-            len,
-            max: BATCH_BYTES_MAX,
-        });
-    }
     Ok(blocks_len)
+}
+
+fn check_len(len: usize, max: usize) -> Result<()> {
+    if len > max {
+        return Err(Error::BatchTooLong { len, max });
+    }
+    Ok(())
 }
 
 /// A length or offset inside one segment.

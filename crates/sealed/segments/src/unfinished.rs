@@ -18,7 +18,7 @@ use strongroom_format::segment::{
     FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentHeader, checksum, ending_len,
 };
 
-use crate::batch::{Batch, narrow, wide};
+use crate::batch::{Closed, narrow, wide};
 use crate::buffer::{Buffer, Pool};
 use crate::disk::{Allocated, SegmentFile};
 use crate::limits::contents_bytes_max;
@@ -52,7 +52,7 @@ impl Unfinished {
     }
 
     /// Whether `batch` and the table of contents after it fit a file of `bytes_max`.
-    pub(crate) fn has_room(&self, batch: &Batch, bytes_max: u64) -> bool {
+    pub(crate) fn has_room(&self, batch: &Closed, bytes_max: u64) -> bool {
         let contents = contents_bytes_max(self.index_bytes + u64::from(batch.index_len));
         self.end + batch.len() + ending_len(contents) <= bytes_max
     }
@@ -65,7 +65,7 @@ impl Unfinished {
     }
 
     /// Writes `batch` behind the last acknowledged one, and acknowledges it.
-    pub(crate) fn write(&mut self, file: &SegmentFile, batch: &mut Batch) -> Result<()> {
+    pub(crate) fn write(&mut self, file: &SegmentFile, batch: &mut Closed) -> Result<()> {
         let end = self.end + batch.len();
         self.set_room_aside(file, end)?;
         let header = batch.stamp(self);
