@@ -16,7 +16,7 @@ the innermost function outwards, that names one:
     pages      the sealing and opening of its pages (SQLCipher)
     sealing    the sealing, opening and naming of blocks
     disk       segments, and the file system beneath on their behalf and on that of the database
-    other      a stack that names none of these
+    other      a stack that names none of these, of a thread that may do several
 
 and beside that for how much of the time the server was in a call that reads, writes or syncs a file ("in calls"), whoever
 worked meanwhile. Parts may overlap: their sum may be more than all of the time. What is missing to it nobody worked in:
@@ -56,8 +56,10 @@ C_FUNCTIONS = [
     (re.compile(r"^sqlite3|^vdbe|^btree|^pager|^wal[A-Z]"), "SQLite"),
     # OpenSSL's assembler has no stack to follow; SQLCipher uses these, blocks are sealed in another mode.
     (re.compile(r"^sha512_block|^sha_?1_block|^aesni_cbc|^aes_cbc|^vaes_cbc"), "pages"),
-    (re.compile(r"^blake3_|gcm|^aes_hw|poly1305|^aegis"), "sealing"),
+    (re.compile(r"^_?blake3_|gcm|^aes_hw|poly1305|^aegis"), "sealing"),
 ]
+# Whose stack names no part, as that of a copy in the C library: workers seal and open, event loops take and give content.
+THREADS = [(re.compile(r"^strongroom-\d"), "sealing"), (re.compile(r"^fuser-\d"), "engine")]
 # What the kernel does for the server.
 TRANSPORT = re.compile(r"^fuse_|poll")
 DISK = re.compile(
@@ -123,7 +125,9 @@ class Sample:
             part = None if inside else user_part(name)
             if part:
                 return part
-        return "kernel" if in_kernel else "other"
+        if in_kernel:
+            return "kernel"
+        return next((part for pattern, part in THREADS if pattern.search(self.comm)), "other")
 
 
 def user_part(name):

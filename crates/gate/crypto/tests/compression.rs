@@ -51,6 +51,32 @@ fn content_that_gets_shorter_is_sealed_shorter_and_comes_back_as_each_kind() {
 }
 
 #[test]
+fn a_block_is_the_same_wherever_it_is_sealed_and_asks_once_for_room() {
+    for compression in Compression::ALL {
+        let sealer = sealer(&[OLD], compression);
+        for clear in [Vec::new(), text(300), noise(4097), text(BLOCK_BYTES_MAX)] {
+            let block = sealer.seal(Kind::Data, &clear);
+            let (mut asked, mut bytes) = (Vec::new(), vec![0xAA; block.bytes.len() + 1]);
+            let (room, behind) = bytes.split_at_mut(block.bytes.len());
+            let head = sealer.seal_into(Kind::Data, &clear, |len| {
+                asked.push(len);
+                room
+            });
+            assert_eq!((head, behind), (block.head(), &mut [0xAA][..]));
+            assert_eq!(asked, [block.clear_len as usize]);
+            assert!(bytes[..block.bytes.len()] == block.bytes);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "room for a tag per chunk")]
+fn room_of_another_length_is_refused() {
+    let mut room = [0; 100];
+    let _ = sealer(&[OLD], Compression::None).seal_into(Kind::Data, b"clear", |_| &mut room);
+}
+
+#[test]
 fn what_does_not_get_shorter_is_the_block_that_it_would_be_without_compression() {
     let (with, without) = (
         sealer(&[OLD], Compression::Zstd),

@@ -233,3 +233,99 @@ pub(crate) fn narrow(len: u64) -> u32 {
 pub(crate) fn wide(len: u64) -> usize {
     usize::try_from(len).expect("(1) holds: nothing in a segment reaches beyond SEGMENT_BYTES_MAX")
 }
+
+#[cfg(test)]
+mod tests {
+    use strongroom_format::Epoch;
+
+    use super::*;
+    use crate::testing::{Folder, block};
+
+    /// A batch of `blocks`, filled as one that seals does.
+    fn filled(store: &crate::SegmentStore, blocks: &[SealedBlock], index_len: usize) -> Batch {
+        let len = blocks.iter().map(|block| block.bytes.len()).sum();
+        let mut batch = store.batch(len, index_len).expect("it may be so long");
+        for block in blocks {
+            let room = batch.add(block.clear_len as usize);
+            room.copy_from_slice(&block.bytes);
+        }
+        batch
+    }
+
+    /// Asserts that `blocks` lie where they were said to lie, behind a checksum that fits them.
+    fn assert_stored(store: &crate::SegmentStore, batch: Batch, blocks: &[&SealedBlock]) {
+        let index = vec![7; 5000];
+        let appended = store
+            .append_batch(Epoch(0), batch, &index)
+            .expect("appended");
+        assert_eq!(appended.locations.len(), blocks.len());
+        for (block, location) in blocks.iter().zip(&appended.locations) {
+            let read = store.read(*location, 0..location.len).expect("read");
+            assert!(*read == *block.bytes, "{location:?}");
+        }
+        let scanned = store.scan(appended.segment).expect("whole");
+        let last = scanned.batches.last().expect("it is there");
+        assert_eq!(last.sealed_index, index);
+        let first = appended.locations[0].offset;
+        assert_eq!(last.blocks_offset, first);
+    }
+
+    #[test]
+    fn blocks_that_are_taken_away_leave_the_others_side_by_side() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let blocks: Vec<_> = [65_536, 100, 0, 4096, 65_536, 7]
+            .into_iter()
+            .map(block)
+            .collect();
+        for wanted in [0b11_1111, 0b01_0110, 0b10_0001, 0b00_1000] {
+            let is_wanted = |number: usize| wanted >> number & 1 == 1;
+            let mut batch = filled(&store, &blocks, 5000);
+            let gone = batch.retain(is_wanted);
+            let of = |kept: bool| {
+                let numbered = blocks.iter().enumerate();
+                numbered
+                    .filter(|(number, _)| is_wanted(*number) == kept)
+                    .map(|(_, block)| block)
+                    .collect::<Vec<_>>()
+            };
+            let expected: Vec<_> = of(false).iter().map(|block| block.bytes.clone()).collect();
+            assert!(gone == expected, "{wanted:b}");
+            assert_eq!(batch.count(), of(true).len());
+            assert_stored(&store, batch, &of(true));
+        }
+    }
+
+    #[test]
+    fn an_index_longer_than_its_room_costs_a_copy_and_nothing_else() {
+        let folder = Folder::new();
+        let store = folder.open();
+        let blocks: Vec<_> = (0..3).map(|_| block(65_536)).collect();
+        let batch = filled(&store, &blocks, 0);
+        assert_stored(&store, batch, &blocks.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_batch_beyond_its_limits_is_not_begun_and_an_empty_one_not_written() {
+        let folder = Folder::new();
+        let store = folder.open();
+        for (blocks_len, index_len) in [
+            (BATCH_BYTES_MAX + 1, 0),
+            (BATCH_BYTES_MAX, 1),
+            (0, INDEX_BYTES_MAX + 1),
+            (usize::MAX, usize::MAX),
+        ] {
+            assert!(matches!(
+                store.batch(blocks_len, index_len),
+                Err(Error::BatchTooLong { .. })
+            ));
+        }
+        let mut batch = filled(&store, &[block(10)], 0);
+        batch.retain(|_| false);
+        assert!(matches!(
+            store.append_batch(Epoch(0), batch, b""),
+            Err(Error::EmptyBatch)
+        ));
+        assert!(store.list().expect("listed").is_empty());
+    }
+}

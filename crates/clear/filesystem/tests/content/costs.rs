@@ -3,7 +3,7 @@
 use strongroom_filesystem::{Caller, Counters, InodeId};
 
 use crate::support::{Lab, ROOT};
-use crate::{CELL, pattern};
+use crate::{CELL, all, pattern};
 
 const MIB: u64 = 1 << 20;
 
@@ -66,6 +66,40 @@ fn a_byte_of_a_large_file_is_sealed_once_and_stored_once() {
         stored <= len + len / 50,
         "{stored} bytes stored for {len} written"
     );
+}
+
+/// Goal: a large drain looks for equal blocks, block by block, and stores none of them again.
+#[test]
+fn of_a_large_file_only_the_cells_that_are_new_are_stored() {
+    let mut lab = Lab::new();
+    let (old, new) = (lab.file(ROOT, "old"), lab.file(ROOT, "new"));
+    let len = 16 * MIB;
+    let cell = |number: u64| usize::try_from(number * CELL).expect("fits memory");
+    write(&lab, old, 1, len);
+    lab.sync().expect("durable");
+    // Every third cell is as in the other file; so is a run of several batches.
+    let (mut content, other) = (pattern(1, cell(len / CELL)), pattern(2, cell(len / CELL)));
+    let is_new = |number: u64| number % 3 != 0 && !(64..160).contains(&number);
+    let numbers: Vec<u64> = (0..len / CELL).filter(|number| is_new(*number)).collect();
+    for number in &numbers {
+        let place = cell(*number)..cell(number + 1);
+        content[place.clone()].copy_from_slice(&other[place]);
+    }
+    let cost = cost(&lab, || {
+        lab.write(new, 0, &content).expect("writes");
+        lab.sync().expect("durable");
+    });
+    let fresh = numbers.len() as u64 * CELL;
+    assert!(
+        (fresh..fresh + fresh / 20).contains(&cost.bytes_appended),
+        "{} bytes appended for {fresh} that are new",
+        cost.bytes_appended
+    );
+    for _ in 0..2 {
+        assert!(all(&lab, old) == pattern(1, cell(len / CELL)));
+        assert!(all(&lab, new) == content);
+        lab.crash();
+    }
 }
 
 /// Goal: what was looked up once is not asked again, and what is remembered never hides damage.
