@@ -18,7 +18,7 @@ use crate::history::{Engine, History};
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::name::Name;
 use crate::permission::{self, EXECUTE, READ};
-use crate::read::{Fetch, Fetched, fetch_all, fetch_of};
+use crate::read::{Fetched, fetch_all, fetches_of};
 use crate::{
     Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget, Timestamp,
 };
@@ -218,17 +218,15 @@ impl Kept<'_> {
     ) -> Result<()> {
         let mut attempts = 0;
         loop {
-            let mut fetches: Vec<Fetch> = Vec::with_capacity(extents.len());
-            {
+            let fetches = {
                 let mut writer = self.core.store.lock();
+                let mut parts = Vec::with_capacity(extents.len());
                 for extent in extents {
                     let extent = living_extent(&writer, inode, extent)?;
-                    let Some(part) = crate::extents::part(&extent, &range) else {
-                        continue;
-                    };
-                    fetches.push(fetch_of(&mut writer, inode, &part, offset)?);
+                    parts.extend(crate::extents::part(&extent, &range));
                 }
-            }
+                fetches_of(&mut writer, inode, &parts, offset)?
+            };
             match fetch_all(self.core, inode, offset, buffer, fetches)? {
                 Fetched::Whole => return Ok(()),
                 Fetched::Moved if attempts < 3 => attempts += 1,

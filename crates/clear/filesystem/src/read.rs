@@ -124,13 +124,13 @@ fn read_once(
             len = readable(&state, offset, buffer.len())?;
             fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
             let mut fetches = Vec::new();
-            for range in below {
+            for range in &below {
                 resolve(
                     core,
                     &mut writer,
                     node.id,
                     &mut state,
-                    range,
+                    range.clone(),
                     offset,
                     &mut fetches,
                 )?;
@@ -138,6 +138,7 @@ fn read_once(
             fetches
         }
     };
+    zero_holes(&mut buffer[..len], &below, offset, &fetches);
     match fetch_all(core, node.id, offset, &mut buffer[..len], fetches)? {
         Fetched::Whole => Ok(Some(len)),
         Fetched::Moved => Ok(None),
@@ -180,31 +181,49 @@ fn readable(state: &NodeState, offset: u64, wanted: usize) -> Result<usize> {
     Ok(usize::try_from(left).unwrap_or(usize::MAX).min(wanted))
 }
 
-/// Copies what memory holds, zeros the rest, and names the ranges that the extents must answer.
+/// Copies what memory holds, and names the ranges that the extents must answer: they are left as they were.
 fn fill_from_memory(state: &NodeState, offset: u64, out: &mut [u8], below: &mut Vec<Range<u64>>) {
     let range = offset..offset + out.len() as u64;
     let empty = Overlay::default();
     let draining = state.draining.as_deref().unwrap_or(&empty);
-    let place = |range: &Range<u64>| -> Range<usize> {
-        // Both lie inside the buffer, whose length is a usize.
-        usize::try_from(range.start - offset).unwrap_or(0)
-            ..usize::try_from(range.end - offset).unwrap_or(0)
-    };
+    let place = |range: &Range<u64>| place(range, offset);
     state.active.visit(range, |range, part| match part {
         Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
         Part::Hole => out[place(&range)].fill(0),
         Part::Below => draining.visit(range, |range, part| match part {
             Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
             Part::Hole => out[place(&range)].fill(0),
-            Part::Below => {
-                out[place(&range)].fill(0);
-                below.push(range);
-            }
+            Part::Below => below.push(range),
         }),
     });
 }
 
-/// Names the blocks behind `range`. What no extent holds stays zero.
+/// Where in a buffer that begins at `offset` the bytes of `range`, which lie in it, go.
+fn place(range: &Range<u64>, offset: u64) -> Range<usize> {
+    // Both lie inside the buffer, whose length is a usize.
+    usize::try_from(range.start - offset).unwrap_or(0)
+        ..usize::try_from(range.end - offset).unwrap_or(0)
+}
+
+/// Zeros what of `ranges` none of `fetches`, which are in order, will fill.
+fn zero_holes(out: &mut [u8], ranges: &[Range<u64>], offset: u64, fetches: &[Fetch]) {
+    let mut fetches = fetches.iter().map(|fetch| &fetch.out).peekable();
+    for range in ranges {
+        let range = place(range, offset);
+        let mut from = range.start;
+        while let Some(filled) = fetches.next_if(|filled| filled.start < range.end) {
+            if from < filled.start {
+                out[from..filled.start].fill(0);
+            }
+            from = from.max(filled.end);
+        }
+        if from < range.end {
+            out[from..range.end].fill(0);
+        }
+    }
+}
+
+/// Names the blocks behind `range`. What no extent holds is a hole.
 fn resolve(
     core: &Core,
     writer: &mut Transaction<'_>,
@@ -217,11 +236,11 @@ fn resolve(
     for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
         let extents = core.region(writer, inode, state, region)?;
         let first = extents.partition_point(|extent| extents::end(extent) <= range.start);
-        for extent in &extents[first..] {
-            let Some(part) = extents::part(extent, &range) else {
-                break;
-            };
-            let fetch = fetch_of(writer, inode, &part, offset)?;
+        let parts = extents[first..].iter();
+        let parts: Vec<Extent> = parts
+            .map_while(|extent| extents::part(extent, &range))
+            .collect();
+        for fetch in fetches_of(writer, inode, &parts, offset)? {
             if let Some(location) = fetch.location {
                 let block = fetch.block.clone();
                 let found = FoundBlock { block, location };
@@ -269,9 +288,35 @@ impl Fetch {
     }
 }
 
-pub(crate) fn fetch_of(
+/// What is to be fetched for each of `parts`: blocks whose numbers follow one another, as those of a file that was written
+/// at once do, cost one statement.
+pub(crate) fn fetches_of(
     writer: &mut Transaction<'_>,
     inode: InodeId,
+    parts: &[Extent],
+    offset: u64,
+) -> Result<Vec<Fetch>> {
+    let mut fetches = Vec::with_capacity(parts.len());
+    for run in parts.chunk_by(|one, next| one.block.0.checked_add(1) == Some(next.block.0)) {
+        let (first, last) = (run[0].block, run[run.len() - 1].block);
+        let mut blocks = match run {
+            [_] => writer.block(first)?.into_iter().collect(),
+            _ => writer.blocks(first.0..=last.0)?,
+        }
+        .into_iter();
+        for part in run {
+            // One that is missing lets the next one stand in its place.
+            let block = blocks.next().filter(|block| block.number == part.block);
+            fetches.push(fetch_of(writer, inode, block, part, offset)?);
+        }
+    }
+    Ok(fetches)
+}
+
+fn fetch_of(
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    block: Option<Block>,
     part: &Extent,
     offset: u64,
 ) -> Result<Fetch> {
@@ -279,10 +324,7 @@ pub(crate) fn fetch_of(
         inode,
         offset: part.start,
     };
-    let Some(block) = writer.block(part.block)? else {
-        return Err(damaged);
-    };
-    let Some(mut fetch) = Fetch::new(block, part, offset) else {
+    let Some(mut fetch) = block.and_then(|block| Fetch::new(block, part, offset)) else {
         return Err(damaged);
     };
     match fetch.block.place {
@@ -291,17 +333,17 @@ pub(crate) fn fetch_of(
             None => return Err(damaged),
         },
         Place::Segment(number, at) => {
-            let Some(row) = writer.segment(number)? else {
+            let Some(segment) = writer.segment_id(number)? else {
                 return Err(damaged);
             };
-            if row.id == ERASED_SEGMENT {
+            if segment == ERASED_SEGMENT {
                 return Err(crate::erase::erased(inode, part.start, at));
             }
             let clear_len = fetch.block.clear_len as usize;
             let len = strongroom_format::limits::sealed_len(clear_len);
             let len = u32::try_from(len).map_err(|_| damaged)?;
             fetch.location = Some(Location {
-                segment: row.id,
+                segment,
                 offset: at,
                 len,
             });
@@ -321,10 +363,7 @@ pub(crate) fn read_extents(
         return Ok(Fetched::Whole);
     };
     let mut writer = core.store.lock();
-    let fetches = list
-        .iter()
-        .map(|extent| fetch_of(&mut writer, inode, extent, first.start))
-        .collect::<Result<_>>()?;
+    let fetches = fetches_of(&mut writer, inode, list, first.start)?;
     drop(writer);
     fetch_all(core, inode, first.start, out, fetches)
 }
@@ -362,18 +401,13 @@ pub(crate) fn fetch_all(
     }
     let sealer = core.sealers.newest();
     let opening = Opening::begin(&core.opening);
-    // With a read for each core nobody is free to help, and what is opened where it is wanted needs no copy.
-    if total < POOL_BYTES || jobs.len() < 2 || opening.others >= core.pool.threads() {
-        for (fetch, bytes) in &jobs {
-            let out = &mut buffer[fetch.out.clone()];
-            let opened = open_into(&sealer, fetch, bytes.as_ref(), out)
-                .or_else(|why| open_anew(core, &sealer, fetch, out, why));
-            if judge(core, inode, offset, &fetch.piece(), opened)? == Fetched::Moved {
-                return Ok(Fetched::Moved);
-            }
-        }
-        return Ok(Fetched::Whole);
-    }
+    // With a read for each core nobody is free to help. Who helps costs a copy: only what is opened here goes where it is wanted.
+    let alone = total < POOL_BYTES || jobs.len() < 2 || opening.others >= core.pool.threads();
+    let own = match alone {
+        true => jobs.len(),
+        false => jobs.len().div_ceil(core.pool.threads() + 1),
+    };
+    let others = jobs.split_off(own);
     // A job of the pool owns what it works on, so each opens into a buffer of its own.
     let open = |(fetch, bytes): (Fetch, Option<SealedBytes>)| {
         let sealer = sealer.clone();
@@ -383,7 +417,28 @@ pub(crate) fn fetch_all(
             (fetch.piece(), opened, clear)
         }
     };
-    for (piece, opened, clear) in core.pool.run_all(jobs.into_iter().map(open).collect()) {
+    let mut open_own = || -> Result<Fetched> {
+        for (fetch, bytes) in &jobs {
+            let out = &mut buffer[fetch.out.clone()];
+            let opened = open_into(&sealer, fetch, bytes.as_ref(), out)
+                .or_else(|why| open_anew(core, &sealer, fetch, out, why));
+            if judge(core, inode, offset, &fetch.piece(), opened)? == Fetched::Moved {
+                return Ok(Fetched::Moved);
+            }
+        }
+        Ok(Fetched::Whole)
+    };
+    let (opened, of_own) = match others.is_empty() {
+        true => (Vec::new(), open_own()),
+        false => {
+            let others = others.into_iter().map(open).collect();
+            core.pool.run_all_beside(others, open_own)
+        }
+    };
+    if of_own? == Fetched::Moved {
+        return Ok(Fetched::Moved);
+    }
+    for (piece, opened, clear) in opened {
         if judge(core, inode, offset, &piece, opened)? == Fetched::Moved {
             return Ok(Fetched::Moved);
         }

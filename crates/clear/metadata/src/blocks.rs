@@ -17,6 +17,7 @@ use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 use crate::columns::key;
 use crate::error::{Error, Result};
+use crate::limits::SEGMENT_IDS_MAX;
 use crate::marked::mark;
 use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
 use crate::sql::Statement;
@@ -309,6 +310,25 @@ impl Transaction<'_> {
             .transpose()
     }
 
+    /// The file name of the segment of this number. The database is asked once: a number never comes to mean another.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn segment_id(&mut self, number: SegmentNumber) -> Result<Option<SegmentId>> {
+        if let Some(id) = self.writer.segment_ids.get(&number) {
+            return Ok(Some(*id));
+        }
+        let id = self.writer.reads.segment(number)?.map(|segment| segment.id);
+        if let Some(id) = id {
+            let known = &mut self.writer.segment_ids;
+            if known.len() >= SEGMENT_IDS_MAX {
+                known.clear();
+            }
+            known.insert(number, id);
+        }
+        Ok(id)
+    }
+
     /// The segment of this file name, with what is not committed yet.
     ///
     /// # Errors
@@ -406,6 +426,7 @@ impl Transaction<'_> {
                 return Err(Error::UnknownSegment(number));
             }
             writer.growth.remove(&number);
+            writer.segment_ids.remove(&number);
             Ok(())
         })
     }

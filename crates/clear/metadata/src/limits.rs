@@ -86,3 +86,6 @@ const _: () = assert!(
 
 /// Ranges of one file that may be reserved apart from one another: 16 KiB of a row.
 pub const RESERVED_RANGES_MAX: usize = 1024;
+
+/// File names of segments kept in memory, of 20 bytes each: those of 16 GiB of content.
+pub const SEGMENT_IDS_MAX: usize = 1024;

@@ -6,7 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.4
 
 use std::cell::Cell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
@@ -320,6 +320,15 @@ impl Reads {
     /// As for every question.
     pub fn block(&self, number: BlockNumber) -> Result<Option<Block>> {
         self.one(Statement::BlockGet, [key(number.0)], block_at)
+    }
+
+    /// The blocks of these numbers, as many as there are, in order: those of one file often follow one another.
+    ///
+    /// # Errors
+    /// As for every question.
+    pub fn blocks(&self, numbers: RangeInclusive<u64>) -> Result<Vec<Block>> {
+        let (first, last) = numbers.into_inner();
+        self.all(Statement::BlockRun, [key(first), key(last)], block_at)
     }
 
     /// The number of the block of this id.

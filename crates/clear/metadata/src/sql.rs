@@ -79,6 +79,7 @@ statements! {
     RegionLast = "SELECT region FROM extent WHERE inode = ?1 ORDER BY region DESC LIMIT 1";
 
     BlockGet = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block WHERE number = ?1";
+    BlockRun = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
     BlockById = "SELECT number FROM block WHERE id = ?1";
     BlockInsert = "INSERT INTO block (number, id, clear_len, epoch, refs, segment, start, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING";
     BlockCount = "UPDATE block SET refs = refs + ?2 WHERE number = ?1 AND refs + ?2 BETWEEN 0 AND 4294967295 RETURNING refs, clear_len, segment, kind";

@@ -11,11 +11,12 @@
 //!  (3) No change follows on a transaction that SQLite gave up by itself, as it does when a page cannot be read, were it
 //!      only for a question: it would be stored alone, without all that was acknowledged before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
 use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
+use strongroom_format::SegmentId;
 
 use crate::columns::{key, whole};
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub(crate) struct Writer {
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
     /// Sum of `live_bytes` over all segments that have files, with what is not committed yet.
     pub(crate) live_bytes: u64,
+    /// Of segments that were asked for, what never changes; at most `SEGMENT_IDS_MAX`.
+    pub(crate) segment_ids: HashMap<SegmentNumber, SegmentId>,
     /// Segments that never have files.
     pub(crate) without_file: Vec<SegmentNumber>,
     /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
@@ -107,6 +110,7 @@ impl Writer {
             greatest_inode: 0,
             growth: BTreeMap::new(),
             live_bytes: 0,
+            segment_ids: HashMap::new(),
             without_file: Vec::new(),
             row_bytes: 0,
             holds: 0,

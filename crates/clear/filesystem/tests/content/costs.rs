@@ -3,7 +3,7 @@
 use strongroom_filesystem::{Caller, Counters, InodeId};
 
 use crate::support::{Lab, ROOT};
-use crate::{CELL, all, pattern};
+use crate::{CELL, all, pattern, truncate};
 
 const MIB: u64 = 1 << 20;
 
@@ -139,6 +139,72 @@ fn what_was_read_once_is_read_again_without_the_database_and_damage_is_still_see
             ),
             "{offset}"
         );
+    }
+}
+
+/// Goal: to find the blocks of a file that was written at once does not cost a statement a block.
+#[test]
+fn a_large_read_asks_the_database_about_all_its_blocks_at_once() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let len = 8 * MIB;
+    write(&lab, file, 1, len);
+    lab.reopen();
+    let mut bytes = vec![0xAA; usize::try_from(MIB).expect("fits memory")];
+    for number in 0..len / MIB {
+        let read = cost(&lab, || {
+            let count = lab.read(file, number * MIB, &mut bytes).expect("reads");
+            assert_eq!(count, bytes.len());
+        });
+        // The blocks, the extents once in 4 MiB, and for the first the inode and the name of a segment; three batches of blocks are
+        // three segments' parts at most.
+        assert!(
+            read.statements <= 6,
+            "{} statements to read MiB {number}",
+            read.statements
+        );
+    }
+}
+
+/// Goal: memory that a read is given holds nothing of its last use afterwards, wherever the holes are.
+#[test]
+fn whatever_a_buffer_held_is_written_over_by_content_and_by_holes() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "file");
+    let mut expected = vec![0; 3 * 65_536 + 777];
+    // Cells with a hole before, between and behind their content, and a last one that is all hole.
+    for (number, range) in [700..9_000, 20_000..30_000, 65_536..70_000, 130_000..131_073]
+        .into_iter()
+        .enumerate()
+    {
+        let part = pattern(number as u64, range.len());
+        lab.write(file, range.start as u64, &part).expect("writes");
+        expected[range].copy_from_slice(&part);
+    }
+    truncate(&lab, file, expected.len() as u64);
+    for turn in 0..4 {
+        for (from, to) in [
+            (0, expected.len()),
+            (1, 701),
+            (8_999, 20_001),
+            (60_000, 131_000),
+            (131_072, 196_000),
+        ] {
+            let mut buffer = vec![0xAA; to - from];
+            let count = lab.read(file, from as u64, &mut buffer).expect("reads");
+            assert_eq!(count, to - from);
+            assert!(buffer == expected[from..to], "{from}..{to}, turn {turn}");
+        }
+        match turn {
+            0 => lab.sync().expect("durable"),
+            1 => lab.reopen(),
+            // Something in memory again, between holes and what is stored.
+            _ => {
+                let part = pattern(9, 100);
+                lab.write(file, 40_000, &part).expect("writes");
+                expected[40_000..40_100].copy_from_slice(&part);
+            }
+        }
     }
 }
 

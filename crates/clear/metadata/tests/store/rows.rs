@@ -262,7 +262,7 @@ fn regions_come_back_in_order_and_an_empty_one_is_no_row() {
 }
 
 #[test]
-fn many_blocks_are_shared_at_once_and_one_that_cannot_be_is_named() {
+fn many_blocks_are_shared_and_found_at_once_and_one_that_cannot_be_is_named() {
     let folder = Folder::new();
     let store = folder.create();
     let mut transaction = store.lock();
@@ -297,6 +297,10 @@ fn many_blocks_are_shared_at_once_and_one_that_cannot_be_is_named() {
     assert_eq!(references(&transaction), [2, 8, 2, u32::MAX]);
     let full = transaction.share_blocks(numbers[2], numbers[3]);
     assert!(matches!(full, Err(Error::References(number)) if number == numbers[3]));
+    let run = transaction.blocks(numbers[1].0..=numbers[3].0 + 5).unwrap();
+    let alone = numbers[1..].iter();
+    let alone = alone.map(|number| transaction.block(*number).unwrap().unwrap());
+    assert_eq!(run, alone.collect::<Vec<_>>());
     let beyond = BlockNumber(numbers[3].0 + 1);
     let unknown = transaction.share_blocks(beyond, beyond);
     assert!(matches!(unknown, Err(Error::UnknownBlock(number)) if number == beyond));
@@ -444,7 +448,11 @@ fn segments_keep_their_state_and_their_lengths() {
         ),
         (number, Epoch(3), SegmentState::Leaving, 8192, 111)
     );
+    for _ in 0..2 {
+        assert_eq!(transaction.segment_id(number).unwrap(), Some(segment_id(1)));
+    }
     transaction.remove_segment(number).unwrap();
+    assert_eq!(transaction.segment_id(number).unwrap(), None);
     assert_eq!(transaction.segments().unwrap(), []);
     assert!(matches!(
         transaction.remove_segment(number),
