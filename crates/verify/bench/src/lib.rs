@@ -22,6 +22,8 @@ mod row;
 #[cfg(feature = "harness")]
 pub mod run;
 mod saved;
+#[cfg(feature = "harness")]
+pub mod serve;
 mod sizes;
 #[cfg(feature = "harness")]
 pub mod system;

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::place::{clear, timed};
 use crate::report::{Absent, Report, RowReport, SystemReport};
-use crate::system::{PEERS, PLAIN, Running, STRONGROOM, System};
+use crate::serve::Running;
+use crate::system::{PEERS, PLAIN, STRONGROOM, System};
 use crate::{
     Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, Span, interrupt, warm_up,
 };
