@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::interrupt;
-use crate::place::{processor_seconds, run, run_to_end};
+use crate::place::{BRIEFLY, run, run_to_end, seconds_at_rest};
 use crate::system::{SECRET, Served, Sync, System};
 
 /// Deriving a key from a passphrase is slow on purpose, and slower on a busy machine.
@@ -26,17 +26,30 @@ pub struct Running {
     pub system: System,
     /// In tables: that of the system, and the options it was asked to be mounted with.
     pub name: String,
+    /// All that it keeps, and beside that the directory it is mounted at.
+    pub place: PathBuf,
     /// Where its files are.
     pub directory: PathBuf,
     /// The first line of what it says of its version.
     pub version: String,
     program: PathBuf,
+    options: Option<String>,
     store: PathBuf,
+    secret: PathBuf,
     child: Option<Child>,
     loop_device: Option<String>,
 }
 
 impl System {
+    /// In tables, if it is mounted with `options`.
+    #[must_use]
+    pub fn name_with(&self, options: Option<&str>) -> String {
+        options.map_or_else(
+            || self.name.to_owned(),
+            |options| format!("{} -o {options}", self.name),
+        )
+    }
+
     /// Makes and mounts it below `work`, with `options` of its `mount` (`-o`) beside those that it always has.
     ///
     /// # Errors
@@ -47,10 +60,7 @@ impl System {
         options: Option<&str>,
         work: &Path,
     ) -> io::Result<Running> {
-        let name = options.map_or_else(
-            || self.name.to_owned(),
-            |options| format!("{} -o {options}", self.name),
-        );
+        let name = self.name_with(options);
         let place = work.join(name.replace('/', "_"));
         fs::create_dir(&place)?;
         let version = self.version_of(&program);
@@ -60,24 +70,18 @@ impl System {
             directory: place.join("files"),
             version,
             program,
+            options: options.map(str::to_owned),
             store: place.join("store"),
+            secret: place.join("secret"),
+            place,
             child: None,
             loop_device: None,
         };
         fs::create_dir(&running.directory)?;
-        match self.served {
-            Served::Plain => {}
-            Served::Program {
-                create,
-                mount,
-                environment,
-            } => {
-                let options = options.map(|options| ["-o", options]);
-                let mount = [mount, options.as_ref().map_or(&[], |two| two.as_slice())].concat();
-                running.serve(&place, create, &mount, environment)?;
-            }
-            Served::Encrypted => running.encrypt(&place)?,
+        if let Served::Program { create, .. } = self.served {
+            running.make_store(create)?;
         }
+        running.serve()?;
         Ok(running)
     }
 }
@@ -89,46 +93,58 @@ impl Running {
         self.child.as_ref().map(Child::id)
     }
 
-    fn serve(
-        &mut self,
-        place: &Path,
-        create: &[&str],
-        mount: &[&str],
-        environment: &[(&str, &str)],
-    ) -> io::Result<()> {
-        let secret = place.join("secret");
-        fs::write(&secret, format!("{SECRET}\n"))?;
+    fn make_store(&self, create: &[&str]) -> io::Result<()> {
+        fs::write(&self.secret, format!("{SECRET}\n"))?;
         // Strongroom makes the folder of a vault itself.
         if self.system.sync != Sync::Vault {
             fs::create_dir(&self.store)?;
         }
-        let obscured = if environment.iter().any(|(_, value)| *value == "OBSCURED") {
-            let output = Command::new(&self.program)
-                .args(["obscure", SECRET])
-                .output()?;
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        } else {
-            String::new()
-        };
-        let fill = |word: &str| -> OsString {
-            match word {
+        if create.is_empty() {
+            return Ok(());
+        }
+        run(Command::new(&self.program)
+            .args(self.filled(create)?)
+            .stdin(Stdio::null()))
+    }
+
+    /// Words of the table with the paths that they stand for.
+    fn filled(&self, words: &[&str]) -> io::Result<Vec<OsString>> {
+        let fill = |word: &&str| -> io::Result<OsString> {
+            Ok(match *word {
                 "STORE" => self.store.clone().into(),
                 "MOUNT" => self.directory.clone().into(),
-                "SECRETFILE" => secret.clone().into(),
-                "CACHE" => place.join("cache").into(),
-                "OBSCURED" => obscured.clone().into(),
+                "SECRETFILE" => self.secret.clone().into(),
+                "CACHE" => self.place.join("cache").into(),
+                "OBSCURED" => {
+                    let mut obscure = Command::new(&self.program);
+                    let output = obscure.args(["obscure", SECRET]).output()?;
+                    String::from_utf8_lossy(&output.stdout).trim().into()
+                }
                 other => other.into(),
-            }
+            })
         };
-        if !create.is_empty() {
-            run(Command::new(&self.program)
-                .args(create.iter().map(|word| fill(word)))
-                .stdin(Stdio::null()))?;
+        words.iter().map(fill).collect()
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        match self.system.served {
+            Served::Plain => Ok(()),
+            Served::Program {
+                mount, environment, ..
+            } => self.mount(mount, environment),
+            Served::Encrypted => self.encrypt(),
         }
-        let log = place.join("log");
+    }
+
+    fn mount(&mut self, words: &[&str], environment: &[(&str, &str)]) -> io::Result<()> {
+        let log = self.place.join("log");
         let mut command = Command::new(&self.program);
-        command.args(mount.iter().map(|word| fill(word)));
-        command.envs(environment.iter().map(|(name, value)| (name, fill(value))));
+        command.args(self.filled(words)?);
+        if let Some(options) = &self.options {
+            command.args(["-o", options]);
+        }
+        let (names, values): (Vec<_>, Vec<_>) = environment.iter().copied().unzip();
+        command.envs(names.into_iter().zip(self.filled(&values)?));
         command.stdin(Stdio::piped());
         command
             .stdout(File::create(&log)?)
@@ -140,6 +156,35 @@ impl Running {
         }
         self.child = Some(child);
         self.wait_until_mounted(&log)
+    }
+
+    /// Ends the server with no chance to do anything more (SIGKILL), and detaches what it served. A file system without a
+    /// server stays as it is.
+    ///
+    /// # Errors
+    /// If it stays mounted.
+    pub fn kill(&mut self) -> io::Result<()> {
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        child.kill()?;
+        child.wait()?;
+        if self.is_mounted().unwrap_or(true) {
+            self.detach()?;
+        }
+        Ok(())
+    }
+
+    /// Serves anew what was killed, from all that is left of it.
+    ///
+    /// # Errors
+    /// What its program says if it does not mount.
+    pub fn serve_again(&mut self) -> io::Result<()> {
+        assert!(self.child.is_none(), "the server was killed before");
+        match self.system.served {
+            Served::Program { .. } => self.serve(),
+            Served::Plain | Served::Encrypted => Ok(()),
+        }
     }
 
     fn wait_until_mounted(&mut self, log: &Path) -> io::Result<()> {
@@ -168,15 +213,11 @@ impl Running {
     }
 
     fn is_mounted(&self) -> io::Result<bool> {
-        let above = self
-            .directory
-            .parent()
-            .expect("it stands in the work folder");
-        Ok(fs::metadata(&self.directory)?.st_dev() != fs::metadata(above)?.st_dev())
+        Ok(fs::metadata(&self.directory)?.st_dev() != fs::metadata(&self.place)?.st_dev())
     }
 
     /// A file, a loop device on it with direct I/O, ext4 on that, and in it a directory with a key.
-    fn encrypt(&mut self, place: &Path) -> io::Result<()> {
+    fn encrypt(&mut self) -> io::Result<()> {
         if !Path::new("/sys/fs/ext4/features/encryption").exists() {
             return Err(io::Error::other("this kernel's ext4 does not encrypt"));
         }
@@ -199,12 +240,11 @@ impl Running {
         run(Command::new("mount").arg(&device).arg(&self.directory))?;
         let inner = self.directory.join("encrypted");
         fs::create_dir(&inner)?;
-        let secret = place.join("secret");
-        fs::write(&secret, format!("{SECRET}\n"))?;
+        fs::write(&self.secret, format!("{SECRET}\n"))?;
         let mut key = Command::new(&self.program);
         key.args(["add_key", "-S", "s:bench"])
             .arg(&inner)
-            .stdin(File::open(&secret)?);
+            .stdin(File::open(&self.secret)?);
         run_to_end(&mut key)?;
         // A policy that was not taken would make this the figures of plain ext4.
         if !has_policy(&self.program, &inner)? {
@@ -240,20 +280,9 @@ impl Running {
 
     /// Waits until the server has nothing left to do from before, so that it does not use up the next one's time.
     pub fn settle(&self) {
-        let Some(server) = self.server() else { return };
-        let start = Instant::now();
-        let mut before = processor_seconds(server);
-        while start.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(300));
-            let now = processor_seconds(server);
-            // Less than a thirtieth of a processor is what an idle server uses.
-            if now
-                .zip(before)
-                .is_none_or(|(now, before)| now - before < 0.02)
-            {
-                return;
-            }
-            before = now;
+        if let Some(server) = self.server() {
+            // One that stays at work is measured as it is; an interruption is found at the next step.
+            let _ = seconds_at_rest(server, &BRIEFLY);
         }
     }
 
@@ -309,15 +338,12 @@ impl Running {
 
     /// Ends it at once, for a run that is interrupted: what it stores is removed too, so nothing is worth waiting for.
     fn abandon(&mut self) -> io::Result<()> {
-        if let Some(mut child) = self.child.take() {
-            child.kill()?;
-            child.wait()?;
-        }
+        let killed = self.kill();
         let served = !matches!(self.system.served, Served::Plain);
         let detached = if served && self.is_mounted().unwrap_or(true) {
             self.detach()
         } else {
-            Ok(())
+            killed
         };
         detached.and(self.free_device())
     }

@@ -112,7 +112,7 @@ pub const PEERS: &[System] = &[
             environment: &[],
         },
         sync: Sync::Beneath,
-        note: "writes through; what was written is durable when the file system beneath is synced",
+        note: "writes through",
     },
     System {
         name: "securefs",
@@ -125,7 +125,7 @@ pub const PEERS: &[System] = &[
             environment: &[],
         },
         sync: Sync::Beneath,
-        note: "writes through; what was written is durable when the file system beneath is synced",
+        note: "writes through",
     },
     System {
         name: "encfs",
@@ -138,7 +138,7 @@ pub const PEERS: &[System] = &[
             environment: &[],
         },
         sync: Sync::Beneath,
-        note: "writes through; what was written is durable when the file system beneath is synced; content is not authenticated",
+        note: "writes through; content is not authenticated",
     },
     System {
         name: "cryfs",
@@ -154,7 +154,7 @@ pub const PEERS: &[System] = &[
             ],
         },
         sync: Sync::Beneath,
-        note: "keeps blocks in its own memory for a while: neither fsync nor a sync is known to make them durable",
+        note: "keeps blocks in its own memory for a while",
     },
     System {
         name: "rclone",
@@ -183,7 +183,7 @@ pub const PEERS: &[System] = &[
             ],
         },
         sync: Sync::Beneath,
-        note: "writes go to a cache in clear, and are encrypted after the file is closed: neither fsync nor a sync waits for that",
+        note: "writes go to a cache, and to the encrypted store after the file is closed",
     },
     System {
         name: "fscrypt",
