@@ -42,7 +42,7 @@ pub(crate) const BRIEFLY: Patience = Patience {
 };
 /// For who wants to know all that its work cost. Some write back what lay untouched for up to a second: quiet is more than
 /// that. A minute at most.
-const THOROUGHLY: Patience = Patience {
+pub(crate) const THOROUGHLY: Patience = Patience {
     pause: Duration::from_millis(300),
     quiet: 4,
     most: 200,

@@ -108,12 +108,15 @@ fn look(
     tell: &mut dyn FnMut(&str),
 ) -> Kept {
     let path = running.workplace().join("records");
+    // What its making left to do is not what its fsync has to keep.
+    let made = running.rest().and_then(|()| File::create(&path));
     let before = disk.and_then(Disk::counts);
-    let mut log = match append(&path, records) {
-        Ok(file) => Some(file),
+    let appended = made.and_then(|mut file| records.append(&mut file).map(|()| file));
+    let after = disk.and_then(Disk::counts);
+    let file = match appended {
+        Ok(file) => file,
         Err(error) => return Kept::unknown(format!("the records were not written: {error}")),
     };
-    let after = disk.and_then(Disk::counts);
     let mut kept = Kept {
         records: records.count(),
         ..Kept::default()
@@ -124,7 +127,7 @@ fn look(
     // The file is still open: nothing that its close would set off has happened.
     let served = running.server().is_some();
     let killed = running.kill();
-    drop(log.take());
+    drop(file);
     if let Err(error) = killed {
         kept.failure = Some(format!("it could not be killed: {error}"));
         return kept;
@@ -139,7 +142,8 @@ fn look(
         return kept;
     }
     tell(&format!("{} was killed, and is mounted anew", running.name));
-    match running.serve_again() {
+    // It may bring back what it finds of its own only after it is mounted.
+    match running.serve_again().and_then(|()| running.rest()) {
         Ok(()) => kept.records_after_kill = Some(records.count_in(&path)),
         Err(error) => {
             kept.records_after_kill = Some(0);
@@ -147,12 +151,6 @@ fn look(
         }
     }
     kept
-}
-
-fn append(path: &Path, records: &Records) -> io::Result<File> {
-    let mut file = File::create(path)?;
-    records.append(&mut file)?;
-    Ok(file)
 }
 
 fn set_counts(kept: &mut Kept, before: Counts, after: Counts) {

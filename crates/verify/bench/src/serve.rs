@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::interrupt;
-use crate::place::{BRIEFLY, run, run_to_end, seconds_at_rest};
+use crate::place::{BRIEFLY, THOROUGHLY, run, run_to_end, seconds_at_rest};
 use crate::system::{SECRET, Served, Sync, System};
 
 /// Deriving a key from a passphrase is slow on purpose, and slower on a busy machine.
@@ -103,25 +103,20 @@ impl Running {
             return Ok(());
         }
         run(Command::new(&self.program)
-            .args(self.filled(create)?)
+            .args(self.filled(create))
             .stdin(Stdio::null()))
     }
 
     /// Words of the table with the paths that they stand for.
-    fn filled(&self, words: &[&str]) -> io::Result<Vec<OsString>> {
-        let fill = |word: &&str| -> io::Result<OsString> {
-            Ok(match *word {
+    fn filled(&self, words: &[&str]) -> Vec<OsString> {
+        let fill = |word: &&str| -> OsString {
+            match *word {
                 "STORE" => self.store.clone().into(),
                 "MOUNT" => self.directory.clone().into(),
                 "SECRETFILE" => self.secret.clone().into(),
                 "CACHE" => self.place.join("cache").into(),
-                "OBSCURED" => {
-                    let mut obscure = Command::new(&self.program);
-                    let output = obscure.args(["obscure", SECRET]).output()?;
-                    String::from_utf8_lossy(&output.stdout).trim().into()
-                }
                 other => other.into(),
-            })
+            }
         };
         words.iter().map(fill).collect()
     }
@@ -139,12 +134,12 @@ impl Running {
     fn mount(&mut self, words: &[&str], environment: &[(&str, &str)]) -> io::Result<()> {
         let log = self.place.join("log");
         let mut command = Command::new(&self.program);
-        command.args(self.filled(words)?);
+        command.args(self.filled(words));
         if let Some(options) = &self.options {
             command.args(["-o", options]);
         }
         let (names, values): (Vec<_>, Vec<_>) = environment.iter().copied().unzip();
-        command.envs(names.into_iter().zip(self.filled(&values)?));
+        command.envs(names.into_iter().zip(self.filled(&values)));
         command.stdin(Stdio::piped());
         command
             .stdout(File::create(&log)?)
@@ -202,10 +197,7 @@ impl Running {
                 .flatten();
             if ended.is_some() || start.elapsed() > START_MAX {
                 let text = fs::read_to_string(log).unwrap_or_default();
-                let line = text
-                    .lines()
-                    .rfind(|line| !line.trim().is_empty())
-                    .unwrap_or("no message");
+                let line = telling_line(&text);
                 return Err(io::Error::other(format!("does not mount: {line}")));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -284,6 +276,17 @@ impl Running {
             // One that stays at work is measured as it is; an interruption is found at the next step.
             let _ = seconds_at_rest(server, &BRIEFLY);
         }
+    }
+
+    /// Waits, a minute at most, until it is sure that the server has done what it puts off too.
+    ///
+    /// # Errors
+    /// If the run is interrupted.
+    pub fn rest(&self) -> io::Result<()> {
+        let server = self.server();
+        server.map_or(Ok(()), |server| {
+            seconds_at_rest(server, &THOROUGHLY).map(|_| ())
+        })
     }
 
     /// Unmounts, and waits for the server.
@@ -369,6 +372,14 @@ impl Drop for Running {
     }
 }
 
+/// The last line of a program's log that says what is wrong; the last one with words, if none claims to.
+fn telling_line(log: &str) -> &str {
+    let lines = || log.lines().map(str::trim);
+    let wrong = lines().rfind(|line| line.to_lowercase().contains("error"));
+    let words = || lines().rfind(|line| line.contains(char::is_alphanumeric));
+    wrong.or_else(words).unwrap_or("no message")
+}
+
 /// Whether new files in `directory` will be encrypted.
 fn has_policy(e4crypt: &Path, directory: &Path) -> io::Result<bool> {
     let output = Command::new(e4crypt)
@@ -388,6 +399,14 @@ fn has_policy(e4crypt: &Path, directory: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use crate::system::PEERS;
+
+    #[test]
+    fn the_line_that_says_what_is_wrong_is_found_among_others() {
+        let log = "Version 1\n[error] no store\nblock size: 16\n------\n\n";
+        assert_eq!(telling_line(log), "[error] no store");
+        assert_eq!(telling_line("Version 1\n give up \n----\n"), "give up");
+        assert_eq!(telling_line("\n"), "no message");
+    }
 
     #[test]
     fn a_program_that_does_not_mount_says_why_and_leaves_no_process() {

@@ -163,7 +163,6 @@ pub const PEERS: &[System] = &[
         version: &["version"],
         served: Served::Program {
             create: &[],
-            // The password is SECRET in rclone's own notation, which hides it from nobody.
             mount: &[
                 "mount",
                 "bench:",
@@ -179,7 +178,10 @@ pub const PEERS: &[System] = &[
                 ("RCLONE_CONFIG", "/dev/null"),
                 ("RCLONE_CONFIG_BENCH_TYPE", "crypt"),
                 ("RCLONE_CONFIG_BENCH_REMOTE", "STORE"),
-                ("RCLONE_CONFIG_BENCH_PASSWORD", "OBSCURED"),
+                (
+                    "RCLONE_CONFIG_BENCH_PASSWORD",
+                    "UCD5zeL-0s30H1-uT6m02S9jAvAb",
+                ),
             ],
         },
         sync: Sync::Beneath,
