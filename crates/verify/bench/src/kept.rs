@@ -46,17 +46,21 @@ impl Kept {
     /// Why its figures of synced content stand for less than those of who encrypts it and keeps it; none if they do not.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
-        let after = self.records_after_kill;
-        let kept = after.is_none_or(|records| records == self.records)
-            && (self.flushes_per_fsync.is_none() || self.has_flushes());
+        let flushes = self
+            .flushes_per_fsync
+            .map(|flushes| format!("{flushes:.2} flushes per fsync"));
+        let lost = self
+            .records_after_kill
+            .is_some_and(|records| records < self.records);
         let mut short = Vec::new();
-        if !kept {
-            let killed = after.map(|_| format!("{} records after a kill", self.after_kill()));
-            let flushes = self.flushes_per_fsync;
-            let flushes = flushes.map(|flushes| format!("{flushes:.2} flushes per fsync"));
-            let counts: Vec<_> = killed.into_iter().chain(flushes).collect();
+        if lost {
+            let killed = format!("{} records after a kill", self.after_kill());
+            let counts: Vec<_> = [killed].into_iter().chain(flushes).collect();
             let counts = counts.join(", ");
             short.push(format!("does not keep what it acknowledged: {counts}"));
+        } else if let Some(flushes) = flushes.filter(|_| !self.has_flushes()) {
+            let what = "does not keep what it acknowledged when the power fails";
+            short.push(format!("{what}: {flushes}"));
         }
         if self.in_clear == Some(true) {
             short.push("content in clear".to_owned());
@@ -130,12 +134,11 @@ pub(crate) mod tests {
         );
         let in_memory_of_the_kernel = Kept {
             flushes_per_fsync: Some(0.49),
-            records_after_kill: None,
             ..all()
         };
         assert_eq!(
             short(in_memory_of_the_kernel),
-            "does not keep what it acknowledged: 0.49 flushes per fsync"
+            "does not keep what it acknowledged when the power fails: 0.49 flushes per fsync"
         );
         let clear = Kept {
             in_clear: Some(true),

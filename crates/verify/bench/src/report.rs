@@ -291,7 +291,7 @@ fn ahead(text: &mut String, report: &Report) {
     if !lines.is_empty() {
         let _ = write!(
             text,
-            "\n### Ahead, but not for the same\n\n\
+            "\n### Ahead, for a smaller promise\n\n\
              These FUSE peers are ahead of Strongroom in rows of synced content, and are not the best peer there: their figures do\n\
              not stand for content that is encrypted and stays. How that was found out stands below.\n\n\
              | workload | unit | Strongroom | peer | its figure | why it is not compared |\n\
