@@ -60,7 +60,7 @@ struct Measured {
     running: Running,
     rounds: usize,
     figures: Figures,
-    /// Groups that failed, by their first rows.
+    /// Groups that failed before they had all their figures, by their first rows.
     failed: BTreeSet<Row>,
 }
 
@@ -258,8 +258,9 @@ fn measure(
     });
     if let Err(error) = result {
         tell(&format!("{name}: {error}"));
-        figures.fail(group.rows, round + 1, &error.to_string());
-        measured.failed.insert(first);
+        if figures.fail(group.rows, round + 1, &error.to_string()) {
+            measured.failed.insert(first);
+        }
     }
     measured.running.settle();
 }

@@ -83,14 +83,11 @@ fn costed(
 
 /// Takes what `gib` GiB cost the server, or notes why that is not known; who has no server costs nothing.
 fn add_cost(place: &Place<'_>, figures: &mut Figures, row: Row, processor: Option<f64>, gib: f64) {
-    match processor {
-        Some(seconds) => figures.add(row, seconds / gib),
-        None if place.server.is_some() => figures.fail(
-            &[row],
-            usize::MAX,
-            "its server ended, or was still at work a minute later",
-        ),
-        None => {}
+    if let Some(seconds) = processor {
+        figures.add(row, seconds / gib);
+    } else if place.server.is_some() {
+        let reason = "its server ended, or was still at work a minute later";
+        figures.fail(&[row], usize::MAX, reason);
     }
 }
 
