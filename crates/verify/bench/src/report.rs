@@ -278,6 +278,8 @@ fn ahead(text: &mut String, report: &Report) {
     for row in &report.rows {
         for (name, why) in row.ahead(&report.kept) {
             let value = |system| row.median(system).map_or_else(String::new, figure);
+            // What a program said may stand in it.
+            let why = why.replace('|', "\\|");
             let _ = writeln!(
                 lines,
                 "| {} | {} | {} | {name} | {} | {why} |",
@@ -508,7 +510,7 @@ mod tests {
         rows[0].figures.insert("cryfs".to_owned(), vec![4.0]);
         let mut kept = found();
         let broken = Kept {
-            failure: Some("it did not come back after a kill: broken".to_owned()),
+            failure: Some("it did not come back after a kill: broken | gone".to_owned()),
             ..kept["cryfs"].clone()
         };
         kept.insert("cryfs".to_owned(), broken);
@@ -549,9 +551,9 @@ mod tests {
             "e4crypt is not installed",
             "has no figure for sequential write + fsync: no room",
             "has only 2 figures for sequential read, cold: worn out",
-            "| cryfs | 4.00 | does not keep what it acknowledged: 0 of 100 records after a kill, 0.00 flushes per fsync; it did not come back",
+            "| cryfs | 4.00 | does not keep what it acknowledged: 0 of 100 records after a kill, 0.00 flushes per fsync; it did not come back after a kill: broken \\| gone |",
             "| cryfs | 0.00 | 3.00 | 0 of 100 | no |",
-            "**cryfs**: it did not come back after a kill: broken.",
+            "**cryfs**: it did not come back after a kill: broken | gone.",
             "content.svg",
             "Quick",
             "2 rounds",
@@ -562,7 +564,7 @@ mod tests {
         // As many cells in each line of a table as in its head.
         for (number, table) in text.split("\n\n|").skip(1).enumerate() {
             let lines = table.lines().take_while(|line| !line.is_empty());
-            let lines = lines.map(|line| line.trim_start_matches('|'));
+            let lines = lines.map(|line| line.trim_start_matches('|').replace("\\|", ""));
             let cells: std::collections::BTreeSet<_> =
                 lines.map(|line| line.matches('|').count()).collect();
             assert_eq!(cells.len(), 1, "{number}: {table}");
