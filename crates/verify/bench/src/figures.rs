@@ -46,16 +46,19 @@ impl Figures {
         }
     }
 
-    /// Notes why those of `rows` that have fewer than `rounds` figures have no more.
-    pub fn fail(&mut self, rows: &[Row], rounds: usize, reason: &str) {
+    /// Notes why those of `rows` that have fewer than `rounds` figures have no more; gives whether there are any.
+    pub fn fail(&mut self, rows: &[Row], rounds: usize, reason: &str) -> bool {
+        let mut short = false;
         for &row in rows {
             let count = self.values.get(&row).map_or(0, Vec::len);
             if self.want(&[row]) && count < rounds {
+                short = true;
                 self.failures
                     .entry(row)
                     .or_insert_with(|| reason.to_owned());
             }
         }
+        short
     }
 
     /// The median of a row.
@@ -131,7 +134,9 @@ mod tests {
         let mut figures = Figures::of(Some(vec![Row::Append, Row::Create]));
         figures.add(Row::Append, 1.0);
         figures.add(Row::Remove, 1.0);
-        figures.fail(&[Row::Append, Row::Create, Row::Remove], 1, "why");
+        assert!(figures.fail(&[Row::Append, Row::Create, Row::Remove], 1, "why"));
+        // What failed after all figures were taken is no reason to take none in the next round.
+        assert!(!figures.fail(&[Row::Append, Row::Remove], 1, "why"));
         assert_eq!(figures.values.keys().collect::<Vec<_>>(), [&Row::Append]);
         assert_eq!(figures.failures.keys().collect::<Vec<_>>(), [&Row::Create]);
     }

@@ -16,10 +16,36 @@ use crate::{Sizes, interrupt};
 /// A server may still be at work in a directory that is removed, as rclone is after a file was closed.
 const CLEAR_MAX: Duration = Duration::from_secs(15);
 const CLEAR_PAUSE: Duration = Duration::from_millis(100);
+/// Of processor time from one look to the next, in seconds: a server that is idle uses less, one that works more.
+const IDLE_SECONDS: f64 = 0.02;
 /// How soon a program that runs is killed after an interruption.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
+};
+
+/// When a server counts as being at rest.
+pub(crate) struct Patience {
+    pause: Duration,
+    /// As many pauses in a row without work.
+    quiet: usize,
+    /// As many pauses until nobody waits any more.
+    most: usize,
+}
+
+/// For who only does not want to be disturbed: ten seconds at most.
+#[cfg(feature = "harness")]
+pub(crate) const BRIEFLY: Patience = Patience {
+    pause: Duration::from_millis(300),
+    quiet: 1,
+    most: 33,
+};
+/// For who wants to know all that its work cost. Some write back what lay untouched for up to a second: quiet is more than
+/// that. A minute at most.
+pub(crate) const THOROUGHLY: Patience = Patience {
+    pause: Duration::from_millis(300),
+    quiet: 4,
+    most: 200,
 };
 
 /// A directory that is measured.
@@ -47,6 +73,15 @@ impl Place<'_> {
     /// Seconds of processor time that the server has used.
     pub(crate) fn server_seconds(&self) -> Option<f64> {
         processor_seconds(self.server?)
+    }
+
+    /// The same when it has done all that it was left to do; none if it does not come to that.
+    ///
+    /// # Errors
+    /// If the run is interrupted.
+    pub(crate) fn server_seconds_at_rest(&self) -> io::Result<Option<f64>> {
+        self.server
+            .map_or(Ok(None), |server| seconds_at_rest(server, &THOROUGHLY))
     }
 }
 
@@ -91,6 +126,37 @@ pub(crate) fn processor_seconds(pid: u32) -> Option<f64> {
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let sum = ticks()? + ticks()?;
     Some(sum as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Waits until the process is at rest, and gives `processor_seconds` of it then; none if it stays at work or has ended.
+///
+/// # Errors
+/// If the run is interrupted.
+pub(crate) fn seconds_at_rest(pid: u32, patience: &Patience) -> io::Result<Option<f64>> {
+    let look = || interrupt::check().map(|()| processor_seconds(pid));
+    at_rest(look, patience)
+}
+
+/// What `look` gives when it rises no more.
+fn at_rest(
+    mut look: impl FnMut() -> io::Result<Option<f64>>,
+    patience: &Patience,
+) -> io::Result<Option<f64>> {
+    let mut before = look()?;
+    let mut quiet = 0;
+    for _ in 0..patience.most {
+        std::thread::sleep(patience.pause);
+        let now = look()?;
+        let Some(used) = now.zip(before).map(|(now, before)| now - before) else {
+            return Ok(None);
+        };
+        quiet = if used < IDLE_SECONDS { quiet + 1 } else { 0 };
+        if quiet == patience.quiet {
+            return Ok(now);
+        }
+        before = now;
+    }
+    Ok(None)
 }
 
 /// Bytes of files in the kernel's page cache.
@@ -227,6 +293,32 @@ mod tests {
         assert!(before <= span.start_ns && span.end_ns <= now_ns());
         assert_eq!((span.end_ns - span.start_ns) as f64 / 1e9, seconds);
         assert_eq!(take_span(), None);
+    }
+
+    /// Where a server comes to rest that has used `readings` at one look after the other.
+    fn rest(readings: &[Option<f64>]) -> Option<f64> {
+        let mut readings = readings.iter().copied();
+        let patience = Patience {
+            pause: Duration::ZERO,
+            quiet: 2,
+            most: 6,
+        };
+        at_rest(|| Ok(readings.next().flatten()), &patience).unwrap()
+    }
+
+    #[test]
+    fn a_server_is_at_rest_after_as_many_quiet_looks_as_are_asked_for() {
+        assert_eq!(rest(&[1.0, 1.0, 1.0, 9.0].map(Some)), Some(1.0));
+        // One quiet look between two stretches of work is none.
+        assert_eq!(
+            rest(&[1.0, 2.0, 2.0, 3.0, 3.01, 3.01].map(Some)),
+            Some(3.01)
+        );
+        // Still at work when patience ends; gone; never there.
+        let working = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 7.0, 7.0];
+        assert_eq!(rest(&working.map(Some)), None);
+        assert_eq!(rest(&[Some(1.0), Some(1.0), None]), None);
+        assert_eq!(rest(&[]), None);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::figures::{figure, median};
+use crate::kept::Kept;
 use crate::system::{PEERS, PLAIN, STRONGROOM};
-use crate::{Better, Machine, RowFacts, Sizes};
+use crate::{Better, Machine, Promise, RowFacts, Sizes};
 
 /// The peer that is part of the kernel.
 const IN_KERNEL: &str = "fscrypt";
@@ -33,6 +34,8 @@ pub struct Report {
     pub systems: Vec<SystemReport>,
     /// Who was not.
     pub absent: Vec<Absent>,
+    /// What an fsync of each was found to keep; empty if nobody looked.
+    pub kept: BTreeMap<String, Kept>,
     /// What was found.
     pub rows: Vec<RowReport>,
 }
@@ -68,6 +71,8 @@ pub struct RowReport {
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
+    /// What its figures stand for.
+    pub promise: Promise,
     /// Target: as a speed, against the plain file system.
     pub against_plain: Option<f64>,
     /// Target: as a speed, against the best peer.
@@ -87,6 +92,7 @@ impl RowReport {
             title: facts.title,
             unit: facts.unit,
             better: facts.better,
+            promise: facts.promise,
             against_plain: facts.against_plain,
             against_peers: facts.against_peers,
             at_most: facts.at_most,
@@ -109,27 +115,46 @@ impl RowReport {
         speed.is_finite().then_some(speed)
     }
 
-    /// The fastest of the peers that are FUSE file systems.
-    fn best_fuse_peer(&self) -> Option<&str> {
+    /// The peers that are FUSE file systems and have a figure.
+    fn fuse_peers(&self) -> impl Iterator<Item = &'static str> {
         let names = PEERS.iter().map(|peer| peer.name);
-        let over_fuse: Vec<_> = names.filter(|name| *name != IN_KERNEL).collect();
-        let peers = self
-            .figures
-            .keys()
-            .filter(|name| over_fuse.contains(&name.as_str()));
-        let order = |name: &&String| {
+        names.filter(|name| *name != IN_KERNEL && self.median(name).is_some())
+    }
+
+    /// Why the figure of `system` stands for less than this row's; none if it does not.
+    fn shortfall(&self, system: &str, kept: &BTreeMap<String, Kept>) -> Option<String> {
+        match self.promise {
+            Promise::Nothing => None,
+            Promise::Durable => kept.get(system)?.shortfall(),
+        }
+    }
+
+    /// The fastest of the FUSE peers whose figures stand for what the row's do.
+    fn best_fuse_peer(&self, kept: &BTreeMap<String, Kept>) -> Option<&'static str> {
+        let comparable = |name: &&str| self.shortfall(name, kept).is_none();
+        let order = |name: &&str| {
             self.median(name)
                 .map_or(f64::NEG_INFINITY, |value| match self.better {
                     Better::More => value,
                     Better::Less => -value,
                 })
         };
-        peers
+        self.fuse_peers()
+            .filter(comparable)
             .max_by(|left, right| order(left).total_cmp(&order(right)))
-            .map(String::as_str)
     }
 
-    fn line(&self) -> String {
+    /// FUSE peers that are ahead of Strongroom, and why they are not compared with it.
+    fn ahead(&self, kept: &BTreeMap<String, Kept>) -> Vec<(&'static str, String)> {
+        let ahead = |name: &&str| {
+            self.speed(STRONGROOM.name, name)
+                .is_some_and(|speed| speed < 1.0)
+        };
+        let short = |name| Some((name, self.shortfall(name, kept)?));
+        self.fuse_peers().filter(ahead).filter_map(short).collect()
+    }
+
+    fn line(&self, kept: &BTreeMap<String, Kept>) -> String {
         let ours = STRONGROOM.name;
         let spread = |system| {
             let values = self.figures.get(system)?;
@@ -154,7 +179,7 @@ impl RowReport {
             }
             _ => judged(self.speed(ours, PLAIN.name), self.against_plain),
         };
-        let best = self.best_fuse_peer();
+        let best = self.best_fuse_peer(kept);
         let named = best.and_then(|best| Some(format!("{} {best}", figure(self.median(best)?))));
         format!(
             "| {} | {} | {} | {} | {plain} | {} | {} | {} | {} | {} |",
@@ -193,6 +218,8 @@ pub fn markdown(report: &Report, charts: &[&str]) -> String {
         );
     }
     ratios(&mut text, report);
+    ahead(&mut text, report);
+    kept(&mut text, report);
     everybody(&mut text, report);
     notes(&mut text, report);
     text
@@ -241,8 +268,76 @@ fn ratios(text: &mut String, report: &Report) {
          |---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in &report.rows {
-        text.push_str(&row.line());
+        text.push_str(&row.line(&report.kept));
         text.push('\n');
+    }
+}
+
+fn ahead(text: &mut String, report: &Report) {
+    let mut lines = String::new();
+    for row in &report.rows {
+        for (name, why) in row.ahead(&report.kept) {
+            let value = |system| row.median(system).map_or_else(String::new, figure);
+            // What a program said may stand in it.
+            let why = why.replace('|', "\\|");
+            let _ = writeln!(
+                lines,
+                "| {} | {} | {} | {name} | {} | {why} |",
+                row.title,
+                row.unit,
+                value(STRONGROOM.name),
+                value(name),
+            );
+        }
+    }
+    if !lines.is_empty() {
+        let _ = write!(
+            text,
+            "\n### Ahead, for a smaller promise\n\n\
+             These FUSE peers are ahead of Strongroom in rows of synced content, and are not the best peer there: their figures do\n\
+             not stand for content that is encrypted and stays. How that was found out stands below.\n\n\
+             | workload | unit | Strongroom | peer | its figure | why it is not compared |\n\
+             |---|---|--:|---|--:|---|\n{lines}"
+        );
+    }
+}
+
+fn kept(text: &mut String, report: &Report) {
+    if report.kept.is_empty() {
+        return;
+    }
+    let _ = write!(
+        text,
+        "\n## What an fsync keeps\n\n\
+         {} of 4 KiB appended to a file, with an fsync after each. How often the disk flushed its cache and wrote meanwhile,\n\
+         whoever asked for it; how many records were there and right after the server was killed and the store mounted anew;\n\
+         whether their content lay readable in what the file system stores.\n\n\
+         | file system | flushes per fsync | writes per fsync | records after `kill -9` | content in clear on the disk |\n\
+         |---|--:|--:|--:|---|\n",
+        count(report.sizes.records, "record"),
+    );
+    let named = |system: &SystemReport| Some((system.name.clone(), report.kept.get(&system.name)?));
+    for (name, kept) in report.systems.iter().filter_map(named) {
+        let counted = |count: Option<f64>| {
+            count.map_or_else(|| "not counted".to_owned(), |count| format!("{count:.2}"))
+        };
+        let clear = match kept.in_clear {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not known",
+        };
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {} | {clear} |",
+            counted(kept.flushes_per_fsync),
+            counted(kept.writes_per_fsync),
+            kept.after_kill(),
+        );
+    }
+    for (name, kept) in report.systems.iter().filter_map(named) {
+        if let Some(failure) = &kept.failure {
+            let _ = writeln!(text, "\n**{name}**: {failure}.");
+        }
     }
 }
 
@@ -292,9 +387,13 @@ fn notes(text: &mut String, report: &Report) {
     }
     for row in &report.rows {
         for (system, reason) in &row.failures {
+            let found = match row.figures.get(system).map_or(0, Vec::len) {
+                0 => "no figure".to_owned(),
+                found => format!("only {}", count(found, "figure")),
+            };
             let _ = writeln!(
                 text,
-                "- **{system}** has no figure for {}: {reason}.",
+                "- **{system}** has {found} for {}: {reason}.",
                 row.title
             );
         }
@@ -304,7 +403,7 @@ fn notes(text: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ROWS, Row};
+    use crate::{ROWS, Row, kept};
 
     fn row(row: Row, figures: &[(&str, &[f64])]) -> RowReport {
         let mut report = RowReport::of(row.facts());
@@ -338,9 +437,62 @@ mod tests {
             ("encfs", &[1.0]),
             ("cryfs", &[2.0]),
         ];
-        assert_eq!(row(Row::Append, all).best_fuse_peer(), Some("cryfs"));
-        assert_eq!(row(Row::Untar, all).best_fuse_peer(), Some("encfs"));
-        assert_eq!(row(Row::Untar, &all[..4]).best_fuse_peer(), None);
+        let kept = BTreeMap::new();
+        assert_eq!(row(Row::Append, all).best_fuse_peer(&kept), Some("cryfs"));
+        assert_eq!(row(Row::Untar, all).best_fuse_peer(&kept), Some("encfs"));
+        assert_eq!(row(Row::Untar, &all[..4]).best_fuse_peer(&kept), None);
+    }
+
+    /// Found of three peers: one keeps everything, one loses it, one leaves it in clear.
+    fn found() -> BTreeMap<String, Kept> {
+        let lost = Kept {
+            records_after_kill: Some(0),
+            flushes_per_fsync: Some(0.0),
+            ..kept::tests::all()
+        };
+        let clear = Kept {
+            in_clear: Some(true),
+            ..kept::tests::all()
+        };
+        let found = [
+            ("encfs", kept::tests::all()),
+            ("cryfs", lost),
+            ("rclone", clear),
+        ];
+        found.map(|(name, kept)| (name.to_owned(), kept)).into()
+    }
+
+    const FIGURES: &[(&str, &[f64])] = &[
+        ("plain", &[9.0]),
+        ("strongroom", &[3.0]),
+        ("encfs", &[2.0]),
+        ("rclone", &[2.5]),
+        ("cryfs", &[4.0]),
+    ];
+
+    #[test]
+    fn where_synced_content_counts_the_best_peer_is_one_that_encrypts_and_keeps_it() {
+        let found = found();
+        let append = row(Row::Append, FIGURES);
+        assert_eq!(append.best_fuse_peer(&found), Some("encfs"));
+        // Who is ahead is named; who keeps less and is behind is not worth a word.
+        let ahead = append.ahead(&found);
+        assert_eq!(ahead.len(), 1, "{ahead:?}");
+        assert_eq!(ahead[0].0, "cryfs");
+        assert!(ahead[0].1.contains("0 of 100 records"), "{ahead:?}");
+        // In a row of times the least is ahead.
+        let untar = row(Row::Untar, FIGURES);
+        assert_eq!(untar.best_fuse_peer(&found), Some("encfs"));
+        let ahead = untar.ahead(&found);
+        assert_eq!(ahead, [("rclone", "content in clear".to_owned())]);
+    }
+
+    #[test]
+    fn where_nothing_is_synced_everybody_counts_and_nobody_is_excused() {
+        let found = found();
+        let read = row(Row::ReadCold, FIGURES);
+        assert_eq!(read.best_fuse_peer(&found), Some("cryfs"));
+        assert!(read.ahead(&found).is_empty());
     }
 
     #[test]
@@ -352,6 +504,21 @@ mod tests {
         rows[0]
             .failures
             .insert("encfs".to_owned(), "no room".to_owned());
+        rows[1]
+            .failures
+            .insert("plain".to_owned(), "worn out".to_owned());
+        rows[0].figures.insert("cryfs".to_owned(), vec![4.0]);
+        let mut kept = found();
+        let broken = Kept {
+            failure: Some("it did not come back after a kill: broken | gone".to_owned()),
+            ..kept["cryfs"].clone()
+        };
+        kept.insert("cryfs".to_owned(), broken);
+        let described = |name: &str| SystemReport {
+            name: name.to_owned(),
+            version: String::new(),
+            note: "beneath",
+        };
         let report = Report {
             day: "2026-01-01".to_owned(),
             machine: Machine::here(std::path::Path::new("/")),
@@ -360,29 +527,33 @@ mod tests {
             rounds: 2,
             peer_rounds: 1,
             algorithms: BTreeMap::new(),
-            systems: vec![SystemReport {
-                name: "plain".to_owned(),
-                version: String::new(),
-                note: "beneath",
-            }],
+            systems: vec![described("plain"), described("cryfs")],
             absent: vec![Absent {
-                name: "cryfs",
-                reason: "cryfs is not installed".to_owned(),
+                name: "fscrypt",
+                reason: "e4crypt is not installed".to_owned(),
             }],
+            kept,
             rows,
         };
         let text = markdown(&report, &["content.svg"]);
+        let rows_first = ROWS[0].row;
         for facts in ROWS {
+            // Once against the targets, once with everybody; the first once more, as cryfs is ahead.
+            let times = if facts.row == rows_first { 3 } else { 2 };
             assert_eq!(
                 text.matches(&format!("\n| {} |", facts.title)).count(),
-                2,
+                times,
                 "{}",
                 facts.title
             );
         }
         for part in [
-            "cryfs is not installed",
-            "no room",
+            "e4crypt is not installed",
+            "has no figure for sequential write + fsync: no room",
+            "has only 2 figures for sequential read, cold: worn out",
+            "| cryfs | 4.00 | does not keep what it acknowledged: 0 of 100 records after a kill, 0.00 flushes per fsync; it did not come back after a kill: broken \\| gone |",
+            "| cryfs | 0.00 | 3.00 | 0 of 100 | no |",
+            "**cryfs**: it did not come back after a kill: broken | gone.",
             "content.svg",
             "Quick",
             "2 rounds",
@@ -390,13 +561,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // As many cells in each line of the first table as in its head.
-        let table = text
-            .lines()
-            .skip_while(|line| !line.starts_with("| workload"))
-            .take_while(|line| line.starts_with('|'));
-        let cells: std::collections::BTreeSet<_> =
-            table.map(|line| line.matches('|').count()).collect();
-        assert_eq!(cells.len(), 1, "{text}");
+        // As many cells in each line of a table as in its head.
+        for (number, table) in text.split("\n\n|").skip(1).enumerate() {
+            let lines = table.lines().take_while(|line| !line.is_empty());
+            let lines = lines.map(|line| line.trim_start_matches('|').replace("\\|", ""));
+            let cells: std::collections::BTreeSet<_> =
+                lines.map(|line| line.matches('|').count()).collect();
+            assert_eq!(cells.len(), 1, "{number}: {table}");
+        }
+        assert_eq!(text.split("\n\n|").count(), 5, "{text}");
     }
 }

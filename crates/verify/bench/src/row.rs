@@ -12,6 +12,16 @@ pub enum Better {
     Less,
 }
 
+/// What a file system must hold to for its figure to be compared with that of one that does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Promise {
+    /// What was synced is encrypted, and there after a crash.
+    Durable,
+    /// Nothing: what is there is read.
+    Nothing,
+}
+
 /// What is known of a row before it is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFacts {
@@ -25,6 +35,8 @@ pub struct RowFacts {
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
+    /// What its figure stands for.
+    pub promise: Promise,
     /// How many times as fast as the plain file system it is to be; a time 1.5 times as long is 1 / 1.5 here.
     pub against_plain: Option<f64>,
     /// How many times as fast as the best of the peers.
@@ -34,7 +46,7 @@ pub struct RowFacts {
 }
 
 macro_rules! rows {
-    ($($row:ident $name:literal $title:literal $unit:literal $better:ident $plain:expr, $peers:expr, $most:expr;)*) => {
+    ($($row:ident $name:literal $title:literal $unit:literal $better:ident $promise:ident $plain:expr, $peers:expr, $most:expr;)*) => {
         /// One figure of a directory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Row { $(#[doc = $title] $row,)* }
@@ -46,6 +58,7 @@ macro_rules! rows {
             title: $title,
             unit: $unit,
             better: Better::$better,
+            promise: Promise::$promise,
             against_plain: $plain,
             against_peers: $peers,
             at_most: $most,
@@ -54,33 +67,33 @@ macro_rules! rows {
 }
 
 rows! {
-    WriteSequential "write-sequential" "sequential write + fsync" "MB/s" More Some(1.0), Some(1.5), None;
-    ReadCold "read-cold" "sequential read, cold" "MB/s" More Some(0.9), Some(1.5), None;
-    ReadWarm "read-warm" "sequential read, warm" "MB/s" More Some(1.0), Some(1.0), None;
-    ReadFourStreams "read-four-streams" "four readers at once, cold" "MB/s" More Some(0.9), Some(1.5), None;
-    ReadRandom "read-random" "random 4 KiB read, cold, 1 job" "IOPS" More Some(0.7), Some(1.5), None;
-    ReadRandomFour "read-random-four" "random 4 KiB read, cold, 4 jobs" "IOPS" More Some(0.7), Some(1.5), None;
-    WriteRandom "write-random" "random 4 KiB write, fsync at the end" "IOPS" More Some(1.5), Some(3.0), None;
-    Append "append" "4 KiB append + fsync" "per s" More Some(0.8), Some(1.2), None;
-    WriteTiny "write-256b" "2 MiB file in 256-byte writes + fsync" "s" Less Some(1.0 / 1.5), Some(2.0), None;
-    WriteSmall "write-8k" "2 MiB file in 8 KiB writes + fsync" "s" Less Some(1.0 / 1.5), Some(2.0), None;
-    Create "create" "create files of 5 KB + sync" "files/s" More Some(0.5), Some(3.0), None;
-    CopyTree "copy-tree" "`cp -r` of them + sync" "s" Less Some(1.0), Some(3.0), None;
-    ReadFiles "read-files" "read them all, cold" "files/s" More Some(0.7), Some(2.0), None;
-    WalkCold "walk-cold" "walk + lstat, cold" "entries/s" More Some(0.7), Some(2.0), None;
-    WalkWarm "walk-warm" "walk + lstat, warm" "entries/s" More Some(1.0), Some(2.0), None;
-    Remove "remove" "`rm -r` + sync" "files/s" More Some(0.5), Some(2.0), None;
-    CopyBlocks "copy-dd" "copy a file with `dd bs=1M` + fsync" "MB/s" More Some(0.9), Some(1.5), None;
-    CopyFile "copy-cp" "copy a file with `cp` + fsync" "MB/s" More Some(20.0), Some(20.0), None;
-    Untar "untar" "untar source files + sync" "s" Less Some(0.5), Some(2.0), None;
-    GitAdd "git-add" "`git add -A` + sync" "s" Less Some(0.5), Some(2.0), None;
-    GitStatus "git-status" "`git status`, warm" "s" Less Some(1.0 / 1.05), Some(2.0), None;
-    SqliteRollback "sqlite-rollback" "SQLite, rollback journal, 1 row per transaction" "txn/s" More Some(0.7), Some(1.2), None;
-    SqliteWal "sqlite-wal" "SQLite, WAL, 1 row per transaction" "txn/s" More Some(0.7), Some(1.2), None;
-    CacheGrowth "cache-growth" "page cache growth per byte read" "ratio" Less None, None, Some(1.1);
-    CpuWrite "cpu-write" "processor time of the server, written" "s/GiB" Less None, Some(1.0), None;
-    CpuRead "cpu-read" "processor time of the server, read" "s/GiB" Less None, Some(1.0), None;
-    Library "library" "library without a mount: create, sync, read 5 KB files" "files/s" More Some(1.0), None, None;
+    WriteSequential "write-sequential" "sequential write + fsync" "MB/s" More Durable Some(1.0), Some(1.5), None;
+    ReadCold "read-cold" "sequential read, cold" "MB/s" More Nothing Some(0.9), Some(1.5), None;
+    ReadWarm "read-warm" "sequential read, warm" "MB/s" More Nothing Some(1.0), Some(1.0), None;
+    ReadFourStreams "read-four-streams" "four readers at once, cold" "MB/s" More Nothing Some(0.9), Some(1.5), None;
+    ReadRandom "read-random" "random 4 KiB read, cold, 1 job" "IOPS" More Nothing Some(0.7), Some(1.5), None;
+    ReadRandomFour "read-random-four" "random 4 KiB read, cold, 4 jobs" "IOPS" More Nothing Some(0.7), Some(1.5), None;
+    WriteRandom "write-random" "random 4 KiB write, fsync at the end" "IOPS" More Durable Some(1.5), Some(3.0), None;
+    Append "append" "4 KiB append + fsync" "per s" More Durable Some(0.8), Some(1.2), None;
+    WriteTiny "write-256b" "2 MiB file in 256-byte writes + fsync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    WriteSmall "write-8k" "2 MiB file in 8 KiB writes + fsync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    Create "create" "create files of 5 KB + sync" "files/s" More Durable Some(0.5), Some(3.0), None;
+    CopyTree "copy-tree" "`cp -r` of them + sync" "s" Less Durable Some(1.0), Some(3.0), None;
+    ReadFiles "read-files" "read them all, cold" "files/s" More Nothing Some(0.7), Some(2.0), None;
+    WalkCold "walk-cold" "walk + lstat, cold" "entries/s" More Nothing Some(0.7), Some(2.0), None;
+    WalkWarm "walk-warm" "walk + lstat, warm" "entries/s" More Nothing Some(1.0), Some(2.0), None;
+    Remove "remove" "`rm -r` + sync" "files/s" More Durable Some(0.5), Some(2.0), None;
+    CopyBlocks "copy-dd" "copy a file with `dd bs=1M` + fsync" "MB/s" More Durable Some(0.9), Some(1.5), None;
+    CopyFile "copy-cp" "copy a file with `cp` + fsync" "MB/s" More Durable Some(20.0), Some(20.0), None;
+    Untar "untar" "untar source files + sync" "s" Less Durable Some(0.5), Some(2.0), None;
+    GitAdd "git-add" "`git add -A` + sync" "s" Less Durable Some(0.5), Some(2.0), None;
+    GitStatus "git-status" "`git status`, warm" "s" Less Nothing Some(1.0 / 1.05), Some(2.0), None;
+    SqliteRollback "sqlite-rollback" "SQLite, rollback journal, 1 row per transaction" "txn/s" More Durable Some(0.7), Some(1.2), None;
+    SqliteWal "sqlite-wal" "SQLite, WAL, 1 row per transaction" "txn/s" More Durable Some(0.7), Some(1.2), None;
+    CacheGrowth "cache-growth" "page cache growth per byte read" "ratio" Less Nothing None, None, Some(1.1);
+    CpuWrite "cpu-write" "processor time of the server, written" "s/GiB" Less Durable None, Some(1.0), None;
+    CpuRead "cpu-read" "processor time of the server, read" "s/GiB" Less Nothing None, Some(1.0), None;
+    Library "library" "library without a mount: create, sync, read 5 KB files" "files/s" More Durable Some(1.0), None, None;
 }
 
 impl Row {

@@ -1,6 +1,6 @@
 //! One run over all file systems: each workload on each in turn, round by round, so that what drifts drifts for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,12 @@ use std::process::Command;
 
 use serde::Serialize;
 
+use crate::kept::Kept;
 use crate::place::{clear, timed};
+use crate::probe::{Asked, probe_all};
 use crate::report::{Absent, Report, RowReport, SystemReport};
-use crate::system::{PEERS, PLAIN, Running, STRONGROOM, System};
+use crate::serve::Running;
+use crate::system::{PEERS, PLAIN, STRONGROOM, System};
 use crate::{
     Content, Figures, GROUPS, Group, Machine, Place, ROWS, Row, Sizes, Span, interrupt, warm_up,
 };
@@ -57,6 +60,8 @@ struct Measured {
     running: Running,
     rounds: usize,
     figures: Figures,
+    /// Groups that failed before they had all their figures, by their first rows.
+    failed: BTreeSet<Row>,
 }
 
 /// Runs `plan`; `tell` hears what begins.
@@ -79,9 +84,13 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
 }
 
 fn run_in(work: &Path, plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
+    let mut content = Content::new(crate::machine::seed());
+    let kept = match plan.company {
+        Company::WithPlain => kept(plan, work, &mut content, tell)?,
+        Company::Alone => BTreeMap::new(),
+    };
     let (mut systems, absent) = start(plan, work, tell)?;
     let suite = suite(plan, work);
-    let mut content = Content::new(crate::machine::seed());
     for measured in &mut systems {
         let place = measured.running.workplace();
         if let Err(error) = with_place(plan, &measured.running, &place, |place| {
@@ -109,7 +118,7 @@ fn run_in(work: &Path, plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Re
     if let Some(path) = &plan.spans {
         write_spans(path, &systems)?;
     }
-    let report = assemble(plan, &systems, absent, suite);
+    let report = assemble(plan, &systems, absent, suite, kept);
     for measured in systems {
         let name = measured.running.name.clone();
         if let Err(error) = measured.running.end() {
@@ -119,14 +128,8 @@ fn run_in(work: &Path, plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Re
     Ok(report)
 }
 
-/// Starts every file system that is there, and names the others.
-fn start(
-    plan: &Plan,
-    work: &Path,
-    tell: &mut dyn FnMut(&str),
-) -> io::Result<(Vec<Measured>, Vec<Absent>)> {
-    let mut systems = Vec::new();
-    let mut absent = Vec::new();
+/// Every file system that is asked for, with options of its `mount`.
+fn wanted(plan: &Plan) -> Vec<(&'static System, Option<&str>)> {
     let asked = |system: &&System| {
         plan.peers
             .as_ref()
@@ -138,10 +141,42 @@ fn start(
     let wanted = plain.into_iter().map(|plain| (plain, None));
     let wanted = wanted.chain(ours.map(|options| (&STRONGROOM, options)));
     let peers = PEERS.iter().filter(asked).map(|peer| (peer, None));
-    for (system, options) in wanted.chain(peers) {
+    wanted.chain(peers).collect()
+}
+
+fn program_of(plan: &Plan, system: &System) -> Option<PathBuf> {
+    system.find((system.name == STRONGROOM.name).then_some(plan.strongroom.as_path()))
+}
+
+/// What an fsync keeps of each that is there, before any of those that are measured is started.
+fn kept(
+    plan: &Plan,
+    work: &Path,
+    content: &mut Content,
+    tell: &mut dyn FnMut(&str),
+) -> io::Result<BTreeMap<String, Kept>> {
+    let there = wanted(plan).into_iter().filter_map(|(system, options)| {
+        Some(Asked {
+            system,
+            program: program_of(plan, system)?,
+            options,
+        })
+    });
+    let there: Vec<_> = there.collect();
+    probe_all(&there, work, plan.sizes.records, content, tell)
+}
+
+/// Starts every file system that is there, and names the others.
+fn start(
+    plan: &Plan,
+    work: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> io::Result<(Vec<Measured>, Vec<Absent>)> {
+    let mut systems = Vec::new();
+    let mut absent = Vec::new();
+    for (system, options) in wanted(plan) {
         let ours = PEERS.iter().all(|peer| peer.name != system.name);
-        let given = (system.name == STRONGROOM.name).then_some(plan.strongroom.as_path());
-        let started = match system.find(given) {
+        let started = match program_of(plan, system) {
             Some(program) => system.start(program, options, work),
             None => Err(io::Error::new(
                 io::ErrorKind::NotFound,
@@ -161,11 +196,11 @@ fn start(
                     running,
                     rounds,
                     figures: Figures::of(plan.rows.clone()),
+                    failed: BTreeSet::new(),
                 });
             }
             Err(error) if ours => {
-                let options = options.map(|options| format!(" -o {options}"));
-                let name = format!("{}{}", system.name, options.unwrap_or_default());
+                let name = system.name_with(options);
                 return Err(io::Error::new(error.kind(), format!("{name}: {error}")));
             }
             Err(error) => {
@@ -205,17 +240,14 @@ fn measure(
     content: &mut Content,
     tell: &mut dyn FnMut(&str),
 ) {
-    let failed = group
-        .rows
-        .iter()
-        .any(|row| measured.figures.failures.contains_key(row));
-    if round >= measured.rounds || failed {
+    let first = group.rows[0];
+    if round >= measured.rounds || measured.failed.contains(&first) {
         return;
     }
     let name = &measured.running.name;
-    let first = group.rows[0].facts().name;
     tell(&format!(
-        "{first} …, round {} of {}: {name}",
+        "{} …, round {} of {}: {name}",
+        first.facts().name,
         round + 1,
         measured.rounds
     ));
@@ -226,7 +258,9 @@ fn measure(
     });
     if let Err(error) = result {
         tell(&format!("{name}: {error}"));
-        figures.fail(group.rows, round + 1, &error.to_string());
+        if figures.fail(group.rows, round + 1, &error.to_string()) {
+            measured.failed.insert(first);
+        }
     }
     measured.running.settle();
 }
@@ -375,6 +409,7 @@ fn assemble(
     systems: &[Measured],
     absent: Vec<Absent>,
     suite: BTreeMap<String, String>,
+    kept: BTreeMap<String, Kept>,
 ) -> Report {
     let row = |facts: &'static crate::RowFacts| {
         let mut report = RowReport::of(facts);
@@ -404,6 +439,7 @@ fn assemble(
         algorithms: suite,
         systems: described.collect(),
         absent,
+        kept,
         rows: ROWS
             .iter()
             .filter(|facts| systems[0].figures.want(&[facts.row]))

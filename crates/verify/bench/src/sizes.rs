@@ -19,6 +19,8 @@ pub struct Sizes {
     pub sources: usize,
     /// Transactions of each kind of journal.
     pub transactions: usize,
+    /// Records, with an fsync after each, by which it is found out what an fsync keeps.
+    pub records: usize,
 }
 
 impl Sizes {
@@ -31,6 +33,7 @@ impl Sizes {
         files: 10_000,
         sources: 8000,
         transactions: 300,
+        records: 100,
     };
     /// A look, in a minute or two; too small to compare with others' figures.
     pub const QUICK: Self = Self {
@@ -41,6 +44,7 @@ impl Sizes {
         files: 1000,
         sources: 800,
         transactions: 50,
+        records: 20,
     };
     /// As little as exercises everything: for tests.
     pub const LEAST: Self = Self {
@@ -51,5 +55,6 @@ impl Sizes {
         files: 12,
         sources: 9,
         transactions: 2,
+        records: 3,
     };
 }

@@ -52,11 +52,14 @@ fn traces(folder: &Path) -> Vec<String> {
 }
 
 /// Goal: whoever ends the bench finds neither mounts nor servers nor its folder.
-/// Method: more rounds than anybody waits for; a signal when the first file system is there, and when all of them are at work.
+/// Method: more rounds than anybody waits for; a signal while it is found out what an fsync keeps, when the first file system is
+/// there, and when all of them are at work.
 #[test]
 fn an_interrupted_bench_leaves_no_mount_no_server_and_no_folder() {
     for (signal, moment) in [
-        (Signal::INT, "plain"),
+        (Signal::INT, "what an fsync keeps: strongroom"),
+        (Signal::TERM, "strongroom was killed, and is mounted anew"),
+        (Signal::INT, "s  plain"),
         (Signal::INT, "round 1 of"),
         (Signal::TERM, "round 2 of"),
         (Signal::HUP, "library, round 1 of"),
@@ -116,6 +119,12 @@ fn strongroom_with_other_options_is_measured_beside_strongroom() {
     for name in expected {
         let figures = &report["rows"][0]["figures"][name];
         assert!(figures[0].as_f64().unwrap() > 0.0, "{name}: {report}");
+        let kept = &report["kept"][name];
+        assert_eq!(kept["records"], 20, "{name}: {report}");
+        if name != "plain" {
+            assert_eq!(kept["records_after_kill"], 20, "{name}: {report}");
+            assert_eq!(kept["in_clear"], false, "{name}: {report}");
+        }
     }
     assert_eq!(traces(&folder), [""; 0]);
 }

@@ -36,16 +36,18 @@ pub(super) fn run(
     let megabytes = (mib << 20) as f64 / 1e6;
     let gib = mib as f64 / 1024.0;
 
+    // What was done before is not a part of what this costs.
+    place.server_seconds_at_rest()?;
     let (seconds, processor) = costed(place, || write(path, mib, content))?;
     figures.add(Row::WriteSequential, megabytes / seconds);
-    processor.inspect(|seconds| figures.add(Row::CpuWrite, seconds / gib));
+    add_cost(place, figures, Row::CpuWrite, processor, gib);
 
     if place.may_drop_caches {
         if figures.want(&[Row::ReadCold, Row::CpuRead]) {
             place.drop_caches()?;
             let (seconds, processor) = costed(place, || read(path, 0, mib << 20))?;
             figures.add(Row::ReadCold, megabytes / seconds);
-            processor.inspect(|seconds| figures.add(Row::CpuRead, seconds / gib));
+            add_cost(place, figures, Row::CpuRead, processor, gib);
         }
     } else {
         read(path, 0, mib << 20)?;
@@ -66,18 +68,27 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Seconds that `work` takes, and seconds of processor time that the server takes for it.
+/// Seconds that `work` takes, and seconds of processor time that the server takes for it until it is at rest: what it
+/// leaves for later is a part of what it costs.
 fn costed(
     place: &Place<'_>,
     work: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<(f64, Option<f64>)> {
     let before = place.server_seconds();
     let seconds = timed(work)?;
-    let processor = place
-        .server_seconds()
-        .zip(before)
-        .map(|(after, before)| after - before);
+    let after = place.server_seconds_at_rest()?;
+    let processor = after.zip(before).map(|(after, before)| after - before);
     Ok((seconds, processor))
+}
+
+/// Takes what `gib` GiB cost the server, or notes why that is not known; who has no server costs nothing.
+fn add_cost(place: &Place<'_>, figures: &mut Figures, row: Row, processor: Option<f64>, gib: f64) {
+    if let Some(seconds) = processor {
+        figures.add(row, seconds / gib);
+    } else if place.server.is_some() {
+        let reason = "its server ended, or was still at work a minute later";
+        figures.fail(&[row], usize::MAX, reason);
+    }
 }
 
 /// The rows before each of which the caches are dropped.
