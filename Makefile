@@ -41,7 +41,7 @@ kill: build ## fifty times kill -9 of a mount under four writers, everything ack
 bench: build bench-build ## every row of docs/performance.md: Strongroom, the disk beneath, every peer; an hour (root)
 	target/release/strongroom-bench $(BENCH)
 
-bench-quick: build bench-build ## the same with little work, in less than four minutes (root)
+bench-quick: build bench-build ## the same with little work, in less than three minutes (root)
 	target/release/strongroom-bench --quick --into target/bench $(BENCH)
 
 bench-engine: ## the engine without a mount: names, commits, memory at growing sizes, content over threads; two minutes

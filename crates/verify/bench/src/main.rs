@@ -21,7 +21,7 @@ struct Arguments {
     /// A folder on the disk to measure
     #[arg(long, default_value = "target")]
     folder: PathBuf,
-    /// Little work and one round, in less than four minutes
+    /// Little work and one round, in less than three minutes
     #[arg(long)]
     quick: bool,
     /// Rounds of plain and Strongroom [default: 3; quick: 1]

@@ -86,8 +86,8 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
 fn run_in(work: &Path, plan: &Plan, tell: &mut dyn FnMut(&str)) -> io::Result<Report> {
     let mut content = Content::new(crate::machine::seed());
     let kept = match plan.company {
-        Company::WithPlain => kept(plan, work, &mut content, tell)?,
-        Company::Alone => BTreeMap::new(),
+        Company::WithPlain if plan.sizes.records > 0 => kept(plan, work, &mut content, tell)?,
+        Company::WithPlain | Company::Alone => BTreeMap::new(),
     };
     let (mut systems, absent) = start(plan, work, tell)?;
     let suite = suite(plan, work);
