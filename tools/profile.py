@@ -71,6 +71,8 @@ CLIENTS = ["strongroom-benc", "strongroom", "cp", "dd", "git", "rm", "tar"]
 KERNEL_THREADS = re.compile(r"^(kworker|jbd2|ksoftirqd|kswapd|kcompactd|irq|migration|rcu|kthread|writeback|loop|nvme|ext4)")
 ASLEEP = ["epoll_wait", "poll", "ppoll", "syscall", "__futex_abstimed_wait_common"]
 TOP = 25
+# Samples per second and core, as profile.sh asks for them.
+RATE = 997
 
 
 def plain(name):
@@ -209,9 +211,10 @@ def cut(data, spans_file, row, into):
     for window in windows:
         samples += samples_of(script(data, window, "comm,pid,tid,time,ip,sym,dso"))
         stretches += disk_calls(calls, window, server) if calls.exists() else []
-    # Of each core a sample is taken at every tick, whoever runs.
-    ticks = len(samples) / os.cpu_count()
-    write(row, into, samples, server, stretches, sum(end - start for start, end in windows) / 1e9, ticks)
+    seconds = sum(end - start for start, end in windows) / 1e9
+    # Of each core a sample is taken at every tick, except of one that sleeps.
+    ticks = max(len(samples) / os.cpu_count(), seconds * RATE)
+    write(row, into, samples, server, stretches, seconds, ticks)
 
 
 def write(row, into, samples, server, stretches, seconds, ticks):
