@@ -79,7 +79,7 @@ fn of_a_large_file_only_the_cells_that_are_new_are_stored() {
     lab.sync().expect("durable");
     // Every third cell is as in the other file; so is a run of several batches.
     let (mut content, other) = (pattern(1, cell(len / CELL)), pattern(2, cell(len / CELL)));
-    let is_new = |number: u64| number % 3 != 0 && !(64..160).contains(&number);
+    let is_new = |number: u64| !number.is_multiple_of(3) && !(64..160).contains(&number);
     let numbers: Vec<u64> = (0..len / CELL).filter(|number| is_new(*number)).collect();
     for number in &numbers {
         let place = cell(*number)..cell(number + 1);
