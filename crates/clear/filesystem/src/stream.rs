@@ -2,7 +2,7 @@
 //!
 //! Takes   clear pieces of content, more than one batch
 //! Gives   their `Placement`
-//! Never   copies a sealed block, or holds more than two rounds of them
+//! Never   copies a sealed block where no equal one exists, or holds more than two rounds of them
 //!
 //! Each job seals a batch of its own, one block behind the other: so all cores seal, no block leaves the cache of the one that
 //! sealed it before it is part of the checksum, and what the disk takes is one stretch of memory.
@@ -19,10 +19,9 @@ use crate::core::Core;
 use crate::epoch::Sealing;
 use crate::place::{BATCH_BLOCKS, Placement};
 
-/// The most batches of one round, and so the most threads that seal for one drain.
-const ROUND_BATCHES_MAX: usize = 16;
-/// Sealed bytes of one round, unless its batches would be shorter than `SHORT_BATCH_BYTES`.
-const ROUND_BYTES_MAX: usize = 8 << 20;
+/// The most batches of one round, and so the most threads that seal for one drain. However short, each takes a buffer of 2 MiB:
+/// two rounds are 32 MiB, as much as idle buffers may keep.
+const ROUND_BATCHES_MAX: usize = 8;
 /// Batches are not made shorter than this, in sealed bytes, only to have more of them.
 const SHORT_BATCH_BYTES: usize = 512 << 10;
 
@@ -117,8 +116,7 @@ fn count(core: &Core, sealed: &SealedBatch) {
 /// Sealed bytes that one batch is to hold: so many that there are two rounds with a batch for each thread, if they do not get too
 /// short by that.
 fn batch_bytes(total: usize, threads: usize, most: usize) -> usize {
-    let wanted = total.div_ceil(2 * threads).min(ROUND_BYTES_MAX / threads);
-    wanted.max(SHORT_BATCH_BYTES).min(most)
+    total.div_ceil(2 * threads).max(SHORT_BATCH_BYTES).min(most)
 }
 
 fn sealed_bytes<B: AsRef<[u8]>>(piece: &B) -> usize {
@@ -154,9 +152,9 @@ mod tests {
         // Two threads: a large drain has batches of full length, a small one two rounds.
         assert_eq!(batch_bytes(mib(64), 2, most), most);
         assert_eq!(batch_bytes(mib(4), 2, most), mib(1));
-        // Sixteen: neither more than a round may hold, nor too short.
-        assert_eq!(batch_bytes(mib(64), 16, most), SHORT_BATCH_BYTES);
-        assert_eq!(batch_bytes(mib(3), 16, most), SHORT_BATCH_BYTES);
+        // Eight: not too short.
+        assert_eq!(batch_bytes(mib(64), 8, most), most);
+        assert_eq!(batch_bytes(mib(3), 8, most), SHORT_BATCH_BYTES);
         // The bound of a batch is that of whoever asks.
         assert_eq!(batch_bytes(mib(64), 2, 4096), 4096);
     }

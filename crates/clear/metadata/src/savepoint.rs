@@ -81,6 +81,7 @@ impl<'s> Transaction<'s> {
         writer.run(Statement::SavepointKeep, [])?;
         // (2), and (1): what comes next is not among them.
         writer.growth = std::mem::take(&mut savepoint.growth);
+        writer.segment_ids.clear();
         writer.live_bytes = savepoint.live_bytes;
         writer.greatest_inode = savepoint.greatest_inode;
         writer.numbers.inodes = savepoint.inodes;

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is
 //!      made, and its room before it is placed.                                            [3.7]
-//!  (2) Blocks lie one behind the other in the order of their lengths, the first behind the header.
+//!  (2) Blocks lie one behind the other in the order in which they were added, the first behind the header.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,21 +56,16 @@ impl Batch {
     /// The room of one more block of `clear_len` bytes, `sealed_len` bytes with whatever is in them. Fill all of it.
     ///
     /// # Panics
-    /// If `clear_len` is more than a block holds, or there is no room for it: `SegmentStore::batch` was asked for less.
+    /// If `clear_len` is more than a block holds, or there is no room for it: `SegmentStore::batch` was asked for less. What
+    /// still fits the index's room costs a copy of the batch later.
     pub fn add(&mut self, clear_len: usize) -> &mut [u8] {
         assert!(clear_len <= BLOCK_BYTES_MAX, "content is cut into blocks");
         self.note_filled();
         let len = sealed_len(clear_len);
-        let place = self.end..self.end + len;
+        let place = self.end..self.end + len; // (2)
         self.lens.push(narrow(len as u64));
         self.end = place.end;
         &mut self.bytes[place]
-    }
-
-    /// Count of its blocks.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.lens.len()
     }
 
     /// Takes the blocks away for which `is_wanted`, asked once for each in order, says no, and gives their bytes.
@@ -291,7 +286,7 @@ mod tests {
             };
             let expected: Vec<_> = of(false).iter().map(|block| block.bytes.clone()).collect();
             assert!(gone == expected, "{wanted:b}");
-            assert_eq!(batch.count(), of(true).len());
+            assert_eq!(batch.lens.len(), of(true).len());
             assert_stored(&store, batch, &of(true));
         }
     }

@@ -13,7 +13,7 @@ pub const INDEX_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const OPEN_FILES_MAX: usize = 128;
 
 /// The most memory that idle buffers keep, in bytes; beyond it they go back to the system.
-/// Buffers in use are bounded by the callers: at most one batch or one run each.
+/// Buffers in use are bounded by the callers: at most one run for a read, two rounds of batches for a drain (`filesystem/src/stream.rs`).
 pub const IDLE_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The longest run that `read_many` reads by one call, in bytes.

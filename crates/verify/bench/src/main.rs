@@ -45,6 +45,9 @@ struct Arguments {
     /// A file for when each figure of Strongroom was measured, for a profiler
     #[arg(long, value_name = "FILE")]
     spans: Option<PathBuf>,
+    /// Records by which it is found out what an fsync keeps; 0 does not look [default: 100; quick: 0]
+    #[arg(long)]
+    records: Option<usize>,
     /// Where a folder with table, JSON and charts is made
     #[arg(long, default_value = "docs/performance")]
     into: PathBuf,
@@ -95,15 +98,16 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         path.canonicalize()
             .map_err(|error| format!("{}: {error}", path.display()))
     };
+    let mut sizes = match arguments.quick {
+        true => Sizes::QUICK,
+        false => Sizes::FULL,
+    };
+    sizes.records = arguments.records.unwrap_or(sizes.records);
     let plan = Plan {
         strongroom: absolute(&arguments.strongroom)?,
         folder: absolute(&arguments.folder)?,
         mode: if arguments.quick { "quick" } else { "full" },
-        sizes: if arguments.quick {
-            Sizes::QUICK
-        } else {
-            Sizes::FULL
-        },
+        sizes,
         rounds,
         peer_rounds: arguments.peer_rounds.unwrap_or(rounds),
         rows: arguments.only.as_deref().map(parse_rows).transpose()?,

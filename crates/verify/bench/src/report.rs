@@ -251,7 +251,7 @@ fn head(text: &mut String, report: &Report) {
         count(report.peer_rounds, "round"),
     );
     if report.mode != "full" {
-        text.push_str("\n**Quick:** too little work for figures that could be compared with those of a full run. What an fsync keeps was not looked at: every\nFUSE peer counts in every row.\n");
+        text.push_str("\n**Quick:** too little work for figures that could be compared with those of a full run.\n");
     }
 }
 
@@ -304,6 +304,9 @@ fn ahead(text: &mut String, report: &Report) {
 
 fn kept(text: &mut String, report: &Report) {
     if report.kept.is_empty() {
+        text.push_str(
+            "\nWhat an fsync keeps was not looked at: every FUSE peer counts in every row.\n",
+        );
         return;
     }
     let _ = write!(

@@ -35,7 +35,7 @@ impl Sizes {
         transactions: 300,
         records: 100,
     };
-    /// A look, in a minute or two; too small to compare with others' figures.
+    /// A look, in less than three minutes with every peer; too small to compare with others' figures.
     pub const QUICK: Self = Self {
         big_mib: 128,
         copy_bytes: 64 << 20,

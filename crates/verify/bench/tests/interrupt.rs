@@ -16,12 +16,12 @@ fn strongroom() -> PathBuf {
     path
 }
 
-/// The bench on `folder`, quick, without peers.
+/// The bench on `folder`, quick but for the look at what an fsync keeps, without peers.
 fn bench(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strongroom-bench"));
     command.arg("--strongroom").arg(strongroom());
     command.arg("--folder").arg(folder);
-    command.args(["--quick", "--json", "--peers", "none"]);
+    command.args(["--quick", "--records", "20", "--json", "--peers", "none"]);
     command.args(arguments).stdin(Stdio::null());
     // Sockets are not left in the user's folder.
     command.env("XDG_RUNTIME_DIR", folder.parent().unwrap());

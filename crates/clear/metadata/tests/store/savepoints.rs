@@ -42,7 +42,12 @@ fn a_roll_back_takes_back_rows_and_counts_of_its_savepoint_only() {
     let number = block(&mut transaction, 2, Place::Waiting);
     block(&mut transaction, 3, Place::Segment(segment, 4096));
     assert_ne!(counts(&transaction), before);
+    let lost = transaction
+        .insert_segment(&segment_id(7), Epoch(0))
+        .unwrap();
+    assert_eq!(transaction.segment_id(lost).unwrap(), Some(segment_id(7)));
     transaction.roll_back(savepoint).unwrap();
+    assert_eq!(transaction.segment_id(lost).unwrap(), None);
     assert_eq!(counts(&transaction), before);
     assert_eq!(store.stored_bytes(), stored);
     assert_eq!(transaction.entry(InodeId::ROOT, b"after").unwrap(), None);
