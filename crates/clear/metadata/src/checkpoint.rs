@@ -32,8 +32,13 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
+    /// Closes its connection; the next checkpoint opens one.
+    pub(crate) fn close(&mut self) {
+        self.reads = None;
+    }
+
     /// Runs one checkpoint; whether all of the log was moved (and, if asked for, the log restarts).
-    fn run(&mut self, shared: &Shared, mode: Statement) -> Result<bool> {
+    pub(crate) fn run(&mut self, shared: &Shared, mode: Statement) -> Result<bool> {
         if self.reads.is_none() {
             let reads = shared.connect(shared.options.reader_cache_bytes)?;
             // The writer waits while the log restarts: rather not restart than wait long for a reader.
@@ -131,14 +136,14 @@ impl Transaction<'_> {
 /// Moves the rest of the log; nobody writes meanwhile, so that the next commit begins the log anew.
 fn restart(shared: &Shared, checkpointer: &mut Checkpointer) -> Result<Checkpoint> {
     let excess = shared.options.log_bytes.saturating_mul(LOG_EXCESS_FACTOR);
-    let done = if shared.disk.log_len() > excess {
+    let done = if shared.files().disk.log_len() > excess {
         checkpointer.run(shared, Statement::CheckpointTruncate)?
     } else {
         // Keeps the file's length: overwriting allocated blocks syncs faster than growing.
         checkpointer.run(shared, Statement::CheckpointRestart)?
     };
     if done {
-        shared.disk.set_log_len(0);
+        shared.files().disk.set_log_len(0);
     }
     Ok(if done {
         Checkpoint::Done

@@ -43,7 +43,7 @@ PRAGMA trusted_schema = OFF;
 pub(crate) enum Access {
     /// As the owner.
     ReadWrite,
-    /// Beside an owner; takes read locks.
+    /// For reading only; takes read locks.
     ReadOnly,
     /// On media that nobody can change: no locks, no shared index.
     Frozen,

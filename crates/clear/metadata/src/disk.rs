@@ -21,6 +21,8 @@ use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
+use crate::log_index::LogIndex;
+use crate::pages::Pages;
 use crate::vfs::LogFile;
 
 /// Which file of a store.
@@ -30,8 +32,10 @@ pub enum FileKind {
     Database,
     /// `metadata.db-wal`.
     Log,
-    /// `metadata.db-journal`: only while a database is created or brought up to date.
+    /// `metadata.db-journal`: only while a database is created.
     Journal,
+    /// `metadata.db-tree`: the leaves of the page tree.
+    Tree,
 }
 
 impl FileKind {
@@ -119,6 +123,8 @@ pub struct DiskCounts {
     pub database: FileCounts,
     /// `metadata.db-wal`.
     pub log: FileCounts,
+    /// `metadata.db-tree`.
+    pub tree: FileCounts,
 }
 
 #[derive(Default)]
@@ -131,6 +137,15 @@ struct Tally {
 }
 
 impl Tally {
+    fn add(&self, counts: &FileCounts) {
+        self.reads.fetch_add(counts.reads, Ordering::Relaxed);
+        self.bytes_read
+            .fetch_add(counts.bytes_read, Ordering::Relaxed);
+        self.writes.fetch_add(counts.writes, Ordering::Relaxed);
+        self.bytes.fetch_add(counts.bytes, Ordering::Relaxed);
+        self.syncs.fetch_add(counts.syncs, Ordering::Relaxed);
+    }
+
     fn read(&self) -> FileCounts {
         FileCounts {
             reads: self.reads.load(Ordering::Relaxed),
@@ -148,11 +163,15 @@ pub(crate) struct Disk {
     pub(crate) frozen: bool,
     /// The writer's log file, for syncing it from another thread.
     pub(crate) log_file: LogFile,
-    tallies: [Tally; 3],
+    tallies: [Tally; 4],
     log_len: AtomicU64,
     sync_failed: AtomicBool,
     observer: Option<Arc<dyn DiskObserver>>,
     reserve: Reserve,
+    /// What every page must be; `None` for a database of before there was a page tree.
+    pub(crate) pages: Option<Pages>,
+    /// The index of the log, shared by all connections.
+    pub(crate) index: LogIndex,
 }
 
 impl Disk {
@@ -160,9 +179,12 @@ impl Disk {
         frozen: bool,
         observer: Option<Arc<dyn DiskObserver>>,
         reserve: Reserve,
+        pages: Option<Pages>,
     ) -> Self {
         Self {
             frozen,
+            pages,
+            index: LogIndex::default(),
             log_file: LogFile::default(),
             tallies: Default::default(),
             log_len: AtomicU64::new(0),
@@ -176,6 +198,14 @@ impl Disk {
         DiskCounts {
             database: self.tallies[FileKind::Database as usize].read(),
             log: self.tallies[FileKind::Log as usize].read(),
+            tree: self.tallies[FileKind::Tree as usize].read(),
+        }
+    }
+
+    /// Carries on the counts of `before`, whose files these take the place of.
+    pub(crate) fn go_on_counting(&self, before: &Self) {
+        for (mine, theirs) in self.tallies.iter().zip(&before.tallies) {
+            mine.add(&theirs.read());
         }
     }
 

@@ -11,8 +11,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Caller: the key is not this database's, or its first page is damaged; the two cannot be told apart.
-    #[error("the metadata key does not open the database, or its first page is damaged")]
+    /// Caller: the key is not this database's, or what proves its pages is damaged; the two cannot be told apart.
+    #[error(
+        "the metadata key does not open the database, or its first page or the header of its page tree is damaged"
+    )]
     WrongKey,
     /// Environment or tampering: a page or row is not as it was written.
     #[error("the metadata database is damaged ({0}); run `strongroom verify`")]

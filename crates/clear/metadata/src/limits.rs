@@ -34,6 +34,12 @@ pub const KEY_BYTES: usize = 80;
 /// Bytes of a database page.
 pub const PAGE_BYTES: usize = 4096;
 
+/// The most pages that a database may have: 1 TiB. Its page tree takes 19 bytes of memory a page.
+pub const DATABASE_PAGES_MAX: u32 = 1 << 28;
+
+/// The most frames that a log may have: 4 GiB, far above what a reader that keeps it from beginning again lets it become.
+pub const LOG_FRAMES_MAX: usize = 1 << 20;
+
 /// What the writer's page cache may hold, in bytes, unless `Options` says otherwise.
 pub const CACHE_BYTES_DEFAULT: usize = 192 * 1024 * 1024;
 

@@ -6,6 +6,7 @@
 //! Spec    spec/4-metadata.md, 4.7
 
 use std::ops::Deref;
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -26,6 +27,18 @@ pub(crate) struct Pool {
 struct PoolState {
     idle: Vec<Reads>,
     open: usize,
+    /// Whether nobody is lent a connection, because all are to be closed.
+    closing: bool,
+}
+
+/// A pool whose connections are closed, and that lends none until this is dropped.
+pub(crate) struct Closed<'p>(&'p Pool);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().closing = false;
+        self.0.returned.notify_all();
+    }
 }
 
 /// Questions on what was committed when each is asked.
@@ -36,9 +49,33 @@ pub struct Reader<'s> {
 }
 
 impl Pool {
+    /// Waits until nobody has a connection, and closes all. `None` if somebody still had one at `deadline`.
+    pub(crate) fn close(&self, deadline: Instant) -> Option<Closed<'_>> {
+        let mut state = self.state.lock();
+        state.closing = true;
+        let closed = Closed(self);
+        while state.idle.len() < state.open {
+            if self.returned.wait_until(&mut state, deadline).timed_out()
+                && state.idle.len() < state.open
+            {
+                drop(state);
+                return None;
+            }
+        }
+        state.open = 0;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(idle);
+        Some(closed)
+    }
+
     pub(crate) fn take(&self, shared: &Shared) -> Result<Reader<'_>> {
         let mut state = self.state.lock();
         let idle = loop {
+            if state.closing {
+                self.returned.wait(&mut state);
+                continue;
+            }
             if let Some(reads) = state.idle.pop() {
                 break Some(reads);
             }
@@ -68,7 +105,7 @@ impl Pool {
     /// A connection was closed instead of returned.
     fn closed(&self) {
         self.state.lock().open -= 1;
-        self.returned.notify_one();
+        self.returned.notify_all();
     }
 }
 
@@ -139,7 +176,7 @@ impl Drop for Reader<'_> {
         // A snapshot that was forgotten, or could not be ended, must not go on with the next user.
         if reads.connection.is_autocommit() && !reads.is_spent() {
             self.pool.state.lock().idle.push(reads);
-            self.pool.returned.notify_one();
+            self.pool.returned.notify_all();
         } else {
             drop(reads);
             self.pool.closed();

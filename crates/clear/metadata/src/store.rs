@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::Checkpointer;
 use crate::connect::{Access, Key, connect};
@@ -28,11 +28,13 @@ use crate::limits::{
     RESERVE_BYTES_DEFAULT,
 };
 use crate::migrations;
+use crate::pages::Pages;
 use crate::reader::{Pool, Reader};
 use crate::reads::Reads;
 use crate::registration::Registration;
 use crate::sql::{Statement, StatementCounts};
 use crate::transaction::{Transaction, Writer};
+use crate::tree_file::TREE_FILE;
 use crate::vfs;
 
 /// The database file in a vault folder.
@@ -54,6 +56,18 @@ pub struct Options {
     pub log_bytes: u64,
     /// Who is asked before every use of a file.
     pub observer: Option<Arc<dyn DiskObserver>>,
+    /// What a database is that has no page tree.
+    pub missing_tree: MissingTree,
+}
+
+/// What becomes of a database without `metadata.db-tree`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingTree {
+    /// It is damaged.
+    #[default]
+    Refused,
+    /// It was written before there were page trees: what it holds now is taken for sound, and gets one.
+    Made,
 }
 
 impl Default for Options {
@@ -64,6 +78,7 @@ impl Default for Options {
             reserve_bytes: RESERVE_BYTES_DEFAULT,
             log_bytes: LOG_BYTES_DEFAULT,
             observer: None,
+            missing_tree: MissingTree::default(),
         }
     }
 }
@@ -76,6 +91,7 @@ impl std::fmt::Debug for Options {
             .field("reader_cache_bytes", &self.reader_cache_bytes)
             .field("reserve_bytes", &self.reserve_bytes)
             .field("log_bytes", &self.log_bytes)
+            .field("missing_tree", &self.missing_tree)
             .finish_non_exhaustive()
     }
 }
@@ -127,22 +143,74 @@ pub struct Counters {
 
 /// What every connection of a store needs to know.
 pub(crate) struct Shared {
-    pub(crate) uri: String,
-    pub(crate) key: Key,
+    pub(crate) folder: PathBuf,
     pub(crate) access: Access,
     pub(crate) options: Options,
-    pub(crate) disk: Arc<Disk>,
     pub(crate) counts: Arc<StatementCounts>,
     pub(crate) gauges: Gauges,
+    /// Replaced when the database gets another key.
+    files: RwLock<Arc<Files>>,
     failed: AtomicBool,
+}
+
+/// The files of a store under one key.
+pub(crate) struct Files {
+    uri: String,
+    key: Key,
+    pub(crate) disk: Arc<Disk>,
     _registration: Registration,
+}
+
+impl Files {
+    /// Those in `folder`, whose pages are `pages`.
+    fn new(
+        folder: &Path,
+        key: &[u8; KEY_BYTES],
+        options: &Options,
+        access: Access,
+        pages: Option<Pages>,
+    ) -> Result<Self> {
+        let reserve_bytes = match access {
+            Access::ReadWrite => options.reserve_bytes,
+            Access::ReadOnly | Access::Frozen => 0,
+        };
+        let reserve = Reserve::new(folder.join(RESERVE_FILE), reserve_bytes);
+        let observer = options.observer.clone();
+        let disk = Arc::new(Disk::new(
+            access == Access::Frozen,
+            observer,
+            reserve,
+            pages,
+        ));
+        let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
+        Ok(Self {
+            uri: uri(&folder.join(DATABASE_FILE), &registration, access),
+            key: Key::new(key),
+            disk,
+            _registration: registration,
+        })
+    }
 }
 
 impl Shared {
     /// A keyed connection.
     pub(crate) fn connect(&self, cache_bytes: usize) -> Result<Reads> {
-        let connection = connect(&self.uri, &self.key, self.access, cache_bytes)?;
+        let files = self.files();
+        let connection = connect(&files.uri, &files.key, self.access, cache_bytes)?;
         Ok(Reads::new(connection, Arc::clone(&self.counts)))
+    }
+
+    pub(crate) fn files(&self) -> Arc<Files> {
+        Arc::clone(&self.files.read())
+    }
+
+    /// Goes on with what `folder` has now, under `key`. No connection is open.
+    pub(crate) fn take_over(&self, key: &[u8; KEY_BYTES]) -> Result<()> {
+        let pages = Pages::load(&self.folder, key, true)?;
+        let files = Files::new(&self.folder, key, &self.options, self.access, Some(pages))?;
+        files.disk.go_on_counting(&self.files().disk);
+        *self.files.write() = Arc::new(files);
+        Ok(())
     }
 
     /// # Errors
@@ -151,10 +219,17 @@ impl Shared {
         if self.access != Access::ReadWrite {
             return Err(Error::ReadOnly);
         }
-        if self.failed.load(Ordering::Acquire) || self.disk.sync_failed() {
+        if self.failed.load(Ordering::Acquire) || self.files().disk.sync_failed() {
             return Err(Error::Failed);
         }
         Ok(())
+    }
+
+    /// The database is made.
+    fn made(&self) {
+        if let Some(pages) = &self.files().disk.pages {
+            pages.made();
+        }
     }
 
     pub(crate) fn fail(&self) {
@@ -189,18 +264,22 @@ impl Store {
             }
             other => drop(other?),
         }
-        let created = Self::begin(folder, key, options, Access::ReadWrite).and_then(|store| {
-            migrations::migrate(&store.writer.lock().reads.connection)?;
-            store.checkpoint_now()?;
-            File::open(folder)?.sync_all()?;
-            Ok(store)
-        });
+        let created = Pages::make(folder, key)
+            .and_then(|pages| Self::begin(folder, key, options, Access::ReadWrite, Some(pages)))
+            .and_then(|store| {
+                migrations::migrate(&store.writer.lock().reads.connection)?;
+                store.checkpoint_now()?;
+                store.shared.made();
+                File::open(folder)?.sync_all()?;
+                Ok(store)
+            });
         if created.is_err() {
             for name in [
                 DATABASE_FILE,
                 "metadata.db-wal",
                 "metadata.db-shm",
                 "metadata.db-journal",
+                TREE_FILE,
                 RESERVE_FILE,
             ] {
                 // What cannot be removed is reported by the error that brought us here.
@@ -218,7 +297,12 @@ impl Store {
     /// # Errors
     /// `Error::Missing`, `Error::WrongKey`, `Error::NewerVersion`, `Error::Damaged`; the disk's.
     pub fn open(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
-        let store = Self::begin(folder, key, options, Access::ReadWrite)?;
+        if options.missing_tree == MissingTree::Made && has_database(folder)? && !has_tree(folder)?
+        {
+            Self::make_tree(folder, key, &options)?;
+        }
+        let pages = Pages::load(folder, key, true)?;
+        let store = Self::begin(folder, key, options, Access::ReadWrite, Some(pages))?;
         let version = migrations::version(&store.writer.lock().reads.connection)?;
         if version == 0 {
             return Err(Error::Damaged("the database is empty"));
@@ -230,10 +314,21 @@ impl Store {
         Ok(store)
     }
 
+    /// Takes over what an older version left in the log, and makes the page tree of what the database holds then.
+    fn make_tree(folder: &Path, key: &[u8; KEY_BYTES], options: &Options) -> Result<()> {
+        let store = Self::begin(folder, key, options.clone(), Access::ReadWrite, None)?;
+        if migrations::version(&store.writer.lock().reads.connection)? == 0 {
+            return Err(Error::Damaged("the database is empty"));
+        }
+        store.checkpoint_now()?;
+        drop(store);
+        Pages::adopt(folder, key)
+    }
+
     /// Opens the database in `folder` for reading; every change is refused.
     ///
-    /// Works beside a process that writes, and on media that cannot be written, where a log that was left
-    /// behind is read as well.
+    /// Works on media that cannot be written too; a log that was left behind is read as well. The caller sees to it that nobody
+    /// writes meanwhile.
     ///
     /// # Errors
     /// As `open`; `Error::OlderVersion` if the schema is not up to date.
@@ -253,7 +348,11 @@ impl Store {
         options: Options,
         access: Access,
     ) -> Result<Self> {
-        let store = Self::begin(folder, key, options, access)?;
+        let pages = match options.missing_tree {
+            MissingTree::Made if !has_tree(folder)? => None,
+            _ => Some(Pages::load(folder, key, false)?),
+        };
+        let store = Self::begin(folder, key, options, access, pages)?;
         match migrations::version(&store.writer.lock().reads.connection)? {
             0 => return Err(Error::Damaged("the database is empty")),
             found if found < migrations::SCHEMA_VERSION => {
@@ -271,38 +370,24 @@ impl Store {
         key: &[u8; KEY_BYTES],
         options: Options,
         access: Access,
+        pages: Option<Pages>,
     ) -> Result<Self> {
         let folder = fs::canonicalize(folder)?;
-        let path = folder.join(DATABASE_FILE);
-        if !path.try_exists()? {
+        if !folder.join(DATABASE_FILE).try_exists()? {
             return Err(Error::Missing);
         }
-        let reserve_bytes = if access == Access::ReadWrite {
-            options.reserve_bytes
-        } else {
-            0
-        };
-        let reserve = Reserve::new(folder.join(RESERVE_FILE), reserve_bytes);
-        let disk = Arc::new(Disk::new(
-            access == Access::Frozen,
-            options.observer.clone(),
-            reserve,
-        ));
-        let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
         let shared = Shared {
-            uri: uri(&path, &registration, access),
-            key: Key::new(key),
+            files: RwLock::new(Arc::new(Files::new(&folder, key, &options, access, pages)?)),
+            folder,
             access,
-            disk,
             counts: Arc::new(StatementCounts::new()),
             gauges: Gauges::default(),
             failed: AtomicBool::new(false),
-            _registration: registration,
             options,
         };
         let reads = shared.connect(shared.options.cache_bytes)?;
         // A full disk is no reason not to open: `reserve_intact` tells.
-        match shared.disk.reserve().restore().map_err(Error::from) {
+        match shared.files().disk.reserve().restore().map_err(Error::from) {
             Ok(()) | Err(Error::NoSpace) => {}
             Err(error) => return Err(error),
         }
@@ -344,7 +429,7 @@ impl Store {
     /// The disk's: then the store is `Error::Failed` from now on, since what reached the disk is unknown.
     pub fn sync_log(&self) -> Result<()> {
         self.shared.writable()?;
-        match vfs::sync_log(&self.shared.disk) {
+        match vfs::sync_log(&self.shared.files().disk) {
             libsqlite3_sys::SQLITE_OK => Ok(()),
             code => {
                 Err(rusqlite::Error::SqliteFailure(libsqlite3_sys::Error::new(code), None).into())
@@ -355,13 +440,13 @@ impl Store {
     /// Whether changes are refused because an earlier one failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Acquire) || self.shared.disk.sync_failed()
+        self.shared.failed.load(Ordering::Acquire) || self.shared.files().disk.sync_failed()
     }
 
     /// Whether the space for a last commit is still kept back. If not, accept only what frees space.
     #[must_use]
     pub fn reserve_intact(&self) -> bool {
-        self.shared.disk.reserve().intact()
+        self.shared.files().disk.reserve().intact()
     }
 
     /// Tries to keep space back again.
@@ -369,13 +454,20 @@ impl Store {
     /// # Errors
     /// `Error::NoSpace` if there is not enough yet; the disk's.
     pub fn restore_reserve(&self) -> Result<()> {
-        Ok(self.shared.disk.reserve().restore()?)
+        Ok(self.shared.files().disk.reserve().restore()?)
+    }
+
+    /// One value that stands for every page of the newest commit, durable or not; `None` for a database without a page tree.
+    #[must_use]
+    pub fn root(&self) -> Option<[u8; 32]> {
+        let files = self.shared.files();
+        files.disk.pages.as_ref().map(|pages| pages.root().root)
     }
 
     /// Bytes of the log that a checkpoint has not taken over.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
-        self.shared.disk.log_len()
+        self.shared.files().disk.log_len()
     }
 
     /// Estimates the pages that a commit would write; too high rather than too low. Waits for nobody.
@@ -405,7 +497,7 @@ impl Store {
     pub fn counters(&self) -> Counters {
         let counts = &self.shared.counts;
         Counters {
-            disk: self.shared.disk.counts(),
+            disk: self.shared.files().disk.counts(),
             statements: counts.total(),
             commits: counts.of(Statement::Commit),
             checkpoints: counts.of(Statement::CheckpointPassive)
@@ -453,6 +545,22 @@ fn uri(path: &Path, registration: &Registration, access: Access) -> String {
     uri
 }
 
+fn has_database(folder: &Path) -> Result<bool> {
+    has(folder, DATABASE_FILE)
+}
+
+fn has_tree(folder: &Path) -> Result<bool> {
+    has(folder, TREE_FILE)
+}
+
+/// Whether there is something of this name, whatever it is.
+fn has(folder: &Path, name: &str) -> Result<bool> {
+    match fs::symlink_metadata(folder.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true).map_err(Error::from),
+    }
+}
+
 /// Whether a log with content lies beside the database.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
@@ -484,7 +592,7 @@ mod tests {
         if !in_log {
             drop(store);
         }
-        for name in [DATABASE_FILE, "metadata.db-wal"] {
+        for name in [DATABASE_FILE, "metadata.db-wal", TREE_FILE] {
             if made.path().join(name).exists() {
                 fs::copy(made.path().join(name), folder.path().join(name)).unwrap();
             }

@@ -9,6 +9,7 @@
 //! Invariants
 //!  (1) There is room for a `ShimFile` and the system's file behind it, wherever SQLite opens a file.
 //!  (2) The pointer in a `LogFile` is that of an open system file: `close` waits until no sync uses it.
+//!  (3) A log goes only when the file of leaves tells of all that it told of.                         [4.12.6]
 //!
 //! `unsafe` stands here, and below in `vfs/`, and nowhere else in the crate: SQLite's interface is C.
 #![allow(
@@ -25,8 +26,10 @@ use std::sync::{Arc, OnceLock};
 
 use libsqlite3_sys as ffi;
 use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
 
 use crate::disk::{Disk, FileKind};
+use crate::limits::PAGE_BYTES;
 use crate::registration;
 
 use file::{ShimFile, sync_system, system_file};
@@ -117,6 +120,42 @@ pub(crate) fn sync_log(disk: &Disk) -> c_int {
     result
 }
 
+/// Reads page `number` of the database file behind `connection`, as it is sealed. Gives whether it is the page of the newest commit.
+///
+/// # Errors
+/// The result code of SQLite.
+pub(crate) fn read_page(
+    connection: &Connection,
+    number: u32,
+    page: &mut [u8; PAGE_BYTES],
+) -> Result<(), c_int> {
+    let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
+    // SAFETY: the connection is open, and stays so; SQLite puts a pointer to its open database file where it is asked to.
+    let asked = unsafe {
+        ffi::sqlite3_file_control(
+            connection.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_FILE_POINTER,
+            (&raw mut file).cast(),
+        )
+    };
+    if asked != ffi::SQLITE_OK {
+        return Err(asked);
+    }
+    // SAFETY: an open file of SQLite has methods.
+    let read = unsafe { file.as_ref().and_then(|file| (*file.pMethods).xRead) };
+    let offset = i64::from(number.saturating_sub(1)) * PAGE_BYTES as i64;
+    // SAFETY: the file is open, its connection is used by this thread alone, and `page` has room for what is asked.
+    let result = read.map_or(ffi::SQLITE_IOERR_READ, |read| unsafe {
+        read(file, page.as_mut_ptr().cast(), PAGE_BYTES as c_int, offset)
+    });
+    match result {
+        // Behind the end of the file there are pages that were never written: zeros.
+        ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => Ok(()),
+        failed => Err(failed),
+    }
+}
+
 /// Whether SQLite knows the VFS; registers it when first asked.
 pub(crate) fn is_registered() -> bool {
     SYSTEM.get_or_init(register).is_some()
@@ -182,6 +221,16 @@ unsafe extern "C" fn delete(
     name: *const c_char,
     sync_dir: c_int,
 ) -> c_int {
+    // SAFETY: SQLite gives the name of a file that it opened here.
+    let disk = unsafe { disk_of(name) };
+    let pages = disk.as_ref().and_then(|disk| disk.pages.as_ref());
+    // SAFETY: SQLite gives a C string.
+    let is_log = unsafe { CStr::from_ptr(name) }
+        .to_bytes()
+        .ends_with(b"-wal");
+    if is_log && pages.is_some_and(|pages| !pages.is_filed()) {
+        return ffi::SQLITE_IOERR_DELETE; // (3)
+    }
     system_call!(xDelete(name, sync_dir), ffi::SQLITE_IOERR_DELETE)
 }
 
@@ -191,6 +240,16 @@ unsafe extern "C" fn access(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
+    // SAFETY: SQLite gives a C string.
+    let is_journal = unsafe { CStr::from_ptr(name) }
+        .to_bytes()
+        .ends_with(b"-journal");
+    if is_journal {
+        // SAFETY: SQLite gives a place for the answer. A journal that lies there would be rolled back into the database, page by
+        // page, and no database of ours ever leaves one: it is none of its files.                                    [4.8.8]
+        unsafe { *out = 0 };
+        return ffi::SQLITE_OK;
+    }
     system_call!(xAccess(name, flags, out), ffi::SQLITE_IOERR_ACCESS)
 }
 

@@ -1,10 +1,11 @@
 //! What SQLite does with an open file of the VFS.
 //!
 //! Takes   its operations on the database, the log, the rollback journal
-//! Gives   them to the system's file, counted, those of a commit on the log in one write; frees the reserve when the
-//!         disk is full, and tries again
-//! Never   lets the database be mapped into memory, nor answers for the log while it lacks something written to it
-//! Spec    spec/4-metadata.md, 4.8
+//! Gives   them to the system's file, counted, those of a commit on the log in one write with the seal of its pages behind it;
+//!         frees the reserve when the disk is full, and tries again
+//! Never   lets the database be mapped into memory, answers for the log while it lacks something written to it, or gives a
+//!         page that is not of the newest commit
+//! Spec    spec/4-metadata.md, 4.8 and 4.12
 //!
 //! Invariants
 //!  (1) A file of this VFS lies in memory that SQLite gives, `ShimFile` first, the system's file behind it;
@@ -26,7 +27,11 @@ use std::sync::Arc;
 use libsqlite3_sys as ffi;
 
 use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
-use crate::frames::{Frames, Gathered};
+use crate::frames::{Due, Frames, Gathered};
+use crate::limits::PAGE_BYTES;
+use crate::log_index::{Hold, REGION_BYTES};
+use crate::log_layout::{self, FRAME_HEADER_BYTES, HEADER_BYTES, Part};
+use crate::pages::{Mixed, Pages};
 
 /// What every open file of the VFS begins with; the system's file follows behind it. (1)
 #[repr(C)]
@@ -37,6 +42,8 @@ pub(super) struct ShimFile {
     disk: *const Disk,
     /// Of a log: what its file does not have yet.
     frames: Frames,
+    /// Of a database: what its connection holds of the index of the log.
+    hold: Hold,
 }
 
 // SQLite aligns the memory of a file to 8 bytes.
@@ -65,11 +72,13 @@ pub(super) unsafe fn begin(file: *mut ffi::sqlite3_file, kind: FileKind, disk: A
     } else {
         &raw const METHODS
     };
+    let has_seals = disk.pages.is_some();
     let opened = ShimFile {
         base: ffi::sqlite3_file { pMethods: methods },
         kind,
         disk: Arc::into_raw(disk),
-        frames: Frames::default(),
+        frames: Frames::new(has_seals),
+        hold: Hold::default(),
     };
     // SAFETY: (1); what is overwritten has nothing to drop: `close` ended any file that was here before.
     unsafe { ptr::write(file.cast(), opened) };
@@ -111,6 +120,15 @@ unsafe fn parts<'a>(
 unsafe fn frames<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Frames {
     // SAFETY: (1), and as the caller promises.
     unsafe { &mut (*file.cast::<ShimFile>()).frames }
+}
+
+/// What the connection of an open file holds of the index.
+///
+/// # Safety
+/// As `frames`.
+unsafe fn hold<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Hold {
+    // SAFETY: (1), and as the caller promises.
+    unsafe { &mut (*file.cast::<ShimFile>()).hold }
 }
 
 /// Syncs an open file of the system's VFS; a failure is remembered for the whole store.
@@ -209,12 +227,90 @@ unsafe extern "C" fn read(
         Ok(known) => known,
         Err(failed) => return failed,
     };
-    match disk.before(&DiskEvent::Read {
+    let event = DiskEvent::Read {
         file: kind,
         len: len.max(0) as u64,
-    }) {
-        Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_READ),
-        Ok(()) => system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ),
+    };
+    if let Err(fault) = disk.before(&event) {
+        return fault_code(fault, ffi::SQLITE_IOERR_READ);
+    }
+    // SAFETY: SQLite gives room for `len` bytes, which no one else uses; the system's VFS filled what is looked at.
+    let bytes = |from: usize, len: usize| unsafe {
+        std::slice::from_raw_parts(out.cast::<u8>().add(from), len)
+    };
+    let wanted = (offset.max(0).cast_unsigned(), len.max(0) as usize);
+    match (&disk.pages, kind) {
+        (Some(pages), FileKind::Database) => {
+            let result = system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ);
+            check_page(pages, wanted, result, bytes)
+        }
+        (Some(pages), FileKind::Log) => {
+            let Some(at) = place_in_log(pages, wanted) else {
+                // SAFETY: as above. SQLite wants what lies behind the end as zeros.
+                unsafe { ptr::write_bytes(out.cast::<u8>(), 0, wanted.1) };
+                return ffi::SQLITE_IOERR_SHORT_READ;
+            };
+            let result = system_method!(file, xRead(out, len, at), ffi::SQLITE_IOERR_READ);
+            check_frame(pages, wanted, result, bytes)
+        }
+        _ => system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ),
+    }
+}
+
+/// What a read of the database gives SQLite: pages of the newest commit only. Less than a page it asks for only to learn what
+/// the key then overrules.
+fn check_page<'a>(
+    pages: &Pages,
+    (offset, len): (u64, usize),
+    result: c_int,
+    bytes: impl Fn(usize, usize) -> &'a [u8],
+) -> c_int {
+    let is_page = len == PAGE_BYTES && offset.is_multiple_of(PAGE_BYTES as u64);
+    if !is_page || !matches!(result, ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ) {
+        return result;
+    }
+    let Ok(page) = u32::try_from(offset / PAGE_BYTES as u64 + 1) else {
+        return ffi::SQLITE_CORRUPT;
+    };
+    checked(pages.check_page(page, bytes(0, len)), result)
+}
+
+/// Where in its file the log has what SQLite asks for; `None` behind its end.
+fn place_in_log(pages: &Pages, (offset, len): (u64, usize)) -> Option<ffi::sqlite3_int64> {
+    let frames = pages.log_frames()?;
+    match log_layout::part(offset, len)? {
+        Part::Header => Some(offset.cast_signed()),
+        Part::Frame(frame, within) if frame < frames => {
+            Some((log_layout::frame_start(frame) + within as u64).cast_signed())
+        }
+        Part::Frame(..) => None,
+    }
+}
+
+/// What a read of the log gives SQLite: pages as they were written there only.
+fn check_frame<'a>(
+    pages: &Pages,
+    (offset, len): (u64, usize),
+    result: c_int,
+    bytes: impl Fn(usize, usize) -> &'a [u8],
+) -> c_int {
+    match log_layout::part(offset, len) {
+        Some(Part::Frame(frame, within))
+            if result == ffi::SQLITE_OK
+                && within <= FRAME_HEADER_BYTES
+                && within + len >= FRAME_HEADER_BYTES + PAGE_BYTES =>
+        {
+            let page = bytes(FRAME_HEADER_BYTES - within, PAGE_BYTES);
+            checked(pages.check_frame(frame, page), result)
+        }
+        _ => result,
+    }
+}
+
+fn checked(found: Result<(), Mixed>, result: c_int) -> c_int {
+    match found {
+        Ok(()) => result,
+        Err(_) => ffi::SQLITE_CORRUPT,
     }
 }
 
@@ -231,7 +327,7 @@ unsafe extern "C" fn write(
     let gathered = match unsafe { parts(file).3 } {
         // SAFETY: as above.
         FileKind::Log => unsafe { frames(file) }.gather(offset, bytes),
-        FileKind::Database | FileKind::Journal => Gathered::Not,
+        FileKind::Database | FileKind::Journal | FileKind::Tree => Gathered::Not,
     };
     match gathered {
         Gathered::Kept => ffi::SQLITE_OK,
@@ -250,17 +346,80 @@ fn write_gathered(file: *mut ffi::sqlite3_file) -> c_int {
         return ffi::SQLITE_OK;
     }
     // SAFETY: as above. Taken, so that nothing borrows from the file while it is written.
-    let mut gathered = std::mem::take(unsafe { frames(file) });
-    let (offset, bytes) = gathered.due();
-    let result = write_through(file, offset, bytes);
+    let mut gathered = std::mem::replace(unsafe { frames(file) }, Frames::new(false));
+    let result = write_frames(file, gathered.due());
     gathered.clear();
     // SAFETY: as above.
     unsafe { *frames(file) = gathered };
     result
 }
 
-/// Writes `bytes` into the system's file.
+/// Writes frames, with the seal of the commit that they end.
+fn write_frames(file: *mut ffi::sqlite3_file, due: Due<'_>) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, _) = unsafe { parts(file) };
+    let Some(pages) = &disk.pages else {
+        return write_at(file, due.start, due.bytes);
+    };
+    match pages.append(due.first, due.frames) {
+        Err(_) => ffi::SQLITE_IOERR_WRITE,
+        Ok(None) => write_at(file, due.start, due.bytes),
+        Ok(Some((seal, undo))) => {
+            let place = due.bytes.len() - seal.len();
+            due.bytes[place..].copy_from_slice(&seal);
+            let result = write_at(file, due.start, due.bytes);
+            if result != ffi::SQLITE_OK {
+                pages.undo(undo);
+            }
+            result
+        }
+    }
+}
+
+/// Carries out a write of SQLite that is no frame of a commit.
 fn write_through(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
+    // SAFETY: SQLite calls methods on open files only.
+    let (_, _, disk, kind) = unsafe { parts(file) };
+    let Some(pages) = &disk.pages else {
+        return write_at(file, offset, bytes);
+    };
+    match kind {
+        FileKind::Log if offset == 0 && bytes.len() == HEADER_BYTES => {
+            match pages.restart_log(disk, Some(bytes)) {
+                Ok(()) => write_at(file, offset, bytes),
+                Err(error) => not_filed(&error),
+            }
+        }
+        // Nothing spills, so SQLite writes nothing else.
+        FileKind::Log => ffi::SQLITE_IOERR_WRITE,
+        FileKind::Database => write_page(file, pages, offset, bytes),
+        FileKind::Journal | FileKind::Tree => write_at(file, offset, bytes),
+    }
+}
+
+fn write_page(file: *mut ffi::sqlite3_file, pages: &Pages, offset: u64, bytes: &[u8]) -> c_int {
+    let number = u32::try_from(offset / PAGE_BYTES as u64 + 1);
+    let is_page = offset.is_multiple_of(PAGE_BYTES as u64) && bytes.len() == PAGE_BYTES;
+    let (Ok(number), true) = (number, is_page) else {
+        return ffi::SQLITE_IOERR_WRITE;
+    };
+    let result = write_at(file, offset, bytes);
+    if result == ffi::SQLITE_OK {
+        pages.page_written(number, bytes);
+    }
+    result
+}
+
+/// The result code for leaves that could not be filed.
+fn not_filed(error: &std::io::Error) -> c_int {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ffi::SQLITE_FULL,
+        _ => ffi::SQLITE_IOERR_FSYNC,
+    }
+}
+
+/// Writes `bytes` into the system's file.
+fn write_at(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
     let (_, _, disk, kind) = unsafe { parts(file) };
     let event = DiskEvent::Write {
@@ -293,6 +452,13 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, len: ffi::sqlite3_in
         Ok(known) => known,
         Err(failed) => return failed,
     };
+    if let (Some(pages), FileKind::Log) = (&disk.pages, kind) {
+        match (len, pages.restart_log(disk, None)) {
+            (0, Ok(())) => {}
+            (0, Err(error)) => return not_filed(&error),
+            _ => return ffi::SQLITE_IOERR_TRUNCATE,
+        }
+    }
     match disk.before(&DiskEvent::Truncate {
         file: kind,
         len: len.max(0).cast_unsigned(),
@@ -309,6 +475,11 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: SQLite calls methods on open files only, and does not close one meanwhile.
     unsafe {
         let (real, _, disk, kind) = parts(file);
+        if let (Some(pages), FileKind::Database) = (&disk.pages, kind)
+            && let Err(error) = pages.file_leaves(disk)
+        {
+            return not_filed(&error);
+        }
         sync_system(disk, kind, real, flags)
     }
 }
@@ -317,10 +488,32 @@ unsafe extern "C" fn file_size(
     file: *mut ffi::sqlite3_file,
     out: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    match up_to_date(file) {
-        Ok(_) => system_method!(file, xFileSize(out), ffi::SQLITE_IOERR_FSTAT),
-        Err(failed) => failed,
+    let (disk, kind) = match up_to_date(file) {
+        Ok(known) => known,
+        Err(failed) => return failed,
+    };
+    let result = system_method!(file, xFileSize(out), ffi::SQLITE_IOERR_FSTAT);
+    let Some(pages) = disk.pages.as_ref().filter(|_| result == ffi::SQLITE_OK) else {
+        return result;
+    };
+    // What was put behind the last page or frame is not of the database, however much it is.
+    let len_max = match kind {
+        FileKind::Database => pages.database_len_max(),
+        FileKind::Log => Some(pages.log_frames().map_or(0, log_layout::len_of)),
+        FileKind::Journal | FileKind::Tree => None,
+    };
+    if let Some(len_max) = len_max {
+        let len_max = ffi::sqlite3_int64::try_from(len_max).unwrap_or(ffi::sqlite3_int64::MAX);
+        // SAFETY: SQLite gives a place for the answer, and the system's VFS filled it.
+        unsafe {
+            *out = if kind == FileKind::Log {
+                len_max
+            } else {
+                len_max.min(*out)
+            }
+        };
     }
+    result
 }
 
 /// Whether locks are left out, because nobody can change the medium and it may refuse locks.
@@ -378,39 +571,49 @@ unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_i
 
 unsafe extern "C" fn shm_map(
     file: *mut ffi::sqlite3_file,
-    page: c_int,
-    page_len: c_int,
+    region: c_int,
+    region_len: c_int,
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite calls methods on open files only.
-    let (_, _, disk, _) = unsafe { parts(file) };
-    with_reserve(disk, || {
-        system_method!(
-            file,
-            xShmMap(page, page_len, extend, out),
-            ffi::SQLITE_IOERR_SHMMAP
-        )
-    })
+    // SAFETY: SQLite calls methods on open files only, and uses a file on one thread at a time.
+    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
+    if region_len as usize != REGION_BYTES {
+        return ffi::SQLITE_IOERR_SHMMAP;
+    }
+    let found = disk.index.region(hold, region.max(0) as usize, extend != 0);
+    // SAFETY: SQLite gives a place for the answer.
+    unsafe { *out = found.map_or(ptr::null_mut(), |region| region.cast_mut().cast()) };
+    match found {
+        None if extend != 0 => ffi::SQLITE_IOERR_SHMSIZE,
+        _ => ffi::SQLITE_OK,
+    }
 }
 
 unsafe extern "C" fn shm_lock(
     file: *mut ffi::sqlite3_file,
-    offset: c_int,
+    first: c_int,
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    system_method!(
-        file,
-        xShmLock(offset, count, flags),
-        ffi::SQLITE_IOERR_SHMLOCK
-    )
+    // SAFETY: as in `shm_map`.
+    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
+    match disk
+        .index
+        .lock(hold, first.max(0) as usize, count.max(0) as usize, flags)
+    {
+        true => ffi::SQLITE_OK,
+        false => ffi::SQLITE_BUSY,
+    }
 }
 
-unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
-    let () = system_method!(file, xShmBarrier(), ());
+unsafe extern "C" fn shm_barrier(_: *mut ffi::sqlite3_file) {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
-    system_method!(file, xShmUnmap(delete), ffi::SQLITE_OK)
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
+    // SAFETY: as in `shm_map`.
+    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
+    disk.index.detach(hold);
+    ffi::SQLITE_OK
 }

@@ -9,14 +9,17 @@ use parking_lot::Mutex;
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, SegmentId};
 use strongroom_metadata::{
-    DiskEvent, DiskFault, DiskObserver, Entry, FileKind, Inode, InodeId, NodeKind, Options, Store,
-    Timestamp,
+    DiskEvent, DiskFault, DiskObserver, Entry, FileKind, Inode, InodeId, MissingTree, NodeKind,
+    Options, Store, Timestamp,
 };
 
 pub(crate) const KEY: [u8; 80] = [0x5a; 80];
 
 /// A folder that is removed when dropped.
 pub(crate) struct Folder(tempfile::TempDir);
+
+/// What a database is made of.
+pub(crate) const FILES: [&str; 3] = ["metadata.db", "metadata.db-wal", "metadata.db-tree"];
 
 impl Folder {
     pub(crate) fn new() -> Self {
@@ -31,10 +34,10 @@ impl Folder {
         self.path().join(name)
     }
 
-    /// The folder as a power cut now would leave it if the disk kept every write: database and log, no index.
+    /// The folder as a kill now would leave it: database, log and page tree.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::new();
-        for name in ["metadata.db", "metadata.db-wal"] {
+        for name in FILES {
             if self.file(name).exists() {
                 fs::copy(self.file(name), copy.file(name)).unwrap();
             }
@@ -56,6 +59,15 @@ pub(crate) fn small_options() -> Options {
     Options {
         reserve_bytes: 64 * 1024,
         ..Options::default()
+    }
+}
+
+/// Makes the closed database in `folder` one of before there were page trees. Gives how such a one is opened.
+pub(crate) fn without_tree(folder: &Folder) -> Options {
+    fs::remove_file(folder.file("metadata.db-tree")).unwrap();
+    Options {
+        missing_tree: MissingTree::Made,
+        ..small_options()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use strongroom_metadata::{ContentHash, InodeId, NodeKind, SCHEMA_VERSION, Store};
 
-use crate::fixture::{Folder, KEY, inode, small_options};
+use crate::fixture::{Folder, KEY, inode, without_tree};
 
 const BLAKE3: u8 = 1;
 const SHA256: u8 = 2;
@@ -142,7 +142,7 @@ fn a_database_of_schema_version_4_gets_room_for_hashes() {
         ))
         .unwrap();
     drop(connection);
-    let store = Store::open(folder.path(), &KEY, small_options()).unwrap();
+    let store = Store::open(folder.path(), &KEY, without_tree(&folder)).unwrap();
     assert_eq!(missing(&store, BLAKE3), [2]);
     put(&store, &[hash(2, BLAKE3, 3, 1)]);
     assert_eq!(missing(&store, BLAKE3), [0; 0]);

@@ -6,7 +6,8 @@ use strongroom_metadata::{InodeId, NodeKind, Store};
 use crate::fixture::{Folder, inode};
 
 const FILE: InodeId = InodeId(2);
-const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 24;
+/// A header of 24 bytes, the page, and room for a seal.
+const FRAME_BYTES: u64 = PAGE_BYTES as u64 + 24 + 64;
 
 /// Writes, and frames, of the log that a commit of `change` adds.
 fn cost(store: &Store, change: impl FnOnce(&Store)) -> (u64, u64) {

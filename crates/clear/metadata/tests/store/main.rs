@@ -10,6 +10,7 @@ mod disk;
 mod fixture;
 mod hashes;
 mod log;
+mod pages;
 mod refusals;
 mod rows;
 mod savepoints;

@@ -8,7 +8,8 @@ use strongroom_metadata::{
 };
 
 use crate::fixture::{
-    Folder, KEY, block_id, create_file, entry, inode, names, sealed, segment_id, small_options,
+    FILES, Folder, KEY, block_id, create_file, entry, inode, names, sealed, segment_id,
+    small_options, without_tree,
 };
 
 #[test]
@@ -60,7 +61,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
         .unwrap();
     drop(connection);
     assert!(matches!(
-        Store::open(folder.path(), &KEY, small_options()),
+        Store::open(folder.path(), &KEY, without_tree(&folder)),
         Err(Error::NewerVersion {
             found: 99,
             known: strongroom_metadata::SCHEMA_VERSION
@@ -86,11 +87,12 @@ fn a_database_of_schema_version_1_is_brought_up_to_date() {
         ))
         .unwrap();
     drop(connection);
+    let options = without_tree(&folder);
     assert!(matches!(
-        Store::open_read_only(folder.path(), &KEY, small_options()),
+        Store::open_read_only(folder.path(), &KEY, options.clone()),
         Err(Error::OlderVersion { found: 1 })
     ));
-    let store = Store::open(folder.path(), &KEY, small_options()).unwrap();
+    let store = Store::open(folder.path(), &KEY, options).unwrap();
     assert_eq!(names(&store), ["a"]);
     store.lock().put_hole(InodeId(7), &(1..2)).unwrap();
     assert_eq!(store.lock().holes().unwrap(), [(InodeId(7), 1..2)]);
@@ -216,32 +218,30 @@ fn a_mistake_of_the_caller_changes_nothing_and_does_not_fail_the_store() {
 }
 
 #[test]
-fn a_store_opened_for_reading_reads_beside_the_writer_and_changes_nothing() {
+fn a_store_opened_for_reading_reads_what_a_killed_writer_left_and_changes_nothing() {
     let folder = Folder::new();
     let store = folder.create();
     create_file(&store, "a");
     store.lock().commit().unwrap();
-    let reading = Store::open_read_only(folder.path(), &KEY, small_options()).unwrap();
-    assert_eq!(names(&reading), ["a"]);
-    assert_eq!(reading.lock().inode_count().unwrap(), 1);
+    create_file(&store, "b");
+    store.lock().commit().unwrap();
+    let left = folder.copy();
+    let files = || FILES.map(|name| fs::read(left.file(name)).ok());
+    let before = files();
+    let reading = Store::open_read_only(left.path(), &KEY, small_options()).unwrap();
+    assert_eq!(names(&reading), ["a", "b"]);
+    assert_eq!(reading.lock().inode_count().unwrap(), 2);
     assert!(matches!(
         reading.lock().put_hole(InodeId(1), &(0..1)),
         Err(Error::ReadOnly)
     ));
     assert!(matches!(reading.sync_log(), Err(Error::ReadOnly)));
     assert!(matches!(reading.checkpoint(), Err(Error::ReadOnly)));
-    create_file(&store, "b");
-    store.lock().commit().unwrap();
-    assert_eq!(names(&reading), ["a", "b"]);
-    assert_eq!(
-        reading
-            .reader()
-            .unwrap()
-            .entries(InodeId(1), 0, 9)
-            .unwrap()
-            .len(),
-        2
-    );
+    let reader = reading.reader().unwrap();
+    assert_eq!(reader.entries(InodeId(1), 0, 9).unwrap().len(), 2);
+    drop(reader);
+    drop(reading);
+    assert!(files() == before);
 }
 
 #[test]
