@@ -14,8 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::{Condvar, Mutex};
-use strongroom_metadata::{InodeId, NodeKind, Transaction};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use strongroom_metadata::{InodeId, NodeKind, Rekey, Transaction};
 
 use crate::core::{Core, Work};
 use crate::flush::{Reason, drain_all, drain_node};
@@ -77,6 +77,34 @@ impl Filesystem {
     }
 }
 
+/// How often readers may keep a database from getting another key before that is given up for now.
+const REKEY_ATTEMPTS: usize = 5;
+
+impl Filesystem {
+    /// Gives the database another key. What others write meanwhile waits; what they read does not.
+    ///
+    /// # Errors
+    /// Until the new database is put in place every error leaves everything as it was; `Failed` after that.
+    pub fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+        let core = &self.core;
+        for attempt in 1.. {
+            let mut progress = core.commits.progress.lock();
+            while progress.running {
+                core.commits.done.wait(&mut progress);
+            }
+            if core.failed.load(Ordering::Acquire) {
+                return Err(Error::Failed);
+            }
+            let rekeyed = commit_in_turn(core, progress, |writer| writer.rekey(rekey))?;
+            match rekeyed {
+                Err(strongroom_metadata::Error::Busy) if attempt < REKEY_ATTEMPTS => {}
+                rekeyed => return Ok(rekeyed?),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
 /// Commits, or waits for somebody's commit, until all mutations up to `target` are durable.
 pub(crate) fn commit_covering(core: &Core, target: u64) -> Result<()> {
     loop {
@@ -93,20 +121,35 @@ pub(crate) fn commit_covering(core: &Core, target: u64) -> Result<()> {
             }
             core.commits.done.wait(&mut progress);
         }
-        progress.running = true;
-        drop(progress);
-        let result = commit_once(core);
-        let mut progress = core.commits.progress.lock();
-        progress.running = false;
-        match result {
-            Ok(covered) => progress.durable = progress.durable.max(covered),
-            // (3): what is on the disk is unknown now.
-            Err(_) => core.failed.store(true, Ordering::Release),
-        }
-        drop(progress);
-        core.commits.done.notify_all();
-        result?;
+        commit_in_turn(core, progress, |_| ())?;
     }
+}
+
+/// Commits, then does `then` while it still holds the writer, for a caller who saw that nobody commits.
+fn commit_in_turn<T>(
+    core: &Core,
+    mut progress: MutexGuard<'_, Progress>,
+    then: impl FnOnce(&mut Transaction<'_>) -> T,
+) -> Result<T> {
+    progress.running = true;
+    drop(progress);
+    let result = commit_once(core, then);
+    let mut progress = core.commits.progress.lock();
+    progress.running = false;
+    let result = match result {
+        Ok((covered, done)) => {
+            progress.durable = progress.durable.max(covered);
+            Ok(done)
+        }
+        Err(error) => {
+            // (3): what is on the disk is unknown now.
+            core.failed.store(true, Ordering::Release);
+            Err(error)
+        }
+    };
+    drop(progress);
+    core.commits.done.notify_all();
+    result
 }
 
 /// How many mutations are durable.
@@ -119,8 +162,11 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     core.commits.progress.lock().durable < core.changes.load(Ordering::Acquire)
 }
 
-/// One commit; gives the count of mutations it covers.
-fn commit_once(core: &Core) -> Result<u64> {
+/// One commit, and `then` right behind it; gives the count of mutations that the commit covers.
+fn commit_once<T>(
+    core: &Core,
+    then: impl FnOnce(&mut Transaction<'_>) -> T,
+) -> Result<(u64, T)> {
     let mut synced = 0;
     for attempt in 0.. {
         let installed = core.space.installed_sequence.load(Ordering::Acquire);
@@ -150,12 +196,13 @@ fn commit_once(core: &Core) -> Result<u64> {
             let _doing = core.doing(Work::Checkpoint);
             writer.checkpoint()
         };
+        let done = then(&mut writer);
         drop(writer);
         if core.store.has_failed() {
             moved?;
         }
         core.store.sync_log()?;
-        return Ok(covered);
+        return Ok((covered, done));
     }
     unreachable!("the third attempt returns")
 }

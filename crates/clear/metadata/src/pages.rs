@@ -78,6 +78,8 @@ pub(crate) struct Pages {
     key: SealKey,
     state: RwLock<State>,
     file: Mutex<TreeFile>,
+    /// Held while a page of the database file is written and `state` does not say so yet.
+    writing: Mutex<()>,
 }
 
 struct State {
@@ -208,7 +210,14 @@ impl Pages {
             key: SealKey::of(key),
             state: RwLock::new(state),
             file: Mutex::new(file),
+            writing: Mutex::new(()),
         }
+    }
+
+    /// Runs `work` while no other page of the database file is written.
+    pub(crate) fn while_nobody_writes<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _alone = self.writing.lock();
+        work()
     }
 
     /// The database is made: from now on its file is written by checkpoints only.

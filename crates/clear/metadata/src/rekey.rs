@@ -9,7 +9,7 @@
 //!  (1) The new database is whole and durable, with its page tree, before anything puts it in the place of the old one.
 //!  (2) No connection is open while the files change places: the last one to close would remove a log by its name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,6 +26,7 @@ use crate::sql::Statement;
 use crate::store::{DATABASE_FILE, Store};
 use crate::transaction::Transaction;
 use crate::tree::Leaf;
+use crate::tree_file::TREE_FILE;
 use crate::vfs;
 
 /// How long readers may take to give their connections back, before the attempt is given up.
@@ -105,6 +106,13 @@ impl Transaction<'_> {
             .as_ref()
             .ok_or(Error::Invalid("the database has no page tree"))?;
         let count = pages.root().pages;
+        // What an attempt that readers ended left there is of another state.
+        for name in [TREE_FILE, DATABASE_FILE] {
+            match fs::remove_file(rekey.into.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let mut out = options.open(rekey.into.join(DATABASE_FILE))?;

@@ -241,8 +241,15 @@ unsafe extern "C" fn read(
     let wanted = (offset.max(0).cast_unsigned(), len.max(0) as usize);
     match (&disk.pages, kind) {
         (Some(pages), FileKind::Database) => {
-            let result = system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ);
-            check_page(pages, wanted, result, bytes)
+            let attempt = || {
+                let result = system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ);
+                check_page(pages, wanted, result, bytes)
+            };
+            match attempt() {
+                // A check of the whole file reads pages that a checkpoint may be writing at this moment.
+                ffi::SQLITE_CORRUPT => pages.while_nobody_writes(attempt),
+                result => result,
+            }
         }
         (Some(pages), FileKind::Log) => {
             let Some(at) = place_in_log(pages, wanted) else {
@@ -403,11 +410,13 @@ fn write_page(file: *mut ffi::sqlite3_file, pages: &Pages, offset: u64, bytes: &
     let (Ok(number), true) = (number, is_page) else {
         return ffi::SQLITE_IOERR_WRITE;
     };
-    let result = write_at(file, offset, bytes);
-    if result == ffi::SQLITE_OK {
-        pages.page_written(number, bytes);
-    }
-    result
+    pages.while_nobody_writes(|| {
+        let result = write_at(file, offset, bytes);
+        if result == ffi::SQLITE_OK {
+            pages.page_written(number, bytes);
+        }
+        result
+    })
 }
 
 /// The result code for leaves that could not be filed.
