@@ -12,6 +12,7 @@ mod hashes;
 mod log;
 mod pages;
 mod refusals;
+mod rekey;
 mod rows;
 mod savepoints;
 mod scale;

@@ -53,7 +53,7 @@ fn all(store: &Store) -> BTreeMap<usize, Vec<u8>> {
 fn judge(folder: &Folder, state: &BTreeMap<usize, Vec<u8>>, what: &str) -> bool {
     let store = match Store::open(folder.path(), &KEY, small_options()) {
         Ok(store) => store,
-        Err(Error::Damaged(_)) => return false,
+        Err(Error::Damaged(_) | Error::WrongKey) => return false,
         Err(error) => panic!("{what}: {error}"),
     };
     let found = all(&store);
