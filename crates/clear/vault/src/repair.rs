@@ -99,6 +99,7 @@ pub fn repair(
         return Err(Error::InterruptedCreate);
     }
     let lock = take_lock(&folder)?;
+    folder.check()?;
     if trial == Trial::ForReal {
         switch::finish(&folder)?;
     }

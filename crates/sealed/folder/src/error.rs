@@ -71,16 +71,24 @@ pub struct Odd {
 
 impl std::error::Error for Odd {}
 
-impl fmt::Display for Odd {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whoever can write the folder chose the name: it must not speak to the terminal.
+impl Odd {
+    /// The path, without what could speak to a terminal: whoever can write the folder chose the name.
+    #[must_use]
+    pub fn shown_path(&self) -> String {
+        let mut shown = String::with_capacity(self.path.len());
         for character in self.path.chars() {
             match character.is_control() {
-                true => write!(out, "{}", character.escape_unicode())?,
-                false => write!(out, "{character}")?,
+                true => shown.extend(character.escape_unicode()),
+                false => shown.push(character),
             }
         }
-        write!(out, " is {}", self.what)
+        shown
+    }
+}
+
+impl fmt::Display for Odd {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} is {}", self.shown_path(), self.what)
     }
 }
 

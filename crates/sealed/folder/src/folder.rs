@@ -89,17 +89,14 @@ impl Folder {
         })
     }
 
-    /// Makes a folder right below this one, for its user only; gives whether it was missing.
+    /// Makes a folder right below this one, for its user only; gives whether it was missing. Durable after `sync`.
     ///
     /// # Errors
     /// `Odd` if something else has that name.
     pub fn make_folder(&self, name: &str) -> Result<bool> {
         single(name)?;
         match mkdirat(&self.held, name, Mode::RWXU) {
-            Ok(()) => {
-                self.sync()?;
-                Ok(true)
-            }
+            Ok(()) => Ok(true),
             Err(Errno::EXIST) => self.check_folder(name).map(|_| false),
             Err(error) => Err(error.into()),
         }

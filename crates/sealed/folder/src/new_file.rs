@@ -21,8 +21,8 @@ const DRAWS: usize = 4;
 
 /// A file that nobody else knows the name of; removed if it is never put anywhere.
 #[derive(Debug)]
-pub struct NewFile<'f> {
-    folder: &'f Folder,
+pub struct NewFile {
+    folder: Folder,
     name: String,
     file: Option<File>,
 }
@@ -32,14 +32,15 @@ impl Folder {
     ///
     /// # Errors
     /// Of the system.
-    pub fn new_file_with(&self, flags: OFlags) -> Result<NewFile<'_>> {
+    pub fn new_file_with(&self, flags: OFlags) -> Result<NewFile> {
+        let folder = self.try_clone()?;
         for _ in 0..DRAWS {
             let name = random_name()?;
             match self.create_with(&name, flags) {
                 Err(Error::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => {
                     return Ok(NewFile {
-                        folder: self,
+                        folder,
                         name,
                         file: Some(created?.into()),
                     });
@@ -53,7 +54,7 @@ impl Folder {
     ///
     /// # Errors
     /// Of the system; then nothing is left of it.
-    pub fn new_file(&self, bytes: &[u8]) -> Result<NewFile<'_>> {
+    pub fn new_file(&self, bytes: &[u8]) -> Result<NewFile> {
         let new = self.new_file_with(OFlags::empty())?;
         (&*new).write_all(bytes)?;
         new.sync_all()?;
@@ -84,7 +85,7 @@ impl Folder {
     }
 }
 
-impl NewFile<'_> {
+impl NewFile {
     /// Puts the file in the place of `name`, durably; whatever is there goes, but for a folder.                  (4)
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl NewFile<'_> {
     }
 }
 
-impl Deref for NewFile<'_> {
+impl Deref for NewFile {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -106,7 +107,7 @@ impl Deref for NewFile<'_> {
     }
 }
 
-impl Drop for NewFile<'_> {
+impl Drop for NewFile {
     fn drop(&mut self) {
         if self.file.is_some() {
             // What stays only costs its room until the next opening.
