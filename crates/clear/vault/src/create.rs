@@ -17,6 +17,7 @@ use strongroom_crypto::{
     SystemRandom,
 };
 use strongroom_filesystem::Filesystem;
+use strongroom_folder::NEW_PREFIX;
 use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
@@ -260,8 +261,10 @@ fn check_contents(folder: &Folder) -> Result<()> {
     if names.iter().any(|name| name == HEADER) {
         return Err(Error::AlreadyAVault);
     }
+    // The mark, or what it is written to first.
     let is_ours = |name: &std::ffi::OsString| {
-        name == LOCK || name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+        let begins = |with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
+        name == LOCK || begins(UNFINISHED) || begins(NEW_PREFIX)
     };
     if names.iter().all(is_ours) || folder.has(UNFINISHED) {
         return Ok(());

@@ -96,12 +96,18 @@ impl Folder {
         &self.vault
     }
 
-    /// The path of something in the folder: to be shown, or to be opened by who looks at it first.
-    pub(crate) fn part(&self, name: &str) -> PathBuf {
+    /// The path of this very folder, for who can take nothing else.
+    pub(crate) fn place(&self) -> PathBuf {
         match &self.below {
-            None => self.vault.join(name),
-            Some(below) => self.vault.join(below).join(name),
+            None => self.vault.clone(),
+            Some(below) => self.vault.join(below),
         }
+    }
+
+    /// The path of something in the folder, for tests that put it there.
+    #[cfg(test)]
+    pub(crate) fn part(&self, name: &str) -> PathBuf {
+        self.place().join(name)
     }
 
     /// Opens the folder; what is below is reached from there only.
@@ -243,7 +249,10 @@ impl Folder {
 
     /// The same, told of as `what`.
     fn read_as(&self, name: &str, what: &'static str) -> Result<Option<Vec<u8>>> {
-        match self.hold().and_then(|held| held.read(name, HEADER_BYTES_MAX)) {
+        match self
+            .hold()
+            .and_then(|held| held.read(name, HEADER_BYTES_MAX))
+        {
             Ok(bytes) => Ok(bytes),
             Err(BelowError::TooLong { .. }) => Err(Error::Damaged {
                 what,

@@ -9,7 +9,6 @@
 //!  (1) Killed between two renames, no file is under the name of another; what waits under a name of its own gets its
 //!      place the next time.
 
-use std::collections::HashMap;
 use std::io::Read;
 
 use rustix::fs::FileType;

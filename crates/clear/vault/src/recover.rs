@@ -317,7 +317,9 @@ fn rebuild(
         ..metadata::Options::default()
     };
     let key = keys.metadata_key().bytes();
-    let store = making.create_store(key, options)?;
+    let held = making.hold().map_err(below("making a new database"))?;
+    let place = held.reach().unwrap_or_else(|| making.place());
+    let store = Store::create(&place, key, options).map_err(strongroom_filesystem::Error::from)?;
     let blocks = FoundBlocks {
         store: &segments,
         sealer: &sealer,

@@ -126,6 +126,8 @@ fn rename(held: &Held, from: &str, to: &str) -> strongroom_folder::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder() -> (tempfile::TempDir, Folder) {
@@ -171,7 +173,7 @@ mod tests {
         for steps in 0..4 {
             let (_place, folder) = folder();
             let making = made(&folder);
-            fs::rename(making.path(), folder.part("recovered-1")).unwrap();
+            fs::rename(making.place(), folder.part("recovered-1")).unwrap();
             let moves = [
                 ("metadata.db-wal", "metadata.db.damaged-1-wal"),
                 ("metadata.db", "metadata.db.damaged-1"),
