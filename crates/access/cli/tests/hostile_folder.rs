@@ -1,8 +1,8 @@
 //! What somebody who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of files.
 //! Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
 //!
-//! Failed before, all but the last two: links were followed for `reserve`, `lock`, `intents`, every file that is replaced and
-//! every folder; hard links were written through; pipes were waited on; a strange file among the segments stopped the vault.
+//! Each failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
+//! were written through; pipes were waited on; a strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -160,7 +160,8 @@ fn run(place: &Place, arguments: &[&str]) -> Ended {
     }
 }
 
-/// Takes `path` away until `Back` is dropped, or until it is put back; then removes what stands there.
+/// Puts something strange at `path` while `tried` runs; what is there waits at `aside`. Nothing outside may change, and the
+/// strange thing stays as it is.
 fn with_strange(
     outside: &Outside,
     path: &Path,
@@ -378,7 +379,7 @@ fn a_strange_file_among_the_segments_costs_only_what_lay_in_it() {
     for strange in ALL {
         with_strange(&outside, &path, &aside, strange, || {
             place.keyed(&["ls", "v:/"]);
-            place.keyed(&["put", "--overwrite", "small", "v:/small"]);
+            place.keyed(&["put", "small", "v:/small"]);
             assert_eq!(place.keyed_bytes(&["cat", "v:/small"]), b"small");
             let ended = run(&place, &["cat", "v:/big"]);
             assert_eq!(ended.code, Some(5), "{strange:?}: {}", ended.said);
@@ -420,7 +421,7 @@ fn a_strange_folder_among_the_segments_costs_only_what_lay_in_it() {
     let before = outside.canaries();
     place.keyed(&["ls", "v:/"]);
     for _ in 0..4 {
-        place.keyed(&["put", "--overwrite", "small", "big", "v:/"]);
+        place.keyed(&["put", "small", "big", "v:/"]);
     }
     assert_eq!(place.keyed_bytes(&["cat", "v:/small"]), b"small");
     let ended = run(&place, &["verify", "v"]);

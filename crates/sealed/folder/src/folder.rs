@@ -345,11 +345,11 @@ impl Folder {
 
     /// Names what stands in the way of `path`, which should be `wanted`, if that is why the system said `error`.
     fn explain(&self, path: &str, wanted: FileType, error: Errno) -> Error {
-        // Those of links and of what is no file or folder; a device that may not be used here is one of the last two.
+        // Those of links, of what is no file or folder, of devices that may not be used here, and of direct I/O on what has none.
         let is_of_kind = matches!(
             error,
             Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::NXIO | Errno::NODEV | Errno::XDEV
-        ) || matches!(error, Errno::ACCESS | Errno::PERM);
+        ) || matches!(error, Errno::ACCESS | Errno::PERM | Errno::INVAL);
         if !is_of_kind || beneath::check(path).is_err() {
             return error.into();
         }
@@ -481,8 +481,10 @@ mod tests {
                     what,
                 };
                 for purpose in [Purpose::Read, Purpose::Write] {
-                    let error = place.folder.open_file(&path, purpose).unwrap_err();
-                    assert_eq!(odd(error), expected, "{purpose:?}");
+                    for flags in [OFlags::empty(), OFlags::DIRECT] {
+                        let opened = place.folder.open_file_with(&path, purpose, flags);
+                        assert_eq!(odd(opened.unwrap_err()), expected, "{purpose:?} {flags:?}");
+                    }
                 }
                 assert_eq!(odd(place.folder.read(&path, 100).unwrap_err()), expected);
                 assert_eq!(
