@@ -163,10 +163,7 @@ pub(crate) fn is_behind(core: &Core) -> bool {
 }
 
 /// One commit, and `then` right behind it; gives the count of mutations that the commit covers.
-fn commit_once<T>(
-    core: &Core,
-    then: impl FnOnce(&mut Transaction<'_>) -> T,
-) -> Result<(u64, T)> {
+fn commit_once<T>(core: &Core, then: impl FnOnce(&mut Transaction<'_>) -> T) -> Result<(u64, T)> {
     let mut synced = 0;
     for attempt in 0.. {
         let installed = core.space.installed_sequence.load(Ordering::Acquire);

@@ -12,18 +12,16 @@
 //!      the log that told of them goes.                                                              [4.12.6]
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 use parking_lot::{Mutex, RwLock};
+use strongroom_folder::{Folder, Purpose};
 use zeroize::Zeroizing;
 
 use crate::disk::{Disk, DiskFault};
 use crate::error::{Error, Result};
 use crate::limits::{DATABASE_PAGES_MAX, KEY_BYTES, LOG_FRAMES_MAX};
 use crate::log_layout::{self, Frames, HEADER_BYTES, LogHeader, SEAL_BYTES};
-use crate::store::DATABASE_FILE;
 use crate::tree::{HASH_BYTES, Hash, Leaf, Tree};
 use crate::tree_file::{BLOCK_LEAVES, TreeFile, TreeHeader};
 
@@ -131,7 +129,7 @@ pub(crate) enum Mixed {
 
 impl Pages {
     /// Of a database that is only being made in `folder`.
-    pub(crate) fn make(folder: &Path, key: &[u8; KEY_BYTES]) -> Result<Self> {
+    pub(crate) fn make(folder: &Folder, key: &[u8; KEY_BYTES]) -> Result<Self> {
         let file = TreeFile::create(folder)?;
         let state = State::new(Tree::new(tree_key(key), Vec::new()), None, true);
         Ok(Self::new(key, state, file))
@@ -143,16 +141,16 @@ impl Pages {
     ///
     /// # Errors
     /// The disk's; `Error::Damaged` if there is a log.
-    pub(crate) fn adopt(folder: &Path, key: &[u8; KEY_BYTES]) -> Result<()> {
+    pub(crate) fn adopt(folder: &Folder, key: &[u8; KEY_BYTES]) -> Result<()> {
         if LeftLog::read(folder)?.salts.is_some() {
             return Err(Error::Damaged("its log was not taken over"));
         }
-        let leaves = TreeFile::leaves_of(&folder.join(DATABASE_FILE))?;
+        let leaves = TreeFile::leaves_of(folder)?;
         Self::put(folder, key, leaves)
     }
 
     /// Puts the file of leaves of a database into `folder` that is written there, whole, under `key`.
-    pub(crate) fn put(folder: &Path, key: &[u8; KEY_BYTES], leaves: Vec<Leaf>) -> Result<()> {
+    pub(crate) fn put(folder: &Folder, key: &[u8; KEY_BYTES], leaves: Vec<Leaf>) -> Result<()> {
         let mut tree = Tree::new(tree_key(key), leaves);
         let root = Root {
             pages: tree.pages(),
@@ -169,12 +167,9 @@ impl Pages {
     /// Of the database in `folder`, with what its log says.
     ///
     /// # Errors
-    /// `Error::Missing`; `Error::WrongKey` if nothing there was sealed by this key; `Error::Damaged` if the file of leaves is
+    /// `Error::WrongKey` if nothing there was sealed by this key; `Error::Damaged` if the file of leaves is
     /// missing, or it and the log are not of one state; the disk's.
-    pub(crate) fn load(folder: &Path, key: &[u8; KEY_BYTES], writable: bool) -> Result<Self> {
-        if !folder.join(DATABASE_FILE).try_exists()? {
-            return Err(Error::Missing);
-        }
+    pub(crate) fn load(folder: &Folder, key: &[u8; KEY_BYTES], writable: bool) -> Result<Self> {
         let file = TreeFile::open(folder, writable)?.ok_or(Error::Damaged(
             "the file of its page tree, metadata.db-tree, is missing",
         ))?;
@@ -486,13 +481,13 @@ struct LeftLog {
 }
 
 impl LeftLog {
-    fn read(folder: &Path) -> Result<Self> {
+    fn read(folder: &Folder) -> Result<Self> {
         let none = Self {
             salts: None,
             frames: Vec::new(),
         };
-        let mut log = match File::open(folder.join("metadata.db-wal")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(none),
+        let mut log = match folder.open_file("metadata.db-wal", Purpose::Read) {
+            Err(error) if error.is_missing() => return Ok(none),
             opened => io::BufReader::with_capacity(1 << 20, opened?),
         };
         let mut header = [0; HEADER_BYTES];

@@ -9,13 +9,13 @@
 //!  (1) The new database is whole and durable, with its page tree, before anything puts it in the place of the old one.
 //!  (2) No connection is open while the files change places: the last one to close would remove a log by its name.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use rustix::fs::OFlags;
+use strongroom_folder::Folder;
 
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES, PAGE_BYTES};
@@ -43,7 +43,7 @@ pub struct Rekey<'a> {
     /// The key it shall have.
     pub key: &'a [u8; KEY_BYTES],
     /// An empty folder on the same file system, for the new database.
-    pub into: &'a Path,
+    pub into: &'a Folder,
     /// Re-seals a page.
     pub reseal: &'a Reseal<'a>,
     /// Hears how many pages are done, and how many there are.
@@ -107,15 +107,9 @@ impl Transaction<'_> {
             .ok_or(Error::Invalid("the database has no page tree"))?;
         let count = pages.root().pages;
         // What an attempt that readers ended left there is of another state.
-        for name in [TREE_FILE, DATABASE_FILE] {
-            match fs::remove_file(rekey.into.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-        }
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut out = options.open(rekey.into.join(DATABASE_FILE))?;
+        rekey.into.remove(TREE_FILE)?;
+        rekey.into.remove(DATABASE_FILE)?;
+        let mut out = File::from(rekey.into.create_with(DATABASE_FILE, OFlags::empty())?);
         let mut leaves = Vec::with_capacity(count as usize);
         let batch_pages = (BATCH_PAGES * cores()) as u32;
         let mut first = 1;
@@ -130,8 +124,7 @@ impl Transaction<'_> {
         }
         out.sync_all()?;
         Pages::put(rekey.into, rekey.key, leaves)?;
-        File::open(rekey.into)?.sync_all()?;
-        Ok(())
+        Ok(rekey.into.sync()?)
     }
 
     fn read_pages(&self, first: u32, last: u32) -> Result<Vec<[u8; PAGE_BYTES]>> {

@@ -9,15 +9,15 @@
 //!  (1) After a failed change, commit or sync nothing is changed any more until the store is opened again. [4.7.5]
 //!  (2) Locks are taken in this order: checkpointer, writer.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::OFlags;
+use strongroom_folder::Folder;
 
 use crate::checkpoint::Checkpointer;
 use crate::connect::{Access, Key, connect};
@@ -42,6 +42,9 @@ pub const DATABASE_FILE: &str = "metadata.db";
 
 /// The reserve file in a vault folder.
 pub const RESERVE_FILE: &str = "reserve";
+
+/// What lies beside the database while it is in use, by the endings of their names.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -143,7 +146,9 @@ pub struct Counters {
 
 /// What every connection of a store needs to know.
 pub(crate) struct Shared {
-    pub(crate) folder: PathBuf,
+    /// As the caller named it.
+    path: PathBuf,
+    pub(crate) folder: Folder,
     pub(crate) access: Access,
     pub(crate) options: Options,
     pub(crate) counts: Arc<StatementCounts>,
@@ -159,35 +164,41 @@ pub(crate) struct Files {
     key: Key,
     pub(crate) disk: Arc<Disk>,
     _registration: Registration,
+    /// The URI leads through it.
+    _folder: Folder,
 }
 
 impl Files {
-    /// Those in `folder`, whose pages are `pages`.
+    /// Those in `folder`, to which `path` leads, whose pages are `pages`.
     fn new(
-        folder: &Path,
+        path: &Path,
+        folder: &Folder,
         key: &[u8; KEY_BYTES],
         options: &Options,
         access: Access,
         pages: Option<Pages>,
     ) -> Result<Self> {
+        let has_log = check_files(folder)?;
+        // SQLite opens by path. One through the descriptor leads to the folder that was checked.
+        let database = match folder.reach() {
+            Some(reach) => reach.join(DATABASE_FILE),
+            None => std::path::absolute(path)?.join(DATABASE_FILE),
+        };
         let reserve_bytes = match access {
             Access::ReadWrite => options.reserve_bytes,
             Access::ReadOnly | Access::Frozen => 0,
         };
-        let reserve = Reserve::new(folder.join(RESERVE_FILE), reserve_bytes);
+        let reserve = Reserve::new(folder.try_clone()?, RESERVE_FILE, reserve_bytes)?;
         let observer = options.observer.clone();
-        let disk = Arc::new(Disk::new(
-            access == Access::Frozen,
-            observer,
-            reserve,
-            pages,
-        ));
+        let is_frozen = access == Access::Frozen;
+        let disk = Arc::new(Disk::new(is_frozen, observer, reserve, pages));
         let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
         Ok(Self {
-            uri: uri(&folder.join(DATABASE_FILE), &registration, access),
+            uri: uri(&database, &registration, access, has_log),
             key: Key::new(key),
             disk,
             _registration: registration,
+            _folder: folder.try_clone()?,
         })
     }
 }
@@ -207,7 +218,8 @@ impl Shared {
     /// Goes on with what `folder` has now, under `key`. No connection is open.
     pub(crate) fn take_over(&self, key: &[u8; KEY_BYTES]) -> Result<()> {
         let pages = Pages::load(&self.folder, key, true)?;
-        let files = Files::new(&self.folder, key, &self.options, self.access, Some(pages))?;
+        let (path, folder) = (&self.path, &self.folder);
+        let files = Files::new(path, folder, key, &self.options, self.access, Some(pages))?;
         files.disk.go_on_counting(&self.files().disk);
         *self.files.write() = Arc::new(files);
         Ok(())
@@ -252,38 +264,30 @@ impl Store {
     /// # Errors
     /// `Error::AlreadyThere`; the disk's: then what was begun is removed again.
     pub fn create(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
-        let path = folder.join(DATABASE_FILE);
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+        let held = Folder::open(folder)?;
+        match held.create_with(DATABASE_FILE, OFlags::empty()) {
+            Err(strongroom_folder::Error::Io(error))
+                if error.kind() == io::ErrorKind::AlreadyExists =>
+            {
                 return Err(Error::AlreadyThere);
             }
-            other => drop(other?),
+            made => drop(made?),
         }
-        let created = Pages::make(folder, key)
+        let created = Pages::make(&held, key)
             .and_then(|pages| Self::begin(folder, key, options, Access::ReadWrite, Some(pages)))
             .and_then(|store| {
                 migrations::migrate(&store.writer.lock().reads.connection)?;
                 store.checkpoint_now()?;
                 store.shared.made();
-                File::open(folder)?.sync_all()?;
+                held.sync()?;
                 Ok(store)
             });
         if created.is_err() {
-            for name in [
-                DATABASE_FILE,
-                "metadata.db-wal",
-                "metadata.db-shm",
-                "metadata.db-journal",
-                TREE_FILE,
-                RESERVE_FILE,
-            ] {
+            let beside = BESIDE.map(|ending| format!("{DATABASE_FILE}{ending}"));
+            let fixed = [DATABASE_FILE, TREE_FILE, RESERVE_FILE];
+            for name in fixed.into_iter().chain(beside.iter().map(String::as_str)) {
                 // What cannot be removed is reported by the error that brought us here.
-                let _ = fs::remove_file(folder.join(name));
+                let _ = held.remove(name);
             }
         }
         created
@@ -297,11 +301,12 @@ impl Store {
     /// # Errors
     /// `Error::Missing`, `Error::WrongKey`, `Error::NewerVersion`, `Error::Damaged`; the disk's.
     pub fn open(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
-        if options.missing_tree == MissingTree::Made && has_database(folder)? && !has_tree(folder)?
-        {
+        let held = Folder::open(folder)?;
+        check_files(&held)?;
+        if options.missing_tree == MissingTree::Made && held.check_file(TREE_FILE)?.is_none() {
             Self::make_tree(folder, key, &options)?;
         }
-        let pages = Pages::load(folder, key, true)?;
+        let pages = Pages::load(&held, key, true)?;
         let store = Self::begin(folder, key, options, Access::ReadWrite, Some(pages))?;
         let version = migrations::version(&store.writer.lock().reads.connection)?;
         if version == 0 {
@@ -322,7 +327,7 @@ impl Store {
         }
         store.checkpoint_now()?;
         drop(store);
-        Pages::adopt(folder, key)
+        Pages::adopt(&Folder::open(folder)?, key)
     }
 
     /// Opens the database in `folder` for reading; every change is refused.
@@ -348,9 +353,11 @@ impl Store {
         options: Options,
         access: Access,
     ) -> Result<Self> {
+        let held = Folder::open(folder)?;
+        check_files(&held)?;
         let pages = match options.missing_tree {
-            MissingTree::Made if !has_tree(folder)? => None,
-            _ => Some(Pages::load(folder, key, false)?),
+            MissingTree::Made if held.check_file(TREE_FILE)?.is_none() => None,
+            _ => Some(Pages::load(&held, key, false)?),
         };
         let store = Self::begin(folder, key, options, access, pages)?;
         match migrations::version(&store.writer.lock().reads.connection)? {
@@ -372,13 +379,12 @@ impl Store {
         access: Access,
         pages: Option<Pages>,
     ) -> Result<Self> {
-        let folder = fs::canonicalize(folder)?;
-        if !folder.join(DATABASE_FILE).try_exists()? {
-            return Err(Error::Missing);
-        }
+        let held = Folder::open(folder)?;
+        let files = Files::new(folder, &held, key, &options, access, pages)?;
         let shared = Shared {
-            files: RwLock::new(Arc::new(Files::new(&folder, key, &options, access, pages)?)),
-            folder,
+            files: RwLock::new(Arc::new(files)),
+            path: folder.to_owned(),
+            folder: held,
             access,
             counts: Arc::new(StatementCounts::new()),
             gauges: Gauges::default(),
@@ -526,7 +532,7 @@ impl Store {
 }
 
 /// The database as a URI: SQLite's own path rules would trip over some names.
-fn uri(path: &Path, registration: &Registration, access: Access) -> String {
+fn uri(path: &Path, registration: &Registration, access: Access, has_log: bool) -> String {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {
         match byte {
@@ -538,38 +544,33 @@ fn uri(path: &Path, registration: &Registration, access: Access) -> String {
     }
     uri.push('?');
     uri.push_str(&registration.parameter());
-    if access == Access::Frozen && !has_log(path) {
+    if access == Access::Frozen && !has_log {
         // Without a log the database is whole by itself; SQLite then asks for no log file.
         uri.push_str("&immutable=1");
     }
     uri
 }
 
-fn has_database(folder: &Path) -> Result<bool> {
-    has(folder, DATABASE_FILE)
-}
-
-fn has_tree(folder: &Path) -> Result<bool> {
-    has(folder, TREE_FILE)
-}
-
-/// Whether there is something of this name, whatever it is.
-fn has(folder: &Path, name: &str) -> Result<bool> {
-    match fs::symlink_metadata(folder.join(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        found => found.map(|_| true).map_err(Error::from),
+/// Looks at the files of the database before SQLite opens them; gives whether there is a log with content.
+///
+/// # Errors
+/// `Error::Missing`; `Error::Odd` if one is no regular file with one name.
+fn check_files(folder: &Folder) -> Result<bool> {
+    if folder.check_file(DATABASE_FILE)?.is_none() {
+        return Err(Error::Missing);
     }
-}
-
-/// Whether a log with content lies beside the database.
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    fs::metadata(PathBuf::from(log)).is_ok_and(|found| found.len() > 0)
+    let mut has_log = false;
+    for ending in BESIDE {
+        let len = folder.check_file(&format!("{DATABASE_FILE}{ending}"))?;
+        has_log |= ending == "-wal" && len.is_some_and(|len| len > 0);
+    }
+    Ok(has_log)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::rows::InodeId;
 

@@ -9,17 +9,18 @@
 //! | header, zeros to 4096 | leaf of page 1 | leaf of page 2 | …   16 bytes each, by blocks of 4096 bytes
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
+use strongroom_folder::{Folder, Purpose};
 
 use crate::disk::{Disk, DiskEvent, FileKind};
 use crate::limits::{DATABASE_PAGES_MAX, PAGE_BYTES};
 use crate::log_layout::{self, leaf_of};
 use crate::pages::{Root, fault};
+use crate::store::DATABASE_FILE;
 use crate::tree::{HASH_BYTES, LEAF_BYTES, Leaf};
 
 /// The file of leaves in a vault folder.
@@ -70,41 +71,32 @@ pub(crate) struct TreeFile {
 
 impl TreeFile {
     /// An empty one, which must not be there yet.
-    pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        let file = exclusive().open(folder.join(TREE_FILE))?;
+    pub(crate) fn create(folder: &Folder) -> strongroom_folder::Result<Self> {
+        let file = File::from(folder.create_with(TREE_FILE, OFlags::empty())?);
         Ok(Self { file })
     }
 
     /// Puts a whole file of leaves into `folder`, durably: it is there with everything or not at all.
-    pub(crate) fn put(folder: &Path, header: &TreeHeader, leaves: &[Leaf]) -> io::Result<()> {
-        let new = folder.join(format!("{TREE_FILE}.new"));
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = exclusive().open(&new)?;
-        let mut out = io::BufWriter::with_capacity(1 << 20, &file);
-        let mut first = [0; PAGE_BYTES];
-        first[..HEADER_BYTES].copy_from_slice(&header.encode());
-        out.write_all(&first)?;
-        for leaf in leaves {
-            out.write_all(&leaf.0)?;
-        }
-        out.flush()?;
-        drop(out);
-        file.sync_all()?;
-        fs::rename(&new, folder.join(TREE_FILE))?;
-        File::open(folder)?.sync_all()
+    pub(crate) fn put(
+        folder: &Folder,
+        header: &TreeHeader,
+        leaves: &[Leaf],
+    ) -> strongroom_folder::Result<()> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+        bytes.extend(leaves.iter().flat_map(|leaf| leaf.0));
+        folder.replace(TREE_FILE, &bytes)
     }
 
-    /// What stands for each page of the database file at `path`.
-    pub(crate) fn leaves_of(path: &Path) -> io::Result<Vec<Leaf>> {
-        let mut file = io::BufReader::with_capacity(1 << 20, File::open(path)?);
+    /// What stands for each page of the database file in `folder`.
+    pub(crate) fn leaves_of(folder: &Folder) -> strongroom_folder::Result<Vec<Leaf>> {
+        let file = folder.open_file(DATABASE_FILE, Purpose::Read)?;
+        let mut file = io::BufReader::with_capacity(1 << 20, file);
         let mut leaves = Vec::new();
         let mut page = [0; PAGE_BYTES];
         while log_layout::read_up_to(&mut file, &mut page)? == PAGE_BYTES {
             if leaves.len() == DATABASE_PAGES_MAX as usize {
-                return Err(io::ErrorKind::FileTooLarge.into());
+                return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
             }
             leaves.push(leaf_of(&page));
         }
@@ -112,17 +104,15 @@ impl TreeFile {
     }
 
     /// The one in `folder`; `None` if there is none.
-    pub(crate) fn open(folder: &Path, writable: bool) -> io::Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        options
-            .read(true)
-            .write(writable)
-            .custom_flags(flags.bits().cast_signed());
-        match options.open(folder.join(TREE_FILE)) {
-            Ok(file) if file.metadata()?.is_file() => Ok(Some(Self { file })),
-            Ok(_) => Err(io::Error::other("metadata.db-tree is not a regular file")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    pub(crate) fn open(folder: &Folder, writable: bool) -> strongroom_folder::Result<Option<Self>> {
+        let purpose = if writable {
+            Purpose::Write
+        } else {
+            Purpose::Read
+        };
+        match folder.open_file(TREE_FILE, purpose) {
+            Ok(file) => Ok(Some(Self { file })),
+            Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -198,13 +188,6 @@ impl TreeFile {
             other => other,
         }
     }
-}
-
-/// For a file that must not be there yet.
-fn exclusive() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    options
 }
 
 fn is_full(error: &io::Error) -> bool {

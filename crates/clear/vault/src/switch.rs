@@ -1,49 +1,73 @@
-//! Puts a database that was made anew in the place of the old one, so that a kill at any moment leaves one or the other.
+//! Puts a new database in the place of the old one, so that a kill at any moment leaves one or the other.
 //!
 //! Takes   a vault folder whose lock is held
-//! Gives   the new database in its place, the old one beside it under another name
-//! Never   removes or overwrites an old database
+//! Gives   the new database in its place. The old one lies beside it under another name after a recovery, and is gone after a
+//!         change of its key
+//! Never   removes an old database that was not whole
 //! Spec    spec/7-recovery.md, section 7.5
 //!
 //! Invariants
 //!  (1) Until the folder of the new database is renamed, nothing of the old one was touched. From then on the new one is
 //!      meant, and whoever opens the vault for writing finishes.
 //!  (2) As long as the new database lies in its folder, what lies in its place is the old one.
+//!  (3) A replica file that came with the new database takes its place after it: until then the folder is still there, and
+//!      nobody opens the vault before all is finished.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use strongroom_folder::{Error as BelowError, Folder as Held};
+use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
 
-use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
-
-use crate::folder::Folder;
+use crate::folder::{Folder, REPLICA, below};
 use crate::{Error, Result};
 
 /// Where the new database is made.
 const MAKING: &str = "recovering";
 /// What that is renamed to, with the number under which the old database is kept.
 const MADE: &str = "recovered-";
+/// What it is renamed to if the old database is the same under another key, and goes.
+const REKEYED: &str = "rekeyed";
 /// What an old database is renamed to, with that number.
 const ASIDE: &str = "metadata.db.damaged-";
 
-fn failed() -> impl FnOnce(std::io::Error) -> Error {
-    Error::io("putting the new database in the place of the old one")
+fn failed() -> impl FnOnce(BelowError) -> Error {
+    below("putting the new database in the place of the old one")
+}
+
+/// Whether a folder of this module may have that name.
+pub(crate) fn is_folder_of_ours(name: &str) -> bool {
+    name == MAKING || Old::of(name).is_some()
+}
+
+/// What becomes of the old database.
+enum Old {
+    /// It is kept under this name.
+    Kept(String),
+    Removed,
+}
+
+impl Old {
+    /// As the name of a folder that waits says.
+    fn of(name: &str) -> Option<Self> {
+        if name == REKEYED {
+            return Some(Self::Removed);
+        }
+        let number = name.strip_prefix(MADE)?;
+        number.parse::<u32>().ok()?;
+        Some(Self::Kept(format!("{ASIDE}{number}")))
+    }
 }
 
 /// An empty folder for a new database; what an interrupted attempt left there goes.
 pub(crate) fn begin(folder: &Folder) -> Result<Folder> {
     abandon(folder)?;
-    let making = Folder::new(&folder.part(MAKING));
+    let making = folder.inside(MAKING);
     making.make()?;
     Ok(making)
 }
 
 /// Removes a new database that is not to take the place of the old one.
 pub(crate) fn abandon(folder: &Folder) -> Result<()> {
-    match fs::remove_dir_all(folder.part(MAKING)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed()(error)),
-        _ => Ok(()),
-    }
+    let removed = folder.hold().and_then(|held| held.remove_tree(MAKING));
+    removed.map(drop).map_err(failed())
 }
 
 /// Puts the database in `making`, which is closed, in its place. Gives the name under which the old one is kept.  (1)
@@ -53,11 +77,23 @@ pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>>
     while folder.has(&format!("{ASIDE}{number}")) {
         number += 1;
     }
-    fs::rename(making.path(), folder.part(&format!("{MADE}{number}"))).map_err(failed())?;
-    folder.sync()?;
-    finish(folder)?;
+    put(folder, &format!("{MADE}{number}"))?;
     let aside = format!("{ASIDE}{number}");
     Ok(folder.has(&aside).then_some(aside))
+}
+
+/// Puts the database in `making`, which is the old one under another key, in its place, with the replica file beside it that has
+/// that key. The old one goes.                                                                                  (1)
+pub(crate) fn commit_rekeyed(folder: &Folder, making: &Folder) -> Result<()> {
+    making.sync()?;
+    put(folder, REKEYED)
+}
+
+fn put(folder: &Folder, made: &str) -> Result<()> {
+    let held = folder.hold().map_err(failed())?;
+    held.move_to(MAKING, &held, made).map_err(failed())?;
+    held.sync().map_err(failed())?;
+    finish(folder)
 }
 
 /// Whether a new database waits to be put in its place.
@@ -65,64 +101,91 @@ pub(crate) fn is_pending(folder: &Folder) -> Result<bool> {
     Ok(pending(folder)?.is_some())
 }
 
-/// The folder that waits, and its number.
-fn pending(folder: &Folder) -> Result<Option<(PathBuf, String)>> {
-    let entries = match fs::read_dir(folder.path()) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed()(error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed())?;
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(MADE));
-        if let Some(number) = number.filter(|number| number.parse::<u32>().is_ok()) {
-            return Ok(Some((entry.path(), number.to_owned())));
+/// The folder that waits, and what becomes of the old database.
+fn pending(folder: &Folder) -> Result<Option<(String, Old)>> {
+    let entries = folder.list("looking for a new database")?;
+    let mut names = entries.into_iter().map(|entry| entry.name);
+    Ok(names.find_map(|name| {
+        let old = Old::of(&name)?;
+        Some((name, old))
+    }))
+}
+
+/// Finishes what a commit began, if anything waits. Doing it twice does no harm.                              (2)
+///
+/// # Errors
+/// `Odd` if what waits is no real folder, or its database no file: then nothing was touched.
+pub(crate) fn finish(folder: &Folder) -> Result<()> {
+    match pending(folder)? {
+        Some((name, old)) => finish_one(folder, &name, &old).map_err(failed()),
+        None => Ok(()),
+    }
+}
+
+fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Result<()> {
+    let held = folder.hold()?;
+    let made = held.folder(name)?;
+    // Looked at before anything is touched.
+    if made.check_file(DATABASE_FILE)?.is_some() {
+        // Once the page tree has moved, what has its name in the vault is the new one.
+        if made.check_file(TREE_FILE)?.is_some() || held.check_file(TREE_FILE)?.is_none() {
+            put_aside(&held, old)?;
+            rename(&made, TREE_FILE, &held, TREE_FILE)?;
+        }
+        made.move_to(DATABASE_FILE, &held, DATABASE_FILE)?;
+        held.sync()?;
+    }
+    if made.check_file(REPLICA)?.is_some() {
+        held.remove(REPLICA)?; // (3)
+        made.move_to(REPLICA, &held, REPLICA)?;
+        held.sync()?;
+    }
+    for name in [&log(), &index(), RESERVE_FILE] {
+        made.remove(name)?;
+    }
+    held.remove_folder(name)?;
+    held.sync()
+}
+
+/// Makes room for a new database, durably. The log goes first: a log must never stand beside another database than its own.
+fn put_aside(held: &Held, old: &Old) -> strongroom_folder::Result<()> {
+    held.remove(&index())?;
+    match old {
+        Old::Kept(aside) => {
+            rename(held, &log(), held, &format!("{aside}-wal"))?;
+            rename(held, TREE_FILE, held, &format!("{aside}-tree"))?;
+            rename(held, DATABASE_FILE, held, aside)?;
+        }
+        Old::Removed => {
+            for name in [&log(), TREE_FILE, DATABASE_FILE] {
+                held.remove(name)?;
+            }
         }
     }
-    Ok(None)
+    held.sync()
 }
 
-/// Finishes what `commit` began, if anything waits. Doing it twice does no harm.                              (2)
-pub(crate) fn finish(folder: &Folder) -> Result<()> {
-    let Some((made, number)) = pending(folder)? else {
-        return Ok(());
-    };
-    let log = format!("{DATABASE_FILE}-wal");
-    let index = format!("{DATABASE_FILE}-shm");
-    if made.join(DATABASE_FILE).exists() {
-        // The log first: a log must never stand beside another database than its own.
-        rename(folder, &log, &format!("{ASIDE}{number}-wal"))?;
-        remove(folder.part(&index))?;
-        rename(folder, DATABASE_FILE, &format!("{ASIDE}{number}"))?;
-        folder.sync()?;
-        fs::rename(made.join(DATABASE_FILE), folder.part(DATABASE_FILE)).map_err(failed())?;
-        folder.sync()?;
-    }
-    for name in [&log, &index, RESERVE_FILE] {
-        remove(made.join(name))?;
-    }
-    fs::remove_dir(&made).map_err(failed())?;
-    folder.sync()
+fn log() -> String {
+    format!("{DATABASE_FILE}-wal")
 }
 
-/// Renames what is there, to what is not.
-fn rename(folder: &Folder, from: &str, to: &str) -> Result<()> {
-    match fs::rename(folder.part(from), folder.part(to)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        renamed => renamed.map_err(failed()),
-    }
+/// The index of the log, which versions before the page tree kept beside the database.
+fn index() -> String {
+    format!("{DATABASE_FILE}-shm")
 }
 
-fn remove(path: PathBuf) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(failed()),
+/// Moves what is there, to a name that nothing has.
+fn rename(from: &Held, name: &str, to: &Held, new: &str) -> strongroom_folder::Result<()> {
+    match from.move_to(name, to, new) {
+        Err(error) if error.is_missing() => Ok(()),
+        moved => moved,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder() -> (tempfile::TempDir, Folder) {
@@ -130,12 +193,14 @@ mod tests {
         let folder = Folder::new(place.path());
         fs::write(folder.part(DATABASE_FILE), "old").unwrap();
         fs::write(folder.part("metadata.db-wal"), "old log").unwrap();
+        fs::write(folder.part(TREE_FILE), "old tree").unwrap();
         (place, folder)
     }
 
     fn made(folder: &Folder) -> Folder {
         let making = begin(folder).unwrap();
         fs::write(making.part(DATABASE_FILE), "new").unwrap();
+        fs::write(making.part(TREE_FILE), "new tree").unwrap();
         making
     }
 
@@ -165,13 +230,15 @@ mod tests {
     /// Method: each state in between is made by hand.
     #[test]
     fn a_switch_that_was_cut_anywhere_is_finished() {
-        for steps in 0..4 {
+        for steps in 0..6 {
             let (_place, folder) = folder();
             let making = made(&folder);
-            fs::rename(making.path(), folder.part("recovered-1")).unwrap();
+            fs::rename(making.place(), folder.part("recovered-1")).unwrap();
             let moves = [
                 ("metadata.db-wal", "metadata.db.damaged-1-wal"),
+                ("metadata.db-tree", "metadata.db.damaged-1-tree"),
                 ("metadata.db", "metadata.db.damaged-1"),
+                ("recovered-1/metadata.db-tree", "metadata.db-tree"),
                 ("recovered-1/metadata.db", "metadata.db"),
             ];
             for (from, to) in &moves[..steps] {
@@ -182,6 +249,52 @@ mod tests {
             finish(&folder).unwrap();
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
             assert_eq!(read(&folder, "metadata.db.damaged-1").unwrap(), "old");
+            assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree");
+            assert_eq!(
+                read(&folder, "metadata.db.damaged-1-tree").unwrap(),
+                "old tree"
+            );
+            assert!(!is_pending(&folder).unwrap());
+        }
+    }
+
+    /// Goal: after a change of key the new database is there with the replica file that has its key, and nothing of the old one;
+    /// a kill between any two steps leaves what the next opening finishes.
+    #[test]
+    fn a_database_under_another_key_replaces_the_old_one_with_the_replica_file() {
+        let names = [&log(), TREE_FILE, DATABASE_FILE];
+        for steps in 0..9 {
+            let (_place, folder) = folder();
+            fs::write(folder.part(REPLICA), "old replica").unwrap();
+            let making = made(&folder);
+            fs::write(making.part(REPLICA), "new replica").unwrap();
+            fs::rename(making.place(), folder.part(REKEYED)).unwrap();
+            for name in names.iter().take(steps) {
+                fs::remove_file(folder.part(name)).unwrap();
+            }
+            let moves = [TREE_FILE, DATABASE_FILE];
+            for name in moves.iter().take(steps.saturating_sub(3)) {
+                fs::rename(folder.part(&format!("{REKEYED}/{name}")), folder.part(name)).unwrap();
+            }
+            if steps > 5 {
+                fs::remove_file(folder.part(REPLICA)).unwrap();
+            }
+            if steps > 6 {
+                fs::rename(
+                    folder.part(&format!("{REKEYED}/{REPLICA}")),
+                    folder.part(REPLICA),
+                )
+                .unwrap();
+            }
+            if steps > 7 {
+                fs::remove_dir(folder.part(REKEYED)).unwrap();
+            }
+            finish(&folder).unwrap();
+            finish(&folder).unwrap();
+            assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
+            assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree", "{steps}");
+            assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{steps}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "{steps}");
             assert!(!is_pending(&folder).unwrap());
         }
     }

@@ -37,7 +37,7 @@ fn rekey(
     let pages = AtomicU64::new(0);
     store.rekey(&Rekey {
         key: new.bytes(),
-        into: into.path(),
+        into: &strongroom_folder::Folder::open(into.path()).unwrap(),
         reseal: &|number, page| reseal_page(old, new, &SystemRandom, number, page),
         progress: &|done, count| {
             assert!(done <= count);
@@ -154,7 +154,7 @@ fn a_change_that_breaks_off_at_its_end_fails_the_store_and_loses_nothing() {
     create_file(&store, "a");
     let rekeyed = store.rekey(&Rekey {
         key: new.bytes(),
-        into: into.path(),
+        into: &strongroom_folder::Folder::open(into.path()).unwrap(),
         reseal: &|number, page| reseal_page(&old, &new, &SystemRandom, number, page),
         progress: &|_, _| {},
         put: &|| Err(io::ErrorKind::PermissionDenied.into()),
