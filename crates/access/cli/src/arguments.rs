@@ -378,6 +378,9 @@ pub(crate) struct Get {
     /// Let the copies belong to you; without it the superuser's copies keep owner and group
     #[arg(long)]
     pub(crate) no_owner: bool,
+    /// Also make what gives rights: set-user-id and set-group-id bits of files, capabilities, trusted attributes, devices
+    #[arg(long)]
+    pub(crate) special: bool,
     /// Print what was copied, and what was left out and why, as JSON
     #[arg(long)]
     pub(crate) json: bool,

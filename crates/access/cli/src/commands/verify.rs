@@ -11,9 +11,9 @@ use crate::damage_arguments::Verify;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
-use crate::location::show;
 use crate::opening::{Intent, with};
 use crate::output::{hex, print_json, show_bytes, stdout};
+use crate::printable::show;
 use crate::progress::Meter;
 
 /// Looks for damage.
