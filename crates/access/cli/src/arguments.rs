@@ -181,6 +181,9 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
+    /// Also try passphrase slots that want up to SIZE of memory; without it, up to 1G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
+    pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) recovery_code: Option<PathBuf>,

@@ -64,7 +64,7 @@ pub(crate) fn can_ask() -> bool {
 /// The secret that the options name; asks on the terminal if they name none.
 pub(crate) fn get(arguments: &SecretArguments, vault: &str) -> Result<Secret> {
     if let Some(passphrase) = given_passphrase(arguments)? {
-        return Ok(Secret::Passphrase(passphrase));
+        return Ok(unlocking(passphrase, arguments));
     }
     if let Some(path) = &arguments.recovery_code {
         let text = if path == Path::new("-") {
@@ -86,7 +86,18 @@ pub(crate) fn get(arguments: &SecretArguments, vault: &str) -> Result<Secret> {
     if let Some(path) = &arguments.identity {
         return identity(path).map(Secret::Identity).about(show_path(path));
     }
-    passphrase(&ask(&format!("passphrase of {vault}: "))?).map(Secret::Passphrase)
+    let passphrase = passphrase(&ask(&format!("passphrase of {vault}: "))?)?;
+    Ok(unlocking(passphrase, arguments))
+}
+
+/// A passphrase that may take as much memory as the options say.
+fn unlocking(passphrase: Passphrase, arguments: &SecretArguments) -> Secret {
+    Secret::Passphrase(match arguments.allow_memory {
+        None => passphrase,
+        Some(bytes) => {
+            passphrase.allow_memory(u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX))
+        }
+    })
 }
 
 /// A passphrase that an option names.

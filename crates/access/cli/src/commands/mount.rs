@@ -220,6 +220,9 @@ fn forward_secret(
         return secret::ask(&format!("recovery code of {vault}: ")).map(Some);
     }
     command.extend(["--passphrase-fd".into(), "0".into()]);
+    if let Some(bytes) = secret.allow_memory {
+        command.extend(["--allow-memory".into(), bytes.to_string().into()]);
+    }
     secret::passphrase_text(secret, &vault).map(Some)
 }
 
