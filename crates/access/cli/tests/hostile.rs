@@ -419,7 +419,42 @@ fn a_directory_that_contains_itself_is_told_and_the_rest_is_done() {
     );
 }
 
-/// Failed before: `check` said nothing of a block that no key opens, nor of a size that no file has.
+/// Goal: names that double at every level, without a circle, cost no more than the directories there are.
+#[test]
+fn directories_with_two_names_each_do_not_double_the_work_at_every_level() {
+    const LEVELS: usize = 40;
+    let place = Place::new();
+    let path: String = (0..LEVELS).map(|level| format!("/{level}")).collect();
+    place.keyed(&["mkdir", "-p", &format!("v:{path}")]);
+    write(&place, |writer| {
+        let mut above = String::new();
+        for level in 0..LEVELS {
+            let (holder, path) = (find(writer, &above), format!("{above}/{level}"));
+            let node = find(writer, &path);
+            name(writer, holder.id, b"again", &node);
+            above = path;
+        }
+    });
+    let begun = Instant::now();
+    for command in ["find", "tree", "check", "hash"] {
+        let recursive: &[&str] = if command == "hash" { &["-r"] } else { &[] };
+        let output = place.run_keyed(&[&[command], recursive, &["v:/"]].concat());
+        let vault = place.run_keyed(&[command, "v"]);
+        assert!(
+            output.status.code() == Some(5) || vault.status.code() == Some(5),
+            "{command}"
+        );
+    }
+    place.keyed(&["snapshot", "create", "v"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+/// Failed before: neither `check` nor `verify` said anything of a size that no file has, and `check` nothing of a block
+/// that no key opens.
 #[test]
 fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
     let place = Place::new();
@@ -431,12 +466,47 @@ fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
         assert_eq!(node.kind, NodeKind::File);
         node.size = i64::MAX.cast_unsigned();
         writer.put_inode(&node).unwrap();
+        let number = writer.newest_block();
+        let block = writer.block(number).unwrap().unwrap();
+        let epoch = strongroom_format::Epoch(9);
+        writer.move_block(number, epoch, block.place).unwrap();
     });
     for (command, code) in [("check", 5), ("verify", 14)] {
         let output = place.run_keyed(&[command, "v"]);
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains("more than any file has"), "{command}: {said}");
+        assert!(said.contains("sealed under epoch 9"), "{command}: {said}");
+    }
+}
+
+/// Failed before: `verify` and `check` read all of a database that was extended without taking any disk, and kept a line
+/// in memory for each page.
+#[test]
+fn a_database_extended_to_a_tebibyte_is_told_at_once() {
+    let place = with_tree();
+    let database = fs::File::options()
+        .write(true)
+        .open(place.path("v/metadata.db"))
+        .unwrap();
+    if database.set_len(1 << 40).is_err() {
+        eprintln!("left out: no file of this file system is as long as that");
+        return;
+    }
+    for (command, code) in [("ls", 0), ("check", 5), ("verify", 14)] {
+        let begun = Instant::now();
+        let output = place.run_keyed(&[command, "v"]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{command}: {said}");
+        assert!(
+            command == "ls" || said.contains("1099511627776 bytes long"),
+            "{said}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{command}: {:?}",
+            begun.elapsed()
+        );
     }
 }
 
@@ -484,4 +554,46 @@ fn a_header_that_wants_more_than_a_gibibyte_is_refused_unless_it_is_allowed() {
             begun.elapsed()
         );
     }
+}
+
+// ---- one way out
+
+/// Goal: whoever adds a line of output sends it through `output.rs`, `failure.rs` or `logging.rs`, which escape.
+#[test]
+fn nothing_is_printed_past_what_escapes_it() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut looked = 0;
+    for file in walked(&sources) {
+        if !file.ends_with(".rs") {
+            continue;
+        }
+        looked += 1;
+        let text = fs::read_to_string(sources.join(&file)).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let allowed = match file.as_str() {
+                "output.rs" => line.contains("io::stdout().lock()"),
+                "failure.rs" | "logging.rs" => line.contains("io::stderr()"),
+                // Content of files, and what clap writes.
+                "commands/show.rs" | "commands/get.rs" | "commands/generate.rs" => {
+                    line.contains("io::stdout()") && !line.contains("write!(")
+                }
+                _ => line.contains("is_terminal()"),
+            };
+            let prints = [
+                "println!",
+                "eprint",
+                " print!",
+                "io::stdout()",
+                "io::stderr()",
+                ".display()",
+            ];
+            let found = prints.iter().find(|one| line.contains(**one));
+            assert!(
+                allowed || found.is_none(),
+                "{file}:{}: {line}: print by output.rs or failure.rs, show paths by printable.rs",
+                number + 1
+            );
+        }
+    }
+    assert!(looked > 50, "{looked}");
 }

@@ -259,20 +259,23 @@ fn check_circles(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
     for (id, _) in directories {
         let (mut at, mut way) = (*id, Vec::new());
         let mut on_way = HashSet::new();
+        let mut is_circle = false;
         let reaches = loop {
             if below.contains(&at) {
                 break true;
             }
-            if lost.contains(&at) || !on_way.insert(at) {
+            // A parent that is missing is told where its entries are.
+            let Some(node) = inodes.get(&at).filter(|_| !lost.contains(&at)) else {
+                break false;
+            };
+            if !on_way.insert(at) {
+                is_circle = true;
                 break false;
             }
             way.push(at);
-            match inodes.get(&at) {
-                Some(node) => at = node.parent,
-                None => break false,
-            }
+            at = node.parent;
         };
-        if !reaches && on_way.contains(&at) {
+        if is_circle {
             report.problem(format!(
                 "directory {} lies in itself: who goes up from it never comes to the root",
                 at.0

@@ -58,6 +58,8 @@ pub(crate) struct Builder<'a, E: Engine> {
     way: Vec<InodeId>,
     /// The same, to ask.
     on_way: HashSet<InodeId>,
+    /// All that were built. A directory has one name; what gives it more is damage, and it is empty there.
+    visited: HashSet<InodeId>,
 }
 
 impl<E: Engine> Source for Builder<'_, E> {
@@ -130,6 +132,7 @@ impl<'a, E: Engine> Builder<'a, E> {
             holes,
             way: Vec::new(),
             on_way: HashSet::new(),
+            visited: HashSet::new(),
         })
     }
 
@@ -247,6 +250,9 @@ impl<'a, E: Engine> Builder<'a, E> {
 
     /// The tree of the entries of `inode`.
     fn directory(&mut self, inode: InodeId, old: Option<&Entry>) -> Result<Option<Ref>, E::Error> {
+        if self.visited.contains(&inode) {
+            return Ok(None);
+        }
         let known = match old {
             Some(old) => Some(old.directory()),
             None => self.locate(inode)?,
@@ -326,6 +332,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     fn descend(&mut self, inode: InodeId) -> Result<(), E::Error> {
         self.way.push(inode);
         self.on_way.insert(inode);
+        self.visited.insert(inode);
         if self.way.len() > DEPTH_MAX {
             return Err(Error::Damaged("directories are nested too deep").into());
         }
