@@ -14,7 +14,9 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use rustix::fs::XattrFlags;
-use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Store, Transaction};
+use strongroom_metadata::{
+    BlockNumber, Entry, Inode, InodeId, NodeKind, Place as Stored, Store, Transaction,
+};
 use support::Place;
 
 /// Controls, a C1 sequence, DEL, what turns text around, hides it, or ends a line for some.
@@ -466,10 +468,12 @@ fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
         assert_eq!(node.kind, NodeKind::File);
         node.size = i64::MAX.cast_unsigned();
         writer.put_inode(&node).unwrap();
-        let number = writer.newest_block();
-        let block = writer.block(number).unwrap().unwrap();
+        let blocks = (1..=writer.newest_block().0).map(BlockNumber);
+        let mut blocks = blocks.filter_map(|number| writer.block(number).unwrap());
+        let stored = blocks.find(|block| matches!(block.place, Stored::Segment(..)));
+        let block = stored.unwrap();
         let epoch = strongroom_format::Epoch(9);
-        writer.move_block(number, epoch, block.place).unwrap();
+        writer.move_block(block.number, epoch, block.place).unwrap();
     });
     for (command, code) in [("check", 5), ("verify", 14)] {
         let output = place.run_keyed(&[command, "v"]);
