@@ -181,6 +181,9 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
+    /// Also try passphrase slots that want up to SIZE of memory; without it, up to 1G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
+    pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) recovery_code: Option<PathBuf>,
@@ -378,6 +381,9 @@ pub(crate) struct Get {
     /// Let the copies belong to you; without it the superuser's copies keep owner and group
     #[arg(long)]
     pub(crate) no_owner: bool,
+    /// Also make what gives rights: set-user-id and set-group-id bits of files, capabilities, trusted attributes, devices
+    #[arg(long)]
+    pub(crate) special: bool,
     /// Print what was copied, and what was left out and why, as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -96,6 +96,7 @@ impl ExitCode {
         match error {
             Error::File(file) => Self::of_file(file),
             Error::WrongSecret(_) => Self::WrongSecret,
+            Error::CostNotAllowed(_) => Self::Permission,
             Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
             Error::Odd { .. } => Self::Damaged,

@@ -6,6 +6,7 @@ use strongroom::filesystem::Error as FileError;
 
 use crate::exit_code::ExitCode;
 use crate::output::show_time;
+use crate::printable::{line, printable};
 
 /// What commands give.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -32,8 +33,15 @@ impl Failure {
 
     /// Says what it was about: `SUBJECT: message`.
     pub(crate) fn about(mut self, subject: impl Display) -> Self {
+        let subject = subject.to_string();
+        let subject = line(&subject);
         self.message = self.message.map(|message| format!("{subject}: {message}"));
         self
+    }
+
+    /// Of a text that may hold names: it is one line, whatever they are.
+    fn of_text(code: ExitCode, text: &str) -> Self {
+        Self::new(code, line(text))
     }
 }
 
@@ -53,7 +61,7 @@ impl From<strongroom::Error> for Failure {
             }
             other => other.to_string(),
         };
-        Self::new(ExitCode::of(&error), message)
+        Self::of_text(ExitCode::of(&error), &message)
     }
 }
 
@@ -66,7 +74,7 @@ impl From<std::io::Error> for Failure {
                 message: None,
             };
         }
-        Self::new(ExitCode::of_io(&error), error.to_string())
+        Self::of_text(ExitCode::of_io(&error), &error.to_string())
     }
 }
 
@@ -81,7 +89,7 @@ impl From<strongroom_mount::MountError> for Failure {
             MountError::OptionNotAvailable(_) => ExitCode::Unsupported,
             _ => ExitCode::Mount,
         };
-        Self::new(code, error.to_string())
+        Self::of_text(code, &error.to_string())
     }
 }
 
@@ -133,9 +141,28 @@ impl Failures {
 
 /// Writes a failure to standard error.
 pub(crate) fn print(failure: &Failure) {
-    use std::io::Write;
     if let Some(message) = &failure.message {
-        // If standard error is closed there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "strongroom: {message}");
+        tell(&format!("strongroom: {message}"));
     }
+}
+
+/// Writes a line to standard error: every one but those of the log goes through here.
+pub(crate) fn tell(message: &str) {
+    use std::io::Write;
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{}", printable(message));
+}
+
+/// Says what clap makes of a command line: help as it is, of an error nothing that the words typed could fool with.
+pub(crate) fn print_usage(error: &clap::Error) -> std::process::ExitCode {
+    let code = u8::try_from(error.exit_code()).unwrap_or(ExitCode::Usage as u8);
+    let plain = error.render().to_string();
+    let safe = printable(&plain);
+    if safe == plain {
+        // If there is nobody to read it there is nobody to tell that either.
+        let _ = error.print();
+    } else {
+        tell(safe.trim_end());
+    }
+    std::process::ExitCode::from(code)
 }

@@ -12,6 +12,11 @@ modes, times, extended attributes (user.*). The superuser's copies also keep own
 A file gets its name when it is whole. Interrupted, the command leaves no part of a file; killed with -9, at most one \
 named .strongroom-*, which may be removed.";
 
+const RIGHTS: &str = "\
+Who filled a vault need not be who empties it. So, for the superuser too, files come out without their set-user-id and \
+set-group-id bits, without capabilities and trusted.*, and devices do not come out at all, unless --special is given; how \
+many there were is said at the end, and the exit code is 0. A mount treats them the same way.";
+
 fn example(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| format!("\n  {line}"));
     format!("Example:{}", lines.collect::<String>())
@@ -57,8 +62,9 @@ pub(crate) fn get() -> String {
     let example = example(&[
         "strongroom get photos:/2026 .",
         "strongroom get photos:/notes.txt copy.txt",
+        "strongroom get --special system:/ /mnt/root",
     ]);
-    format!("{KEPT}\n\n{example}")
+    format!("{KEPT}\n\n{RIGHTS}\n\n{example}")
 }
 
 pub(crate) fn find() -> String {

@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::printable::show;
+
 /// A place in a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
@@ -96,29 +98,6 @@ impl clap::builder::TypedValueParser for LocationParser {
     }
 }
 
-/// A name or path as people read it: control characters, which could fool a terminal, are escaped.
-pub(crate) fn show(path: &[u8]) -> String {
-    let mut shown = String::new();
-    for chunk in path.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() || is_invisible(character) {
-                shown.extend(character.escape_unicode());
-            } else {
-                shown.push(character);
-            }
-        }
-        for byte in chunk.invalid() {
-            shown.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    shown
-}
-
-/// Characters that reorder or hide the text around them.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
 /// The path of `name` in the directory `path`.
 pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
     let mut joined = path.to_vec();
@@ -165,14 +144,6 @@ mod tests {
             parse("my:vault:/x:y", &["my:vault"]),
             ("my:vault".into(), "/x:y".into())
         );
-    }
-
-    #[test]
-    fn what_could_fool_a_terminal_is_shown_escaped() {
-        assert_eq!(show(b"a\x1b[2Jb"), "a\\u{1b}[2Jb");
-        assert_eq!(show("txt\u{202e}exe".as_bytes()), "txt\\u{202e}exe");
-        assert_eq!(show(b"\xff\xfeok"), "\\xff\\xfeok");
-        assert_eq!(show("größe".as_bytes()), "größe");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat};
 use strongroom::filesystem::Timestamp;
 
 use crate::output::show_time;
+use crate::printable;
 
 /// A log file that has reached this takes the place of the older one.
 const LOG_BYTES_MAX: u64 = 1024 * 1024;
@@ -121,16 +122,7 @@ fn line(record: &Record<'_>) -> String {
     let mut line = format!("{level}: ");
     // Writing to a string does not fail.
     let _ = write!(line, "{}", record.args());
-    let mut line: String = line
-        .chars()
-        .map(|character| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        })
-        .collect();
+    let mut line = printable::line(&line).into_owned();
     if line.len() > LINE_BYTES_MAX {
         line.truncate(line.floor_char_boundary(LINE_BYTES_MAX));
     }
@@ -271,6 +263,6 @@ mod tests {
         assert!(!logger.enabled(&metadata("fuser::request")));
         let long = format!("a\nb\x1b{}", "ö".repeat(LINE_BYTES_MAX));
         let line = line(&Record::builder().args(format_args!("{long}")).build());
-        assert!(line.starts_with("info: a b ö") && line.len() <= LINE_BYTES_MAX);
+        assert!(line.starts_with("info: a\\u{a}b\\u{1b}ö") && line.len() <= LINE_BYTES_MAX);
     }
 }

@@ -21,6 +21,7 @@ mod logging;
 mod opening;
 mod output;
 mod pattern;
+mod printable;
 mod progress;
 mod prompt;
 mod secret;
@@ -35,7 +36,10 @@ use crate::arguments::Arguments;
 
 fn main() -> std::process::ExitCode {
     protect_memory();
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return failure::print_usage(&error),
+    };
     if !commands::logs_to_file(&arguments.command) {
         logging::to_stderr(arguments.verbose);
     }

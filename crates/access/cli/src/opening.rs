@@ -7,6 +7,7 @@ use strongroom::{Access, Error, OpenOptions, Vault};
 use crate::arguments::SecretArguments;
 use crate::failure::{About, Failure, Result};
 use crate::location::Location;
+use crate::printable::show_path;
 use crate::secret;
 
 /// What a command will do.
@@ -30,7 +31,7 @@ pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -
         }
         opened => opened,
     };
-    opened.about(folder.display())
+    opened.about(show_path(folder))
 }
 
 fn open_as(

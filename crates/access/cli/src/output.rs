@@ -1,7 +1,7 @@
 //! Writes what commands find: lines for people, JSON for programs.
 //!
 //! Takes   values, one after the other
-//! Gives   standard output
+//! Gives   standard output; of JSON every name as it is, of text what `printable.rs` lets through
 //! Never   keeps a listing in memory: a directory may have a million entries
 
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
 
 use crate::failure::Result;
-use crate::location::show;
+use crate::printable::{Json, Text, show};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +26,30 @@ impl Format {
     }
 }
 
-/// Standard output, buffered.
-pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+/// Standard output for people and for JSON, buffered.
+pub(crate) type Out = Text<BufWriter<StdoutLock<'static>>>;
+
+/// Standard output, buffered. What could fool a terminal does not get through it.
+pub(crate) fn stdout() -> Out {
+    Text(exact_stdout())
+}
+
+/// Standard output for content and for lines that another program reads: never for a terminal.
+pub(crate) fn exact_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Writes one line.
+pub(crate) fn print_line(text: &str) -> Result<()> {
+    let mut out = stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
 }
 
 /// Writes one value as a JSON document.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     let mut out = stdout();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    serde_json::to_writer_pretty(Json(&mut out), value).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
     Ok(out.flush()?)
 }
@@ -55,13 +70,31 @@ impl<W: Write> JsonArray<W> {
         self.out
             .write_all(if self.count == 0 { b"\n  " } else { b",\n  " })?;
         self.count += 1;
-        Ok(serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?)
+        Ok(serde_json::to_writer(Json(&mut self.out), value).map_err(io::Error::from)?)
     }
 
     pub(crate) fn end(mut self) -> Result<()> {
         self.out
             .write_all(if self.count == 0 { b"]\n" } else { b"\n]\n" })?;
         Ok(self.out.flush()?)
+    }
+}
+
+/// A name or path in JSON: what is not UTF-8 is replaced, and then there are all bytes in hex besides.
+///
+/// Flattened into what it is of, under the names of the one place or the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exact {
+    pub(crate) text: String,
+    pub(crate) bytes: Option<String>,
+}
+
+impl Exact {
+    pub(crate) fn new(name: &[u8]) -> Self {
+        Self {
+            text: String::from_utf8_lossy(name).into_owned(),
+            bytes: std::str::from_utf8(name).is_err().then(|| hex(name)),
+        }
     }
 }
 
@@ -89,13 +122,14 @@ pub(crate) struct NodeJson {
     changed: String,
     created: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<String>,
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_bytes: Option<String>,
 }
 
 impl NodeJson {
     pub(crate) fn new(name: &[u8], attributes: &Attributes) -> Self {
-        let text = String::from_utf8_lossy(name).into_owned();
-        let bytes = std::str::from_utf8(name).is_err().then(|| hex(name));
+        let Exact { text, bytes } = Exact::new(name);
         Self {
             name: text,
             bytes,
@@ -113,7 +147,16 @@ impl NodeJson {
             changed: show_time(attributes.ctime),
             created: show_time(attributes.btime),
             target: None,
+            target_bytes: None,
         }
+    }
+
+    /// With the target of a symbolic link.
+    pub(crate) fn with_target(mut self, target: Option<&[u8]>) -> Self {
+        let target = target.map(Exact::new);
+        self.target_bytes = target.as_ref().and_then(|target| target.bytes.clone());
+        self.target = target.map(|target| target.text);
+        self
     }
 }
 

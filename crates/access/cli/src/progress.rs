@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::location::show;
+use crate::printable::{line, show};
 
 /// Nothing is shown before this.
 const QUIET: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ impl Meter {
 impl Meter {
     /// What is done besides.
     pub(crate) fn say(&self, message: String) {
-        self.bar.set_prefix(message);
+        self.bar.set_prefix(line(&message).into_owned());
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 
 use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
+use crate::failure::{About, Failure, Result, tell};
+use crate::printable::{line, show_path};
 use crate::prompt;
 
 /// The longest secret file that is read, in bytes.
@@ -42,7 +43,7 @@ pub(crate) fn source(arguments: &SecretArguments, vault: &Path) -> SecretSource 
         if let Err(error @ strongroom::Error::UnknownFormat(_)) = strongroom::list_slots(&vault) {
             return Err(error);
         }
-        let secret = get(&arguments, &vault.display().to_string()).map_err(|failure| {
+        let secret = get(&arguments, &show_path(&vault)).map_err(|failure| {
             let message = failure
                 .message
                 .unwrap_or_else(|| "the secret was not given".to_owned());
@@ -63,13 +64,13 @@ pub(crate) fn can_ask() -> bool {
 /// The secret that the options name; asks on the terminal if they name none.
 pub(crate) fn get(arguments: &SecretArguments, vault: &str) -> Result<Secret> {
     if let Some(passphrase) = given_passphrase(arguments)? {
-        return Ok(Secret::Passphrase(passphrase));
+        return Ok(unlocking(passphrase, arguments));
     }
     if let Some(path) = &arguments.recovery_code {
         let text = if path == Path::new("-") {
             ask(&format!("recovery code of {vault}: "))?
         } else {
-            first_line(read_bounded(open(path)?).about(path.display())?)
+            first_line(read_bounded(open(path)?).about(show_path(path))?)
         };
         let text = std::str::from_utf8(&text)
             .map_err(|_| Failure::usage("the recovery code is not text"))?;
@@ -78,14 +79,25 @@ pub(crate) fn get(arguments: &SecretArguments, vault: &str) -> Result<Secret> {
             .map_err(|error| wrong(&error));
     }
     if let Some(path) = &arguments.key_file {
-        let content = read_bounded(open(path)?).about(path.display())?;
+        let content = read_bounded(open(path)?).about(show_path(path))?;
         let key = KeyFile::parse(&content).map_err(|error| wrong(&error));
-        return key.map(Secret::KeyFile).about(path.display());
+        return key.map(Secret::KeyFile).about(show_path(path));
     }
     if let Some(path) = &arguments.identity {
-        return identity(path).map(Secret::Identity).about(path.display());
+        return identity(path).map(Secret::Identity).about(show_path(path));
     }
-    passphrase(&ask(&format!("passphrase of {vault}: "))?).map(Secret::Passphrase)
+    let passphrase = passphrase(&ask(&format!("passphrase of {vault}: "))?)?;
+    Ok(unlocking(passphrase, arguments))
+}
+
+/// A passphrase that may take as much memory as the options say.
+fn unlocking(passphrase: Passphrase, arguments: &SecretArguments) -> Secret {
+    Secret::Passphrase(match arguments.allow_memory {
+        None => passphrase,
+        Some(bytes) => {
+            passphrase.allow_memory(u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX))
+        }
+    })
 }
 
 /// A passphrase that an option names.
@@ -98,7 +110,7 @@ fn given_passphrase(arguments: &SecretArguments) -> Result<Option<Passphrase>> {
 /// Its text.
 fn given_text(arguments: &SecretArguments) -> Result<Option<Zeroizing<Vec<u8>>>> {
     let text = if let Some(path) = &arguments.passphrase_file {
-        read_bounded(open(path)?).about(path.display())?
+        read_bounded(open(path)?).about(show_path(path))?
     } else if let Some(descriptor) = arguments.passphrase_fd {
         read_descriptor(descriptor)?
     } else if let Some(command) = &arguments.passphrase_command {
@@ -113,14 +125,14 @@ fn given_text(arguments: &SecretArguments) -> Result<Option<Zeroizing<Vec<u8>>>>
 pub(crate) fn new_passphrase(file: Option<&Path>, vault: &str) -> Result<Passphrase> {
     if let Some(path) = file {
         return passphrase(&first_line(
-            read_bounded(open(path)?).about(path.display())?,
+            read_bounded(open(path)?).about(show_path(path))?,
         ));
     }
     for _ in 1..ATTEMPTS {
         if let Some(new) = ask_twice(vault)? {
             return Ok(new);
         }
-        let _ = writeln!(std::io::stderr(), "the two differ; once more");
+        tell("the two differ; once more");
     }
     ask_twice(vault)?.ok_or_else(|| Failure::usage("the two passphrases differ; try again"))
 }
@@ -200,7 +212,7 @@ fn identity(path: &Path) -> Result<AgeIdentity> {
     let content = read_bounded(open(path)?)?;
     match AgeIdentity::parse(&content, None) {
         Err(AgeKeyError::PassphraseNeeded) => {
-            let text = ask(&format!("passphrase of {}: ", path.display()))?;
+            let text = ask(&format!("passphrase of {}: ", show_path(path)))?;
             let text = std::str::from_utf8(&text)
                 .map_err(|_| Failure::usage("the passphrase is not UTF-8"))?;
             AgeIdentity::parse(&content, Some(text)).map_err(|error| wrong(&error))
@@ -218,14 +230,14 @@ pub(crate) fn ask(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     if !can_ask() {
         return Err(Failure::usage(NO_SECRET));
     }
-    prompt::hidden_line(prompt).map_err(|error| match error.kind() {
+    prompt::hidden_line(&line(prompt)).map_err(|error| match error.kind() {
         ErrorKind::Interrupted => Failure::new(ExitCode::Other, "interrupted"),
         _ => Failure::usage(NO_SECRET),
     })
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::open(path).about(path.display())
+    File::open(path).about(show_path(path))
 }
 
 /// Reads the descriptor `number` that the caller left open.

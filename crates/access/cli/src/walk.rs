@@ -2,12 +2,18 @@
 //!
 //! Takes   a vault and a path
 //! Gives   each node once: a directory before what is in it and again after it
-//! Never   recurses, follows a symlink, or holds more than one large directory page per level
+//! Never   recurses, follows a symlink, holds more than one large directory page per level, or goes in circles: a
+//!         directory has one name, and where a damaged database gives it a second one that is said, and passed by
 
-use strongroom::filesystem::{Attributes, NodeKind};
+use std::collections::HashSet;
+
+use strongroom::filesystem::{Attributes, InodeId, NodeKind, is_kept};
 use strongroom::{DirectoryEntry, Error, Links, Vault};
 
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
 use crate::location::join;
+use crate::printable::show;
 
 /// Directories up to this many entries are shown in order of their names; larger ones as they come.
 const SORTED_ENTRIES_MAX: usize = 100_000;
@@ -23,6 +29,8 @@ pub(crate) enum At {
     Leave,
     /// Anything else.
     Node,
+    /// A directory that this walk was in before, and does not go into again.
+    Again,
 }
 
 /// One step of a walk.
@@ -43,6 +51,20 @@ pub(crate) struct Walk {
     first: Option<Step>,
     levels: Vec<(Step, Entries)>,
     depth_max: usize,
+    /// Directories of now that it was in; of a kept state, whose blocks cannot name themselves, those it is in.
+    seen: HashSet<InodeId>,
+}
+
+impl Step {
+    /// What is to be said of a directory that is met a second time.
+    pub(crate) fn again(&self) -> Failure {
+        Failure::new(
+            ExitCode::Damaged,
+            "left out: this directory has another name, where it was met before; it was moved meanwhile, or the directories \
+             are damaged, which `strongroom check` tells",
+        )
+        .about(show(&self.path))
+    }
 }
 
 /// The entries of a directory; sorted by name unless there are very many.
@@ -80,6 +102,7 @@ impl Walk {
             first: Some(first),
             levels: Vec::new(),
             depth_max,
+            seen: HashSet::new(),
         })
     }
 
@@ -91,6 +114,7 @@ impl Walk {
             let none: Box<dyn Iterator<Item = _>> = Box::new(std::iter::empty());
             none.peekable()
         };
+        self.seen.insert(step.attributes.inode);
         self.levels.push((step.clone(), entries));
         Ok(())
     }
@@ -111,6 +135,9 @@ impl Walk {
                     at: At::Leave,
                     ..directory.clone()
                 };
+                if is_kept(leave.attributes.inode) {
+                    self.seen.remove(&leave.attributes.inode);
+                }
                 self.levels.pop();
                 return Ok(Some(leave));
             };
@@ -130,6 +157,12 @@ impl Walk {
             };
             if at == At::Node {
                 return Ok(Some(step));
+            }
+            if self.seen.contains(&step.attributes.inode) {
+                return Ok(Some(Step {
+                    at: At::Again,
+                    ..step
+                }));
             }
             match self.enter(&step) {
                 Ok(()) => return Ok(Some(step)),

@@ -9,13 +9,15 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, REGION_BYTES, Reader,
-    SegmentNumber, has_no_file,
+    SegmentNumber, can_name, has_no_file,
 };
 
 use crate::holes::Holes;
+use crate::limits::FILE_BYTES_MAX;
 use crate::overlay::CELL_BYTES;
 use crate::{Filesystem, Result, extents};
 
@@ -73,12 +75,16 @@ impl Filesystem {
         let _held = crate::history::hold(&self.core);
         self.sync()?;
         let reader = self.core.store.reader()?;
+        let before = self.core.sealers.newest();
         let snapshot = reader.snapshot()?;
+        // Epochs may begin and end meanwhile: a block of the snapshot is of the one time or the other.
+        let after = self.core.sealers.newest();
+        let has_keys = |epoch| before.has_epoch(epoch) || after.has_epoch(epoch);
         let mut report = CheckReport::default();
         for problem in snapshot.integrity_check()? {
             report.problem(format!("metadata.db: {problem}"));
         }
-        match self.check_tables(&snapshot, &mut report) {
+        match self.check_tables(&snapshot, &has_keys, &mut report) {
             // A damaged page ends the reading; it has been named above.
             Err(error) if report.problem_count > 0 => {
                 report.problem(format!("the tables cannot be read to their end: {error}"));
@@ -88,11 +94,17 @@ impl Filesystem {
         Ok(report)
     }
 
-    fn check_tables(&self, reader: &Reader<'_>, report: &mut CheckReport) -> Result<()> {
+    fn check_tables(
+        &self,
+        reader: &Reader<'_>,
+        has_keys: &dyn Fn(Epoch) -> bool,
+        report: &mut CheckReport,
+    ) -> Result<()> {
         let mut inodes = check_entries(reader, report)?;
         let holes = check_holes(reader, &inodes, report)?;
         let mut references = check_extents(reader, &mut inodes, &holes, report)?;
         check_links(&inodes, report);
+        check_circles(&inodes, report);
         check_reservations(reader, &inodes, report)?;
         check_hashes(reader, &inodes, report)?;
         let (kept, unreadable) = crate::history::references(&self.core, reader)?;
@@ -102,7 +114,7 @@ impl Filesystem {
         if unreadable > 0 {
             report.problem(format!("{unreadable} blocks of kept trees cannot be read"));
         }
-        let live = check_blocks(reader, &references, unreadable > 0, report)?;
+        let live = check_blocks(reader, &references, unreadable > 0, has_keys, report)?;
         self.check_segments(reader, &live, report)
     }
 
@@ -142,6 +154,12 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
     let mut inodes = HashMap::new();
     reader.for_each_inode(|inode: Inode| {
         report.inodes += 1;
+        if inode.size > FILE_BYTES_MAX {
+            report.problem(format!(
+                "inode {} says {} bytes, more than any file has",
+                inode.id.0, inode.size
+            ));
+        }
         inodes.insert(
             inode.id,
             Seen {
@@ -160,6 +178,14 @@ fn check_entries(reader: &Reader<'_>, report: &mut CheckReport) -> Result<HashMa
     })?;
     reader.for_each_entry(|parent: InodeId, entry: Entry| {
         report.entries += 1;
+        if !can_name(&entry.name) {
+            report.problem(format!(
+                "directory {} gives inode {} the name \"{}\", which cannot be one: it is shown nowhere",
+                parent.0,
+                entry.inode.0,
+                entry.name.escape_ascii()
+            ));
+        }
         let Some(node) = inodes.get_mut(&entry.inode) else {
             report.problem(format!(
                 "an entry of directory {} names inode {}, which is missing",
@@ -219,6 +245,44 @@ fn check_links(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
                 node.allocated, node.held
             ));
         }
+    }
+}
+
+/// Every directory with a name lies below the root, by way of those it says that it lies in.
+fn check_circles(inodes: &HashMap<InodeId, Seen>, report: &mut CheckReport) {
+    let mut below: HashSet<InodeId> = HashSet::from([InodeId::ROOT]);
+    let mut lost: HashSet<InodeId> = HashSet::new();
+    let directories = inodes.iter().filter(|(_, node)| {
+        // One that was removed and is still open lies nowhere.
+        node.kind == NodeKind::Directory && node.names > 0
+    });
+    for (id, _) in directories {
+        let (mut at, mut way) = (*id, Vec::new());
+        let mut on_way = HashSet::new();
+        let mut is_circle = false;
+        let reaches = loop {
+            if below.contains(&at) {
+                break true;
+            }
+            // A parent that is missing is told where its entries are.
+            let Some(node) = inodes.get(&at).filter(|_| !lost.contains(&at)) else {
+                break false;
+            };
+            if !on_way.insert(at) {
+                is_circle = true;
+                break false;
+            }
+            way.push(at);
+            at = node.parent;
+        };
+        if is_circle {
+            report.problem(format!(
+                "directory {} lies in itself: who goes up from it never comes to the root",
+                at.0
+            ));
+        }
+        let ends = if reaches { &mut below } else { &mut lost };
+        ends.extend(way);
     }
 }
 
@@ -328,10 +392,16 @@ fn released(reader: &Reader<'_>) -> Result<HashSet<BlockNumber>> {
     }
 }
 
+fn no_keys(block: &Block) -> String {
+    let (number, epoch) = (block.number.0, block.epoch.0);
+    format!("block {number} is sealed under epoch {epoch}, of which there are no keys")
+}
+
 fn check_blocks(
     reader: &Reader<'_>,
     references: &HashMap<BlockNumber, u32>,
     some_are_unknown: bool,
+    has_keys: &dyn Fn(Epoch) -> bool,
     report: &mut CheckReport,
 ) -> Result<HashMap<SegmentNumber, u64>> {
     let committed: HashMap<SegmentNumber, u64> = reader
@@ -366,11 +436,18 @@ fn check_blocks(
         }
         let len = sealed_len(block.clear_len as usize) as u64;
         match block.place {
+            Place::Waiting if waiting_len == Some(len) && !has_keys(block.epoch) => {
+                report.problem(no_keys(&block));
+            }
             Place::Waiting if waiting_len == Some(len) => {}
             Place::Waiting => report.problem(format!(
                 "block {number} waits for a segment without its bytes"
             )),
             Place::Segment(segment, offset) => {
+                let has_bytes = committed.get(&segment) != Some(&u64::MAX);
+                if has_bytes && !has_keys(block.epoch) {
+                    report.problem(no_keys(&block));
+                }
                 *live.entry(segment).or_insert(0) += len;
                 match committed.get(&segment) {
                     Some(end) if u64::from(offset) + len <= *end => {}

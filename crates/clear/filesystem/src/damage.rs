@@ -5,7 +5,7 @@
 //! Never   opens a block, or changes anything
 //! Spec    spec/7-recovery.md
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use strongroom_format::{BlockId, Kind};
@@ -125,11 +125,13 @@ fn lost_of(extent: &Extent, blocks: &HashMap<BlockNumber, LostChunks>) -> Vec<Ra
 fn path_of(reader: &Reader<'_>, parent: InodeId, name: Vec<u8>) -> Result<Option<Vec<u8>>> {
     let mut parts = vec![name];
     let mut at = parent;
+    let mut seen = HashSet::new();
     while at != InodeId::ROOT {
         let Some((up, name)) = reader.names_of(at, None, 1)?.pop() else {
             return Ok(None);
         };
-        if parts.len() >= DIRECTORY_DEPTH_MAX {
+        // In a circle, or deeper than anything can be.
+        if !seen.insert(at) || parts.len() >= DIRECTORY_DEPTH_MAX {
             return Ok(None);
         }
         parts.push(name);

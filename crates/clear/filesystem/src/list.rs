@@ -2,12 +2,13 @@
 //!
 //! Takes   a directory and the cookie behind which to go on
 //! Gives   entries, each with its own cookie
-//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile
+//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; nor gives a name
+//!         that cannot be one, which would lead elsewhere: `check` tells of those
 //!
 //! Invariants
 //!  (1) Cookies rise with every new entry and are never used again.
 
-use strongroom_metadata::{Entry, Inode, InodeId};
+use strongroom_metadata::{Entry, Inode, InodeId, can_name};
 
 use crate::attributes::{attributes_now, attributes_of_row};
 use crate::core::Core;
@@ -49,15 +50,31 @@ impl Filesystem {
             READ | EXECUTE
         };
         permission::require(&directory.inode, caller, mask)?;
+        let mut after = after;
+        let found = loop {
+            let mut found: Vec<(Entry, Option<Inode>)> = match listing {
+                Listing::Names => {
+                    let entries = writer.entries(inode, after, limit)?.into_iter();
+                    entries.map(|entry| (entry, None)).collect()
+                }
+                _ => writer.entries_with_inodes(inode, after, limit)?,
+            };
+            let Some((last, _)) = found.last() else {
+                return Ok(Vec::new());
+            };
+            after = last.cookie;
+            found.retain(|(entry, _)| can_name(&entry.name));
+            // An empty page would be the end.
+            if !found.is_empty() {
+                break found;
+            }
+        };
         if listing == Listing::Names {
-            let entries = writer.entries(inode, after, limit)?;
-            return Ok(entries
-                .into_iter()
-                .map(|entry| listed(entry, None))
-                .collect());
+            let names = found.into_iter().map(|(entry, _)| listed(entry, None));
+            return Ok(names.collect());
         }
         let mut page = Vec::new();
-        for (entry, row) in writer.entries_with_inodes(inode, after, limit)? {
+        for (entry, row) in found {
             let attributes = attributes_of_entry(core, &entry, row.as_ref());
             if listing == Listing::WithReferences && attributes.is_some() {
                 // The writer is held, so the node cannot be purged before the reference counts.

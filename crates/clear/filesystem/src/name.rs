@@ -4,6 +4,8 @@
 //! Gives   a `Name`, or which rule they break
 //! Never   interprets them: a name has no encoding and no case
 
+use strongroom_metadata::can_name;
+
 use crate::limits::NAME_BYTES_MAX;
 use crate::{Error, Result};
 
@@ -20,8 +22,7 @@ impl<'a> Name<'a> {
         if bytes.len() > NAME_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        let reserved = matches!(bytes, b"" | b"." | b"..");
-        if reserved || bytes.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        if !can_name(bytes) {
             return Err(Error::InvalidName);
         }
         Ok(Self(bytes))

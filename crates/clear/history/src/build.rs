@@ -16,7 +16,7 @@ use std::ops::{Range, RangeInclusive};
 use strongroom_crypto::{BlockSealer, Compression};
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 use strongroom_format::{BlockId, Kind, SealedBlock};
-use strongroom_metadata::{Inode, InodeId, NodeKind, REGION_BYTES, Reads};
+use strongroom_metadata::{Inode, InodeId, NodeKind, REGION_BYTES, Reads, can_name};
 
 use crate::changes::Changes;
 use crate::content::{Content, Extent, ExtentTrie, encode_inline, first_level, place};
@@ -54,7 +54,12 @@ pub(crate) struct Builder<'a, E: Engine> {
     located: HashMap<InodeId, Option<Option<Ref>>>,
     /// Regions of files that count as empty.
     holes: HashMap<InodeId, Vec<Range<u64>>>,
-    depth: usize,
+    /// The directories that are being built, the root first.
+    way: Vec<InodeId>,
+    /// The same, to ask.
+    on_way: HashSet<InodeId>,
+    /// All that were built. A directory has one name; what gives it more is damage, and it is empty there.
+    visited: HashSet<InodeId>,
 }
 
 impl<E: Engine> Source for Builder<'_, E> {
@@ -125,7 +130,9 @@ impl<'a, E: Engine> Builder<'a, E> {
             recent: HashSet::new(),
             located: HashMap::new(),
             holes,
-            depth: 0,
+            way: Vec::new(),
+            on_way: HashSet::new(),
+            visited: HashSet::new(),
         })
     }
 
@@ -243,6 +250,9 @@ impl<'a, E: Engine> Builder<'a, E> {
 
     /// The tree of the entries of `inode`.
     fn directory(&mut self, inode: InodeId, old: Option<&Entry>) -> Result<Option<Ref>, E::Error> {
+        if self.visited.contains(&inode) {
+            return Ok(None);
+        }
         let known = match old {
             Some(old) => Some(old.directory()),
             None => self.locate(inode)?,
@@ -255,12 +265,12 @@ impl<'a, E: Engine> Builder<'a, E> {
         let Some(names) = changes.and_then(|changes| changes.names.remove(&inode)) else {
             return Ok(known);
         };
-        self.descend()?;
+        self.descend(inode)?;
         let mut items: Vec<Change<EntryTrie>> = Vec::with_capacity(names.len());
         for name in names {
             items.push(self.change(inode, known, name)?);
         }
-        self.depth -= 1;
+        self.ascend();
         items.sort_unstable_by_key(|(key, _)| *key);
         trie::update::<EntryTrie, Self>(self, known, 0, &items)
     }
@@ -276,6 +286,9 @@ impl<'a, E: Engine> Builder<'a, E> {
         let Some(found) = self.reads.entry(inode, &name)? else {
             return Ok((key, None));
         };
+        if self.is_impossible(&name, found.inode) {
+            return Ok((key, None));
+        }
         let row = self.row(found.inode)?;
         let old = match known {
             Some(known) => trie::get::<EntryTrie, Self>(self, known, 0, &key)?,
@@ -292,7 +305,7 @@ impl<'a, E: Engine> Builder<'a, E> {
 
     /// A directory that the newest tree does not have.
     fn whole_directory(&mut self, inode: InodeId) -> Result<Option<Ref>, E::Error> {
-        self.descend()?;
+        self.descend(inode)?;
         let mut entries: Vec<(Key, Vec<u8>, InodeId)> = Vec::new();
         let mut after = 0;
         loop {
@@ -301,6 +314,7 @@ impl<'a, E: Engine> Builder<'a, E> {
             after = last.cookie;
             let placed = page
                 .into_iter()
+                .filter(|entry| !self.is_impossible(&entry.name, entry.inode))
                 .map(|entry| (entry::place(&entry.name), entry.name, entry.inode));
             entries.extend(placed);
         }
@@ -311,17 +325,30 @@ impl<'a, E: Engine> Builder<'a, E> {
             let row = builder.row(*inode)?;
             builder.entry(std::mem::take(name), &row, None)
         });
-        self.depth -= 1;
+        self.ascend();
         built
     }
 
-    /// Damage in the rows must not lead the descent in circles.
-    fn descend(&mut self) -> Result<(), E::Error> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
+    fn descend(&mut self, inode: InodeId) -> Result<(), E::Error> {
+        self.way.push(inode);
+        self.on_way.insert(inode);
+        self.visited.insert(inode);
+        if self.way.len() > DEPTH_MAX {
             return Err(Error::Damaged("directories are nested too deep").into());
         }
         Ok(())
+    }
+
+    fn ascend(&mut self) {
+        if let Some(inode) = self.way.pop() {
+            self.on_way.remove(&inode);
+        }
+    }
+
+    /// Whether an entry is left out of the tree: damage in the rows must not lead the descent in circles, and a name
+    /// that cannot be one not into a tree that nobody could then read. The structural check tells of both.
+    fn is_impossible(&self, name: &[u8], inode: InodeId) -> bool {
+        !can_name(name) || self.on_way.contains(&inode)
     }
 
     /// The entries of a directory in the newest tree, wherever it was there; `None` if it was not.

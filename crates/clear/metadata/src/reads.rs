@@ -17,7 +17,7 @@ use crate::columns::{
     block_at, bound, entry_at, extents_at, inode_at, key, segment_at, value_at, whole,
 };
 use crate::error::{Error, Result};
-use crate::limits::PROBLEMS_MAX;
+use crate::limits::{PAGE_BYTES, PROBLEMS_MAX};
 use crate::numbers::{self, Numbers};
 use crate::rows::{Block, BlockNumber, Entry, Extent, Inode, InodeId, Segment, SegmentNumber};
 use crate::sql::{Statement, StatementCounts};
@@ -490,7 +490,13 @@ impl Reads {
     /// The disk's; damage that can be described is in the list instead.
     pub fn integrity_check(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
-        for pragma in ["PRAGMA cipher_integrity_check", "PRAGMA quick_check(100)"] {
+        let mut pragmas = &["PRAGMA cipher_integrity_check", "PRAGMA quick_check(100)"][..];
+        if let Some(problem) = self.surplus()? {
+            // The first reads the whole file, and remembers each page that is none: a file without end has no end of them.
+            problems.push(problem);
+            pragmas = &pragmas[1..];
+        }
+        for pragma in pragmas {
             if let Err(error) = self.noting(self.collect_problems(pragma, &mut problems)) {
                 match error {
                     Error::Damaged(what) => problems.push(what.to_owned()),
@@ -503,6 +509,20 @@ impl Reads {
         }
         problems.truncate(PROBLEMS_MAX);
         Ok(problems)
+    }
+
+    /// What there is of a file behind the last page of the database, if anything.
+    fn surplus(&self) -> Result<Option<String>> {
+        let Some(path) = self.connection.path() else {
+            return Ok(None);
+        };
+        let len = std::fs::symlink_metadata(path)?.len();
+        let end = self.page_count()?.saturating_mul(PAGE_BYTES as u64);
+        Ok((len > end).then(|| {
+            format!(
+                "the file is {len} bytes long, and its pages end at {end}: what is behind them is not of this database"
+            )
+        }))
     }
 
     fn collect_problems(&self, pragma: &str, problems: &mut Vec<String>) -> Result<()> {

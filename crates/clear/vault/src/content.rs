@@ -132,16 +132,25 @@ pub(crate) fn set_attributes(
 pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) -> Result<Response> {
     let inode = session.readable(handle)?;
     let limit = limit.clamp(1, LIST_ENTRIES_MAX) as usize;
-    let entries = session.filesystem().list(
-        &session.caller,
-        inode,
-        after,
-        limit,
-        Listing::WithAttributes,
-    )?;
-    Ok(Response::Entries(
-        entries.into_iter().filter_map(EntryFields::new).collect(),
-    ))
+    let mut after = after;
+    loop {
+        let entries = session.filesystem().list(
+            &session.caller,
+            inode,
+            after,
+            limit,
+            Listing::WithAttributes,
+        )?;
+        let Some(last) = entries.last() else {
+            return Ok(Response::Entries(Vec::new()));
+        };
+        after = last.cookie;
+        // Those of which the node is missing are left out. An empty page would be the end.
+        let shown: Vec<_> = entries.into_iter().filter_map(EntryFields::new).collect();
+        if !shown.is_empty() {
+            return Ok(Response::Entries(shown));
+        }
+    }
 }
 
 /// Fills `buffer` from `offset`; gives the count of bytes before the end.

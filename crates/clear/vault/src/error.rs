@@ -132,6 +132,9 @@ pub enum Error {
     /// Caller: the secret opens no slot; see the text of the cause.
     #[error("{0}")]
     WrongSecret(String),
+    /// Caller, or tampering: a passphrase slot wants more memory or time than is given unasked; see `Passphrase::allow_memory`.
+    #[error("{0}")]
+    CostNotAllowed(String),
     /// Caller: no secret was given; see the text.
     #[error("{0}")]
     NoSecret(String),

@@ -23,6 +23,7 @@ use strongroom_filesystem::{
 };
 use strongroom_format::BlockId;
 use strongroom_history::{Body, Entry, RevisionId, Tree};
+use strongroom_metadata::can_name;
 
 use crate::below::{Below, below};
 
@@ -281,10 +282,21 @@ impl KeptNodes {
     ) -> Result<Vec<ListedEntry>> {
         let parent = self.find(inode)?;
         let directory = directory(parent.entry()?)?;
-        let position = after.saturating_sub(FIRST_COOKIE - 1);
-        let page = Tree::new(engine)
-            .list(directory, position, limit)
-            .map_err(below)?;
+        let mut position = after.saturating_sub(FIRST_COOKIE - 1);
+        let page = loop {
+            let mut page = Tree::new(engine)
+                .list(directory, position, limit)
+                .map_err(below)?;
+            let Some(last) = page.last() else {
+                return Ok(Vec::new());
+            };
+            position = last.position;
+            // A name that cannot be one would lead elsewhere. An empty page would be the end.
+            page.retain(|one| can_name(&one.entry.name));
+            if !page.is_empty() {
+                break page;
+            }
+        };
         let mut listed = Vec::with_capacity(page.len());
         for one in page {
             let (name, kind) = (one.entry.name.clone(), one.entry.kind);

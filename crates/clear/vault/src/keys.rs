@@ -262,6 +262,7 @@ impl From<UnlockError> for Error {
                 found: *found,
             },
             UnlockError::OutOfMemory(_) => Self::Keys(error.to_string()),
+            UnlockError::CostNotAllowed { .. } => Self::CostNotAllowed(error.to_string()),
             UnlockError::ReplicaForged => damaged(REPLICA),
             _ => damaged(HEADER),
         }

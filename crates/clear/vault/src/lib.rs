@@ -76,6 +76,7 @@ mod unnamed;
 mod vault;
 mod verification;
 mod verify;
+mod verify_state;
 mod xattrs;
 
 pub use counters::{COUNTERS, Counter};

@@ -21,7 +21,7 @@ use strongroom_format::{BlockId, Epoch};
 use strongroom_history::{self as history, Body, Entry, Revision, Salvage, Survey};
 use strongroom_metadata::{
     self as metadata, Base, BlockNumber, Entry as Name, Extent, Inode, InodeId, NodeKind, Place,
-    REGION_BYTES, SegmentNumber, SegmentState, Store, Timestamp, Transaction,
+    REGION_BYTES, SegmentNumber, SegmentState, Store, Timestamp, Transaction, can_name,
 };
 
 use crate::inventory::{FoundBlocks, Inventory};
@@ -293,6 +293,10 @@ impl Work<'_, '_> {
         path: &[u8],
         entry: &Entry,
     ) -> Result<bool> {
+        if !can_name(&entry.name) {
+            self.lost(path, Loss::Structure);
+            return Ok(false);
+        }
         let is_directory = entry.kind == NodeKind::Directory;
         let known = self.made.contains_key(&entry.inode);
         if known && (is_directory || entry.inode == InodeId::ROOT) {

@@ -33,6 +33,12 @@ pub(crate) enum VerifyRequest {
         deep: bool,
         skip: u64,
     },
+    /// What a verification of this depth can go on from.
+    Resume { deep: bool },
+    /// It is stopped here.
+    Keep(KeptState),
+    /// It came to its end.
+    End,
 }
 
 /// The answers.
@@ -46,8 +52,32 @@ pub(crate) enum VerifyResponse {
     Files(Vec<FileProblem>),
     Part(PartFields),
     Damage(DamagePage),
+    Resume(ResumeFields),
+    /// Whether a state is kept.
+    Kept(bool),
     /// The database is damaged so that the step could not be carried out.
     Ruined(String),
+}
+
+/// Where a verification was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptState {
+    pub(crate) deep: bool,
+    /// The last segment that was read.
+    pub(crate) after: [u8; 16],
+    pub(crate) bytes: u64,
+    pub(crate) blocks: u64,
+    /// Segments to look at again: something was found in them.
+    pub(crate) suspects: Vec<[u8; 16]>,
+}
+
+/// What can be gone on from, or why nothing can.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ResumeFields {
+    pub(crate) state: Option<KeptState>,
+    /// When it was kept, in seconds since 1970.
+    pub(crate) kept_s: u64,
+    pub(crate) refused: String,
 }
 
 /// A file of the vault folder that is not as it was written.

@@ -2,29 +2,24 @@
 //!
 //! Takes   an open vault, how deep to look, who is told of the progress
 //! Gives   a report that names files, bytes and kept states; or a state from which to go on
-//! Never   writes a name of the vault to the disk: the state holds names of segments, which the folder shows anyway
+//! Never   goes on from a state that the vault did not keep (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use strongroom_format::hex;
 use strongroom_history::RevisionId;
 use strongroom_metadata::DATABASE_FILE;
 
-use crate::folder::Folder;
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_verify::{
-    DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
+    DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
+    VerifyResponse,
 };
 use crate::vault::CheckReport;
-use crate::{Error, Result, Vault};
-
-/// The file of a verification that was stopped.
-const STATE: &str = "verify-state.json";
+use crate::{Result, Vault};
 
 /// What one step should take.
 const STEP: Duration = Duration::from_millis(500);
@@ -92,6 +87,10 @@ pub struct VerifyReport {
     pub nodes: u64,
     /// Blocks that do not open beyond those whose files are named.
     pub damaged_more: u64,
+    /// If it went on: when the earlier one was stopped, in seconds since 1970. What that one read is as it was then.
+    pub resumed_s: Option<u64>,
+    /// If it was to go on and began at the start instead: why.
+    pub begun_anew: Option<String>,
 }
 
 impl VerifyReport {
@@ -103,35 +102,6 @@ impl VerifyReport {
             && self.damages.is_empty()
             && self.progress.damaged_blocks == 0
     }
-}
-
-/// Where a verification was stopped. Bounded: with more suspects it begins anew.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct State {
-    deep: bool,
-    after: Option<String>,
-    bytes: u64,
-    blocks: u64,
-    suspects: Vec<String>,
-}
-
-impl State {
-    fn load(folder: &Folder, deep: bool) -> Self {
-        // One that cannot be read is none: it costs time, nothing else.
-        let bytes = folder.read_state(STATE).unwrap_or_default();
-        let state: Option<Self> = serde_json::from_slice(&bytes).ok();
-        state.filter(|state| state.deep == deep).unwrap_or_default()
-    }
-
-    fn store(&self, folder: &Folder) -> Result<()> {
-        let bytes = serde_json::to_vec(self).map_err(std::io::Error::from);
-        let bytes = bytes.map_err(Error::io("keeping the state of the verification"))?;
-        folder.replace(STATE, &bytes)
-    }
-}
-
-fn segment_id(text: &str) -> Option<[u8; 16]> {
-    hex::decode(text)
 }
 
 /// A verification under way.
@@ -165,7 +135,6 @@ impl Vault {
         options: VerifyOptions,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
     ) -> Result<(VerifyReport, Vec<(u64, u16)>)> {
-        let folder = Folder::new(self.folder());
         let mut run = Verification {
             vault: self,
             deep: options.deep,
@@ -175,18 +144,18 @@ impl Vault {
             step_bytes: VERIFY_STEP_BYTES.0,
         };
         let state = match options.resume {
-            true => State::load(&folder, options.deep),
-            false => State::default(),
+            true => run.resume()?,
+            false => None,
         };
-        let stopped = run.segments(&state, told)?;
+        let stopped = run.segments(state, told)?;
         if let Some(after) = stopped {
             // On media that cannot be written the next one begins anew.
-            run.report.can_resume = run.state(after).store(&folder).is_ok();
+            run.report.can_resume = run.keep(after)?;
             return Ok((run.report, run.damaged));
         }
         run.rest()?;
         run.report.finished = true;
-        folder.remove_state(STATE);
+        run.end()?;
         Ok((run.report, run.damaged))
     }
 
@@ -199,13 +168,70 @@ impl Vault {
 }
 
 impl Verification<'_> {
+    /// What there is to go on from.
+    fn resume(&mut self) -> Result<Option<KeptState>> {
+        let deep = self.deep;
+        match self.vault.ask_verify(VerifyRequest::Resume { deep })? {
+            VerifyResponse::Resume(ResumeFields {
+                state: Some(state),
+                kept_s,
+                ..
+            }) => {
+                self.report.resumed_s = Some(kept_s);
+                Ok(Some(state))
+            }
+            VerifyResponse::Resume(ResumeFields { refused, .. }) => {
+                self.report.begun_anew = Some(refused);
+                Ok(None)
+            }
+            VerifyResponse::Ruined(why) => {
+                self.ruined(why);
+                self.report.begun_anew = Some("the database is damaged".to_owned());
+                Ok(None)
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Keeps where it was stopped; gives whether the next one can go on there.
+    fn keep(&mut self, after: Option<[u8; 16]>) -> Result<bool> {
+        let Some(after) = after.filter(|_| self.suspects.len() <= VERIFY_SUSPECTS_MAX) else {
+            self.end()?;
+            return Ok(false);
+        };
+        let state = KeptState {
+            deep: self.deep,
+            after,
+            bytes: self.report.progress.bytes,
+            blocks: self.report.progress.blocks,
+            suspects: self.suspects.clone(),
+        };
+        match self.vault.ask_verify(VerifyRequest::Keep(state))? {
+            VerifyResponse::Kept(kept) => Ok(kept),
+            VerifyResponse::Ruined(_) => Ok(false),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Nothing is left to go on from.
+    fn end(&self) -> Result<()> {
+        match self.vault.ask_verify(VerifyRequest::End)? {
+            VerifyResponse::Kept(_) | VerifyResponse::Ruined(_) => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// Goes over the segments; gives where it was stopped, if it was.
     fn segments(
         &mut self,
-        state: &State,
+        state: Option<KeptState>,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
     ) -> Result<Option<Option<[u8; 16]>>> {
-        let mut after = state.after.as_deref().and_then(segment_id);
+        let mut after = state.as_ref().map(|state| state.after);
+        let (bytes_before, blocks_before, suspects) = match state {
+            Some(state) => (state.bytes, state.blocks, state.suspects),
+            None => (0, 0, Vec::new()),
+        };
         let bytes = match self.vault.ask_verify(VerifyRequest::Size { after })? {
             VerifyResponse::Size { bytes, .. } => bytes,
             VerifyResponse::Ruined(why) => {
@@ -214,20 +240,15 @@ impl Verification<'_> {
             }
             _ => return Err(unexpected()),
         };
-        self.report.progress.bytes = state.bytes;
-        self.report.progress.blocks = state.blocks;
-        self.report.progress.bytes_total = bytes.saturating_add(state.bytes);
-        let suspects: Vec<[u8; 16]> = state
-            .suspects
-            .iter()
-            .filter_map(|id| segment_id(id))
-            .collect();
+        self.report.progress.bytes = bytes_before;
+        self.report.progress.blocks = blocks_before;
+        self.report.progress.bytes_total = bytes.saturating_add(bytes_before);
         if !suspects.is_empty() {
-            let (bytes, blocks) = (state.bytes, state.blocks);
             let part = self.step(None, suspects, u64::MAX)?;
             self.take(part.unwrap_or_default());
             // They were counted before.
-            (self.report.progress.bytes, self.report.progress.blocks) = (bytes, blocks);
+            (self.report.progress.bytes, self.report.progress.blocks) =
+                (bytes_before, blocks_before);
         }
         loop {
             if told(&self.report.progress) == GoOn::No {
@@ -304,21 +325,6 @@ impl Verification<'_> {
         self.report.damaged_more += damaged - taken as u64;
         self.report.files.extend(part.problems);
         self.suspects.extend(part.suspects);
-    }
-
-    fn state(&self, after: Option<[u8; 16]>) -> State {
-        let many = self.suspects.len() > VERIFY_SUSPECTS_MAX;
-        let after = after.filter(|_| !many);
-        State {
-            deep: self.deep,
-            after: after.map(|id| hex::encode(&id)),
-            bytes: after.map_or(0, |_| self.report.progress.bytes),
-            blocks: after.map_or(0, |_| self.report.progress.blocks),
-            suspects: match after {
-                Some(_) => self.suspects.iter().map(|id| hex::encode(id)).collect(),
-                None => Vec::new(),
-            },
-        }
     }
 
     /// Everything but the segments: it takes little, and names what was found there.

@@ -24,6 +24,7 @@ use crate::request_verify::{
     DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
 };
 use crate::session::Session;
+use crate::verify_state;
 use crate::{Error, Result};
 
 /// Carries out one step. A damaged database is an answer, not an error: other steps may not need what is damaged.
@@ -80,6 +81,9 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
             let blocks = blocks.iter().map(lost).collect();
             VerifyResponse::Damage(damage(session, &blocks, *deep, *skip)?)
         }
+        VerifyRequest::Resume { deep } => verify_state::resume(session, *deep)?,
+        VerifyRequest::Keep(state) => verify_state::keep(session, state)?,
+        VerifyRequest::End => verify_state::end(session)?,
     };
     Ok(Response::Verify(response))
 }

@@ -223,3 +223,137 @@ fn damaged_small_files_are_named_and_the_rest_is_readable() {
     }
     assert_eq!(vault.read("/file").unwrap(), b"content");
 }
+
+// ---- going on where one was stopped
+
+const AGAIN: VerifyOptions = VerifyOptions {
+    deep: false,
+    resume: true,
+};
+
+const STATE: &str = "verify-state.json";
+
+/// Stops after `steps` steps.
+fn stopped(vault: &Vault, options: VerifyOptions, steps: u32) -> VerifyReport {
+    let mut asked = 0;
+    let report = vault.verify(options, &mut |_| {
+        asked += 1;
+        if asked > steps { GoOn::No } else { GoOn::Yes }
+    });
+    let report = report.unwrap();
+    assert!(!report.finished && report.can_resume, "{report:?}");
+    report
+}
+
+/// A closed vault of several steps, in whose first segment, in the order of verification, a bit is not as it was written.
+fn damaged_at_the_start() -> Place {
+    let (place, vault) = Place::new();
+    for number in 0..20 {
+        let name = format!("/{number}");
+        vault.write(&name, content(8 << 20, number + 1)).unwrap();
+    }
+    vault.close().unwrap();
+    let mut segments = place.segments();
+    segments.retain(|path| path.metadata().unwrap().len() > 1 << 20);
+    segments.sort();
+    assert!(segments.len() > 1, "there is more than one step");
+    flip(&segments[0], 1 << 19);
+    place
+}
+
+/// Failed before: a file that anybody can write made verification believe that everything had been read.
+#[test]
+fn a_planted_state_is_not_believed() {
+    let place = damaged_at_the_start();
+    let state = place.folder().join(STATE);
+    let planted = r#"{"deep":false,"after":"ffffffffffffffffffffffffffffffff","bytes":1,"blocks":1,"suspects":[]}"#;
+    let sealed = format!(r#"{{"format":2,"sealed":"{}"}}"#, "ab".repeat(200));
+    for text in [planted, &sealed, "", "{}", "\u{0}"] {
+        std::fs::write(&state, text).unwrap();
+        let vault = place.open();
+        let report = verify(&vault, AGAIN);
+        assert!(report.begun_anew.is_some(), "{text:?}");
+        assert_eq!(report.resumed_s, None);
+        assert_eq!(report.progress.damaged_blocks, 1, "{text:?}: {report:?}");
+        assert!(!state.exists(), "it is of no use any more");
+        vault.close().unwrap();
+    }
+}
+
+/// Goal: a genuine state goes on across a close, and only the last one of this vault does.
+#[test]
+fn an_older_state_put_back_and_one_of_another_vault_are_not_believed() {
+    let place = damaged_at_the_start();
+    let state = place.folder().join(STATE);
+    let vault = place.open();
+    stopped(&vault, SHALLOW, 1);
+    let first = std::fs::read(&state).unwrap();
+    stopped(&vault, AGAIN, 1);
+    let second = std::fs::read(&state).unwrap();
+    vault.close().unwrap();
+
+    // An older one of the same verification.
+    std::fs::write(&state, &first).unwrap();
+    let vault = place.open();
+    let report = verify(&vault, AGAIN);
+    assert!(report.begun_anew.is_some() && report.finished, "{report:?}");
+    assert_eq!(report.progress.damaged_blocks, 1);
+    // The last one, after a verification came to its end.
+    std::fs::write(&state, &second).unwrap();
+    let report = verify(&vault, AGAIN);
+    assert!(report.begun_anew.is_some(), "{report:?}");
+    assert_eq!(report.progress.damaged_blocks, 1);
+
+    // As it should be: found before the stop, told after it.
+    stopped(&vault, SHALLOW, 1);
+    vault.close().unwrap();
+    let vault = place.open();
+    let report = verify(&vault, AGAIN);
+    assert_eq!(report.begun_anew, None);
+    assert!(report.resumed_s.is_some());
+    assert_eq!(report.progress.damaged_blocks, 1, "{report:?}");
+
+    // Of another vault.
+    stopped(&vault, SHALLOW, 1);
+    let foreign = std::fs::read(&state).unwrap();
+    vault.close().unwrap();
+    let other = damaged_at_the_start();
+    std::fs::write(other.folder().join(STATE), foreign).unwrap();
+    let report = verify(&other.open(), AGAIN);
+    assert!(report.begun_anew.is_some(), "{report:?}");
+    assert_eq!(report.progress.damaged_blocks, 1);
+}
+
+#[test]
+fn what_was_read_and_changed_since_is_read_again_and_so_is_all_after_a_change_of_keys() {
+    let place = damaged_at_the_start();
+    let vault = place.open();
+    stopped(&vault, SHALLOW, 1);
+    let another_depth = VerifyOptions {
+        deep: true,
+        resume: true,
+    };
+    assert!(verify(&vault, another_depth).begun_anew.is_some());
+    stopped(&vault, SHALLOW, 1);
+    for number in 0..20 {
+        vault.remove_file(format!("/{number}")).unwrap();
+    }
+    vault.compact().unwrap();
+    vault.write("/new", content(20 << 20, 99)).unwrap();
+    vault.sync().unwrap();
+    let report = verify(&vault, AGAIN);
+    assert!(report.begun_anew.is_some(), "{report:?}");
+    vault.close().unwrap();
+
+    let place = damaged_at_the_start();
+    let vault = place.open();
+    stopped(&vault, SHALLOW, 1);
+    vault.close().unwrap();
+    strongroom::Keys::open(place.folder(), &place.secret)
+        .unwrap()
+        .rotate()
+        .unwrap();
+    let report = verify(&place.open(), AGAIN);
+    assert!(report.begun_anew.is_some(), "{report:?}");
+    assert_eq!(report.progress.damaged_blocks, 1);
+}

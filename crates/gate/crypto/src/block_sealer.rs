@@ -112,6 +112,12 @@ impl BlockSealer {
         self.parts.newest().0
     }
 
+    /// Whether there is a key to open what was sealed under `epoch`.
+    #[must_use]
+    pub fn has_epoch(&self, epoch: Epoch) -> bool {
+        self.parts.block_key(epoch).is_some()
+    }
+
     /// The suite that seals and opens.
     #[must_use]
     pub fn suite(&self) -> SuiteId {

@@ -91,6 +91,20 @@ pub enum UnlockError {
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+    /// Caller, or tampering: a passphrase slot wants more than is given unasked, and was not tried; no other one opened.
+    #[error(
+        "key slot {slot} wants {} MiB of memory and {passes} passes over it for one try, and was not tried; if it is yours, add \
+         --allow-memory {}M (a header that somebody else gave you may want this only to keep your machine busy)",
+        memory_kib.div_ceil(1024), memory_kib.div_ceil(1024)
+    )]
+    CostNotAllowed {
+        /// Which slot.
+        slot: SlotId,
+        /// What it asks for.
+        memory_kib: u32,
+        /// How often it goes over that.
+        passes: u32,
+    },
     /// Environment: nothing here computes what the vault's suite asks for.
     #[error(transparent)]
     Provider(#[from] ProviderError),

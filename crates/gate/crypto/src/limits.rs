@@ -18,5 +18,13 @@ pub const SECRET_TEXT_BYTES_MAX: usize = 32 * 1024;
 /// The most memory that calibration chooses by itself, in KiB; whoever wants more says so.
 pub const ARGON2_CALIBRATED_MEMORY_KIB_MAX: u32 = 1024 * 1024;
 
+/// The most memory that one slot gets for a passphrase unless more was allowed, in KiB: no calibrated slot needs more, so
+/// only who made a slot that does has to say so, and who is given a hostile header keeps the machine.
+pub const ARGON2_UNASKED_MEMORY_KIB_MAX: u32 = ARGON2_CALIBRATED_MEMORY_KIB_MAX;
+
+/// The most work, memory in KiB times passes, that all slots together get for a passphrase unless more was allowed. About
+/// half a minute of a slow processor.
+pub const ARGON2_UNASKED_WORK_KIB_MAX: u64 = 32 * 1024 * 1024;
+
 /// What one try at a passphrase should cost on the machine that makes the slot.
 pub const ARGON2_TARGET: std::time::Duration = std::time::Duration::from_secs(1);

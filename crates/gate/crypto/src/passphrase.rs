@@ -9,7 +9,10 @@
 //!  (1) One passphrase has one spelling: Unicode NFC, so that two keyboards agree.      [1.6.4]
 //!  (2) A cost is within floor and ceiling before any memory is asked for.              [1.6.6]
 
-use crate::limits::{ARGON2_CALIBRATED_MEMORY_KIB_MAX, ARGON2_TARGET, PASSPHRASE_BYTES_MAX};
+use crate::limits::{
+    ARGON2_CALIBRATED_MEMORY_KIB_MAX, ARGON2_TARGET, ARGON2_UNASKED_MEMORY_KIB_MAX,
+    ARGON2_UNASKED_WORK_KIB_MAX, PASSPHRASE_BYTES_MAX,
+};
 use crate::providers::{Argon2idCost, NoMemory, registry};
 use std::time::Duration;
 use strongroom_format::limits::{
@@ -21,7 +24,11 @@ use zeroize::Zeroizing;
 
 /// A passphrase, normalised. Wiped when dropped, never shown.
 #[derive(Clone)]
-pub struct Passphrase(Zeroizing<String>);
+pub struct Passphrase {
+    text: Zeroizing<String>,
+    /// `None` if nothing was said.
+    memory_kib_allowed: Option<u32>,
+}
 
 /// Caller: these bytes cannot be a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,17 +91,42 @@ impl Passphrase {
         if normal.len() > PASSPHRASE_BYTES_MAX {
             return Err(PassphraseError::TooLong);
         }
-        Ok(Self(normal))
+        Ok(Self {
+            text: normal,
+            memory_kib_allowed: None,
+        })
     }
 
-    /// The 32 bytes that Argon2id makes of this passphrase. Takes as long and as much memory as `parameters` say.
+    /// The same, tried also at slots that want up to `memory_kib` of memory, and as much work as a header may ask for.
+    ///
+    /// Without this a slot above `ARGON2_UNASKED_MEMORY_KIB_MAX`, or beyond `ARGON2_UNASKED_WORK_KIB_MAX` with those
+    /// before it, is not tried. It changes nothing of slots that are made with this passphrase.
+    #[must_use]
+    pub fn allow_memory(mut self, memory_kib: u32) -> Self {
+        self.memory_kib_allowed = Some(memory_kib);
+        self
+    }
+
+    /// Whether a slot of that cost may be tried, behind others that were `work_kib` of work together.
+    pub(crate) fn allows(&self, parameters: &Argon2Parameters, work_kib: u64) -> bool {
+        match self.memory_kib_allowed {
+            Some(allowed) => parameters.memory_kib <= allowed.max(ARGON2_UNASKED_MEMORY_KIB_MAX),
+            None => {
+                parameters.memory_kib <= ARGON2_UNASKED_MEMORY_KIB_MAX
+                    && work_kib.saturating_add(parameters.work_kib()) <= ARGON2_UNASKED_WORK_KIB_MAX
+            }
+        }
+    }
+
+    /// The 32 bytes that Argon2id makes of this passphrase. Takes as long and as much memory as `parameters` say; the
+    /// memory is given back before the return, so that slots tried one after the other take no more than the largest.
     pub(crate) fn stretch(
         &self,
         parameters: &Argon2Parameters,
     ) -> Result<Zeroizing<[u8; 32]>, OutOfMemory> {
         let cost =
             Argon2Cost::of(parameters).expect("(2) holds: the caller checked the cost of the slot");
-        argon2id(self.0.as_bytes(), &parameters.salt, cost)
+        argon2id(self.text.as_bytes(), &parameters.salt, cost)
     }
 }
 

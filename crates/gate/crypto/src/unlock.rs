@@ -30,7 +30,8 @@ use subtle::ConstantTimeEq as _;
 /// Opens the keys of the vault whose `vault.json` is `header`, with `secret`.
 ///
 /// Tries every slot of the secret's kind, so it takes as long as their Argon2id together: at most
-/// `ARGON2_WORK_KIB_MAX`. `last_seen_generation`: if it is kept inside the vault, give `None` here and call
+/// `ARGON2_UNASKED_WORK_KIB_MAX`, in at most `ARGON2_UNASKED_MEMORY_KIB_MAX` of memory; what `Passphrase::allow_memory`
+/// says, and `ARGON2_WORK_KIB_MAX`, where that was called. `last_seen_generation`: if it is kept inside the vault, give `None` here and call
 /// `Keyring::check_generation` as soon as it can be read.
 ///
 /// # Errors
@@ -120,7 +121,20 @@ fn open_slot<'a>(
 ) -> Result<(&'a Slot, Principal), UnlockError> {
     let kind = secret.kind();
     let mut failure = UnlockError::NoSlotOfThatKind { kind };
+    let mut work_kib = 0;
     for slot in header.slots.iter().filter(|slot| slot.lock.kind() == kind) {
+        if let (Secret::Passphrase(passphrase), Lock::Passphrase(parameters)) = (secret, &slot.lock)
+        {
+            if !passphrase.allows(parameters, work_kib) {
+                failure = UnlockError::CostNotAllowed {
+                    slot: slot.id,
+                    memory_kib: parameters.memory_kib,
+                    passes: parameters.passes,
+                };
+                continue;
+            }
+            work_kib += parameters.work_kib();
+        }
         match open(slot, secret) {
             Ok(Some(payload)) if payload.vault != header.vault => {
                 return Err(UnlockError::ForeignSlot { slot: slot.id });
@@ -132,6 +146,8 @@ fn open_slot<'a>(
                 return Err(UnlockError::HeaderEdited);
             }
             Ok(Some(payload)) => return Ok((slot, payload.principal)),
+            // What was not tried may be the one.
+            Ok(None) | Err(_) if matches!(failure, UnlockError::CostNotAllowed { .. }) => {}
             Ok(None) if matches!(failure, UnlockError::OutOfMemory(_)) => {}
             Ok(None) => failure = UnlockError::WrongSecret { kind },
             // Another slot of this person may ask for less.

@@ -5,12 +5,12 @@
 //! Never   holds more than `LEFT_OUT_MAX` notes: the rest is counted
 
 use std::fmt::Display;
-use std::io::Write;
 
 use serde::Serialize;
 
-use crate::failure::{Failures, Result};
-use crate::output::{Format, print_json};
+use crate::failure::{Failures, Result, tell};
+use crate::output::{Exact, Format, print_json};
+use crate::printable::show;
 
 /// How many notes the JSON document has.
 const LEFT_OUT_MAX: usize = 1000;
@@ -28,6 +28,10 @@ pub(crate) struct Account {
     pub(crate) special: u64,
     /// Further names of files that were copied already.
     pub(crate) hard_links: u64,
+    /// Devices that were not made, because --special was not given.
+    pub(crate) withheld_devices: u64,
+    /// Files whose bits or attributes would give rights, and were made without these, because --special was not given.
+    pub(crate) withheld_rights: u64,
     /// Of content; holes and further names do not count.
     pub(crate) bytes: u64,
     /// Files, directories and others that failed; each was reported on standard error.
@@ -41,17 +45,30 @@ pub(crate) struct Account {
 #[derive(Debug, Serialize)]
 struct LeftOut {
     path: String,
+    /// All of it in hex, if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
+    #[serde(skip)]
+    shown: String,
     what: String,
     why: String,
 }
 
 impl Account {
     /// `what` of `path` could not be kept.
-    pub(crate) fn left_out(&mut self, path: impl Display, what: impl Display, why: impl Display) {
+    pub(crate) fn left_out(
+        &mut self,
+        path: impl AsRef<[u8]>,
+        what: impl Display,
+        why: impl Display,
+    ) {
         self.left_out_count += 1;
         if self.left_out.len() < LEFT_OUT_MAX {
+            let Exact { text, bytes } = Exact::new(path.as_ref());
             self.left_out.push(LeftOut {
-                path: path.to_string(),
+                path: text,
+                bytes,
+                shown: show(path),
                 what: what.to_string(),
                 why: why.to_string(),
             });
@@ -64,16 +81,28 @@ impl Account {
         if format == Format::Json {
             return print_json(&self);
         }
-        let mut out = std::io::stderr().lock();
-        for LeftOut { path, what, why } in self.left_out.iter().take(SHOWN_MAX) {
-            writeln!(out, "strongroom: {path}: left out {what}: {why}")?;
+        for LeftOut {
+            shown, what, why, ..
+        } in self.left_out.iter().take(SHOWN_MAX)
+        {
+            tell(&format!("strongroom: {shown}: left out {what}: {why}"));
+        }
+        for (count, what) in [
+            (self.withheld_devices, "devices were left out"),
+            (
+                self.withheld_rights,
+                "files were made without their set-user-id bits, set-group-id bits or capabilities",
+            ),
+        ] {
+            if count > 0 {
+                tell(&format!("strongroom: {count} {what}; --special keeps them"));
+            }
         }
         let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);
         if more > 0 {
-            writeln!(
-                out,
+            tell(&format!(
                 "strongroom: {more} more were left out; --json lists up to {LEFT_OUT_MAX}"
-            )?;
+            ));
         }
         Ok(())
     }
@@ -87,7 +116,7 @@ mod tests {
     fn notes_beyond_the_bound_are_counted_and_not_kept() {
         let mut account = Account::default();
         for number in 0..LEFT_OUT_MAX + 5 {
-            account.left_out(number, "owner", "no right");
+            account.left_out(number.to_string(), "owner", "no right");
         }
         assert_eq!(account.left_out.len(), LEFT_OUT_MAX);
         assert_eq!(account.left_out_count, LEFT_OUT_MAX as u64 + 5);

@@ -5,9 +5,10 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
 
-use crate::failure::{About, Failure, Result};
+use crate::failure::{self, About, Failure, Result};
 use crate::interrupt;
 use crate::output::{print_json, stdout};
+use crate::printable::show_path;
 use crate::tool_arguments::Bench;
 
 /// Rounds of a run that is not quick; shown are medians.
@@ -36,16 +37,11 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
     };
     let mut tell = |round: usize, rows: &[Row]| {
         let first = rows.first().map_or("", |row| row.facts().name);
-        // Progress; if nobody can read it nothing is lost.
-        let _ = writeln!(
-            std::io::stderr(),
-            "round {} of {rounds}: {first} …",
-            round + 1
-        );
+        failure::tell(&format!("round {} of {rounds}: {first} …", round + 1));
     };
     strongroom_bench::interrupt::heed(interrupt::watch()?);
     let figures = bench_directory(&arguments.directory, sizes, rounds, wanted, &mut tell)
-        .about(arguments.directory.display())?;
+        .about(show_path(&arguments.directory))?;
     let shown = ROWS.iter().filter(|facts| {
         figures.values.contains_key(&facts.row) || figures.failures.contains_key(&facts.row)
     });

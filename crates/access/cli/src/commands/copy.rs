@@ -9,8 +9,9 @@ use super::placing::{directory_of, place};
 use super::put::is_directory;
 use crate::arguments::Transfer;
 use crate::failure::{About, Failure, Failures, Result};
-use crate::location::{Location, join, last_name, show};
+use crate::location::{Location, join, last_name};
 use crate::opening::{Intent, same_vault, with};
+use crate::printable::show;
 use crate::walk::{At, Step, Walk};
 
 /// Copies.
@@ -25,6 +26,10 @@ pub(crate) fn copy(arguments: &Transfer) -> Result<()> {
         let mut failures = Failures::default();
         for step in Walk::new(vault, &source.path, usize::MAX)? {
             let step = step?;
+            if step.at == At::Again {
+                failures.note(Err(step.again()));
+                continue;
+            }
             let relative = step
                 .path
                 .strip_prefix(source.path.as_slice())
@@ -92,6 +97,7 @@ fn is_inside(path: &[u8], directory: &[u8]) -> bool {
 
 fn copy_step(vault: &Vault, step: &Step, to: &[u8], mode: RenameMode) -> Result<()> {
     match (step.at, step.attributes.kind) {
+        (At::Again, _) => Err(step.again()),
         (At::Enter, _) => match vault.make_directory(to, 0o700) {
             Ok(_) => Ok(()),
             Err(Error::File(FileError::Exists))

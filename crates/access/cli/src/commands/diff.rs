@@ -1,6 +1,6 @@
 //! `diff`: how two kept states differ.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
@@ -10,9 +10,9 @@ use strongroom::{PathDifference, RevisionInfo, Side, Vault};
 use crate::commands::history::{SHORT_ID, path_in};
 use crate::failure::Result;
 use crate::history_arguments::Diff;
-use crate::location::show;
 use crate::opening::{Intent, with};
-use crate::output::{JsonArray, show_time, stdout};
+use crate::output::{Exact, JsonArray, Out, show_time, stdout};
+use crate::printable::show;
 
 /// Longer files are not compared line by line.
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -90,6 +90,9 @@ impl From<&Side> for SideJson {
 #[derive(Serialize)]
 struct DifferenceJson {
     path: String,
+    /// All of it in hex, if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
     change: &'static str,
     content_changed: bool,
     attributes_changed: Vec<&'static str>,
@@ -99,8 +102,10 @@ struct DifferenceJson {
 
 impl From<&PathDifference> for DifferenceJson {
     fn from(one: &PathDifference) -> Self {
+        let path = Exact::new(&one.path);
         Self {
-            path: show(&one.path),
+            path: path.text,
+            bytes: path.bytes,
             change: match (&one.before, &one.after) {
                 (None, _) => "added",
                 (_, None) => "removed",
@@ -200,7 +205,8 @@ impl Showing<'_> {
         Ok(writeln!(out)?)
     }
 
-    fn patch(&self, out: &mut impl Write, one: &PathDifference) -> Result<()> {
+    /// Lines of content are exact, so that `patch` takes them, but on a terminal.
+    fn patch(&self, out: &mut Out, one: &PathDifference) -> Result<()> {
         if !content_changed(one) {
             return Ok(());
         }
@@ -220,11 +226,11 @@ impl Showing<'_> {
         };
         let (before, after) = (name(&one.before, self.before), name(&one.after, self.after));
         let mut unified = diff.unified_diff();
-        Ok(write!(
-            out,
-            "{}",
-            unified.context_radius(3).header(&before, &after)
-        )?)
+        let unified = unified.context_radius(3).header(&before, &after);
+        match std::io::stdout().is_terminal() {
+            true => Ok(write!(out, "{unified}")?),
+            false => Ok(write!(out.0, "{unified}")?),
+        }
     }
 
     /// One line with counts; gives lines added and removed.

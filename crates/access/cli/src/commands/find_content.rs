@@ -14,9 +14,9 @@ use crate::arguments::Find;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
-use crate::location::show;
 use crate::opening::{Intent, with};
-use crate::output::{JsonArray, hex, show_bytes, stdout};
+use crate::output::{JsonArray, Out, hex, print_line, show_bytes, stdout};
+use crate::printable::show;
 use crate::progress::Progress;
 use crate::walk::{At, Walk};
 
@@ -258,7 +258,7 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
 
 /// Paths on standard output.
 struct Printed {
-    array: Option<JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>>,
+    array: Option<JsonArray<Out>>,
     algorithm: HashAlgorithm,
 }
 
@@ -278,14 +278,14 @@ impl Printed {
                 hash: hash.to_string(),
                 size,
             }),
-            None => Ok(writeln!(std::io::stdout(), "{}", show(path))?),
+            None => print_line(&show(path)),
         }
     }
 
     /// Says of names that are not listed.
     fn cut_off(&self, names: u64) -> Result<()> {
         if names > 0 && self.array.is_none() {
-            writeln!(std::io::stdout(), "and {names} more names of that file")?;
+            print_line(&format!("and {names} more names of that file"))?;
         }
         Ok(())
     }
@@ -315,6 +315,9 @@ struct FileJson {
     inode: u64,
     /// Several for hard links. Bytes that are not UTF-8 are replaced.
     paths: Vec<String>,
+    /// For each of them all bytes in hex, if one of them is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths_bytes: Option<Vec<String>>,
 }
 
 /// What all groups come to.
@@ -351,7 +354,7 @@ fn duplicates(vault: &Vault, arguments: &Find) -> Result<()> {
 
 /// Groups on their way to standard output: the largest first, as far as they can be held.
 struct Groups {
-    array: Option<JsonArray<std::io::BufWriter<std::io::StdoutLock<'static>>>>,
+    array: Option<JsonArray<Out>>,
     held: Vec<EqualContents>,
     held_bytes: usize,
     sums: Sums,
@@ -401,11 +404,10 @@ impl Groups {
         } = self.sums;
         match self.array {
             Some(array) => array.end(),
-            None => Ok(writeln!(
-                std::io::stdout(),
+            None => print_line(&format!(
                 "{groups} contents are in several files; {} could be saved",
                 show_bytes(extra_bytes)
-            )?),
+            )),
         }
     }
 }
@@ -419,6 +421,11 @@ fn json(group: &EqualContents) -> GroupJson {
             .iter()
             .map(|path| String::from_utf8_lossy(path).into_owned())
             .collect(),
+        paths_bytes: file
+            .paths
+            .iter()
+            .any(|path| std::str::from_utf8(path).is_err())
+            .then(|| file.paths.iter().map(|path| hex(path)).collect()),
     });
     GroupJson {
         hash: first.map_or_else(String::new, |file| file.hash.to_string()),

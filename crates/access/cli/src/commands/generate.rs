@@ -8,6 +8,7 @@ use clap::CommandFactory;
 
 use crate::arguments::Arguments;
 use crate::failure::{About, Result};
+use crate::printable::show_path;
 use crate::tool_arguments::{Completions, Man};
 
 /// Prints a completion script.
@@ -24,7 +25,7 @@ pub(crate) fn completions(arguments: &Completions) -> Result<()> {
 
 /// Writes one page for the command and one for each of its subcommands.
 pub(crate) fn manual(arguments: &Man) -> Result<()> {
-    fs::create_dir_all(&arguments.folder).about(arguments.folder.display())?;
+    fs::create_dir_all(&arguments.folder).about(show_path(&arguments.folder))?;
     let mut command = Arguments::command();
     command.build();
     pages(&command, &arguments.folder)
@@ -36,7 +37,7 @@ fn pages(command: &clap::Command, folder: &Path) -> Result<()> {
     // What `build` made of the names on the way: `strongroom-key-add`.
     let name = command.get_display_name().unwrap_or(command.get_name());
     let path = folder.join(format!("{name}.1"));
-    fs::write(&path, page).about(path.display())?;
+    fs::write(&path, page).about(show_path(&path))?;
     for subcommand in command
         .get_subcommands()
         .filter(|subcommand| !subcommand.is_hide_set())

@@ -14,15 +14,16 @@ use strongroom::filesystem::{Attributes, Error as FileError, InodeId, NodeKind, 
 use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::account::Account;
-use super::keep::{Dress, Keeping, LinkTable, Owners};
+use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
 use super::placing::beside;
 use crate::arguments::Get;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
-use crate::location::{Location, last_name, show};
+use crate::location::{Location, last_name};
 use crate::opening::{Intent, same_vault, with};
 use crate::output::Format;
+use crate::printable::{show, show_path};
 use crate::progress::Progress;
 use crate::walk::{At, Step, Walk};
 
@@ -37,7 +38,7 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
     if arguments.sources.len() > 1 && !into && !to_stdout {
         return Err(Failure::usage(format!(
             "{}: several files need a directory there",
-            arguments.target.display()
+            show_path(&arguments.target)
         )));
     }
     if to_stdout && arguments.json {
@@ -52,6 +53,10 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
         let mut getting = Getting {
             vault,
             owners: Owners::of(arguments.no_owner),
+            rights: match arguments.special {
+                true => Rights::Given,
+                false => Rights::Withheld,
+            },
             part: vec![0; PART_BYTES],
             progress: Progress::new(arguments.quiet),
             failures: Failures::default(),
@@ -85,6 +90,7 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
 struct Getting<'a> {
     vault: &'a Vault,
     owners: Owners,
+    rights: Rights,
     part: Vec<u8>,
     progress: Progress,
     failures: Failures,
@@ -108,6 +114,10 @@ impl Getting<'_> {
             interrupt::check()?;
             let step = step?;
             levels.truncate(step.depth + usize::from(step.at == At::Leave));
+            if step.at == At::Again {
+                self.failures.note(Err(step.again()));
+                continue;
+            }
             let local = match (step.depth, last_name(&step.path)) {
                 (0, _) => Some(top.clone()),
                 (depth, Some(name)) => levels[depth - 1]
@@ -135,6 +145,7 @@ impl Getting<'_> {
             At::Enter => make_directory(local),
             At::Leave => self.leave_directory(step, local),
             At::Node => self.node(step, local),
+            At::Again => Err(step.again()),
         }
     }
 
@@ -152,6 +163,12 @@ impl Getting<'_> {
         let Attributes {
             kind, nlink, inode, ..
         } = step.attributes;
+        if self.rights == Rights::Withheld
+            && matches!(kind, NodeKind::CharDevice | NodeKind::BlockDevice)
+        {
+            self.account.withheld_devices += 1;
+            return Ok(());
+        }
         if nlink > 1 && self.further_name(inode, local)? {
             self.account.hard_links += 1;
             return Ok(());
@@ -206,8 +223,11 @@ impl Getting<'_> {
         }
         if let Err(failure) = placed {
             let why = failure.message.unwrap_or_default();
-            self.account
-                .left_out(local.display(), "being one file with another name", why);
+            self.account.left_out(
+                local.as_os_str().as_bytes(),
+                "being one file with another name",
+                why,
+            );
         }
         Ok(false)
     }
@@ -247,7 +267,12 @@ impl Getting<'_> {
         put: impl FnOnce(&Dress<'_>, &mut Account) -> Result<()>,
     ) -> Result<()> {
         let mut xattrs = Vec::new();
+        let (attributes, mut withheld) = self.rights.attributes(&step.attributes);
         for name in self.vault.xattrs(&step.path, Links::Stay)? {
+            if self.rights.withholds_xattr(&name) {
+                withheld = true;
+                continue;
+            }
             match self.owners.keep_xattr(&name) {
                 Keeping::Yes => match self.vault.xattr(&step.path, Links::Stay, &name) {
                     Ok(value) => xattrs.push((name, value)),
@@ -255,12 +280,13 @@ impl Getting<'_> {
                     Err(Error::File(FileError::NoAttribute)) => {}
                     Err(error) => return Err(error.into()),
                 },
-                Keeping::No(why) => self.account.left_out(show(&step.path), show(&name), why),
+                Keeping::No(why) => self.account.left_out(&step.path, show(&name), why),
                 Keeping::Silently => {}
             }
         }
+        self.account.withheld_rights += u64::from(withheld);
         let dress = Dress {
-            attributes: &step.attributes,
+            attributes: &attributes,
             xattrs: &xattrs,
             owners: self.owners,
             subject: &step.path,

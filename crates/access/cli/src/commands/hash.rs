@@ -11,8 +11,9 @@ use crate::content_arguments::Hash;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
-use crate::location::{Location, join, show};
-use crate::output::{JsonArray, hex, stdout};
+use crate::location::{Location, join};
+use crate::output::{JsonArray, Out, exact_stdout, hex, stdout};
+use crate::printable::show;
 use crate::progress::Progress;
 use crate::walk::{At, Walk};
 
@@ -100,6 +101,9 @@ impl Run {
         let mut bytes = 0;
         for step in Walk::new(vault, &path, usize::MAX)? {
             let step = step?;
+            if step.at == At::Again {
+                self.note(Err(step.again()))?;
+            }
             if step.at != At::Node || step.attributes.kind != NodeKind::File {
                 continue;
             }
@@ -207,7 +211,7 @@ enum Lines {
         out: BufWriter<StdoutLock<'static>>,
         to_terminal: bool,
     },
-    Json(JsonArray<BufWriter<StdoutLock<'static>>>),
+    Json(JsonArray<Out>),
 }
 
 impl Lines {
@@ -216,7 +220,7 @@ impl Lines {
             true => Self::Json(JsonArray::begin(stdout())?),
             false => Self::Text {
                 to_terminal: std::io::stdout().is_terminal(),
-                out: stdout(),
+                out: exact_stdout(),
             },
         })
     }

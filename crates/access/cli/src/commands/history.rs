@@ -13,9 +13,9 @@ use crate::failure::{About, Failures, Result};
 use crate::history_arguments::{
     Log, Restore, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
 };
-use crate::location::show;
 use crate::opening::{Intent, with};
-use crate::output::{JsonArray, print_json, show_bytes, show_time, stdout};
+use crate::output::{Exact, JsonArray, print_json, show_bytes, show_time, stdout};
+use crate::printable::show;
 
 use super::retention;
 
@@ -284,6 +284,9 @@ struct RestoredJson {
 #[derive(Serialize)]
 struct ErasedJson {
     path: String,
+    /// All of it in hex, if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<String>,
     when: Option<String>,
 }
 
@@ -331,9 +334,14 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
             .about(place.shown())?;
         let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
         if common.json {
-            let erased = erased.into_iter().map(|(path, when)| ErasedJson {
-                path: String::from_utf8_lossy(&path).into_owned(),
-                when: when.map(show_time),
+            let erased = erased.into_iter().map(|(path, when)| {
+                let Exact { text, bytes } = Exact::new(&path);
+                let when = when.map(show_time);
+                ErasedJson {
+                    path: text,
+                    bytes,
+                    when,
+                }
             });
             return print_json(&RestoredJson {
                 nodes,

@@ -12,9 +12,9 @@ use strongroom::{
 use super::key::{SlotJson, slot_json};
 use crate::arguments::Info;
 use crate::failure::{About, Result};
-use crate::location::show;
 use crate::opening::{Intent, with};
 use crate::output::{print_json, stdout};
+use crate::printable::{show, show_path};
 use crate::secret;
 
 /// Who has the vault open.
@@ -55,7 +55,7 @@ struct MountJson {
 
 /// Shows what a vault is.
 pub(crate) fn info(arguments: &Info) -> Result<()> {
-    let public = describe(&arguments.vault).about(arguments.vault.display())?;
+    let public = describe(&arguments.vault).about(show_path(&arguments.vault))?;
     let (owner, verified) = ask(arguments)?;
     // Two answers about two states of the header, if it changed in between: then the verified one counts.
     if arguments.common.json {
@@ -74,7 +74,7 @@ fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
         }
         Ok(None) => {}
         Err(Error::OwnerUnreachable | Error::OtherVersion) => return Ok((Owner::Silent, None)),
-        Err(error) => return Err(error).about(vault.display()),
+        Err(error) => return Err(error).about(show_path(vault)),
     }
     if !arguments.unlock && !secret::is_given(&arguments.common.secret) {
         return Ok((Owner::None, None));

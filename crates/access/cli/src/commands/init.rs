@@ -13,15 +13,16 @@ use crate::arguments::{HowCompressed, Init, Suite};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::output::{Format, print_json, stdout};
+use crate::printable::show_path;
 use crate::secret;
 
 /// Creates the vault.
 pub(crate) fn init(arguments: &Init) -> Result<()> {
-    let vault = arguments.vault.display().to_string();
+    let vault = show_path(&arguments.vault);
     if let Some(code) = &arguments.common.secret.recovery_code {
         let message = format!(
             "--recovery-code {}: init makes the recovery code itself",
-            code.display()
+            show_path(code)
         );
         return Err(Failure::usage(message));
     }
@@ -112,8 +113,8 @@ pub(crate) fn write_secret(path: &Path, content: &[u8]) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
-    let mut file = file.about(path.display())?;
+    let mut file = file.about(show_path(path))?;
     file.write_all(content)
         .and_then(|()| file.sync_all())
-        .about(path.display())
+        .about(show_path(path))
 }

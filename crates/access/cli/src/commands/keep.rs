@@ -9,6 +9,7 @@ use std::fs::File;
 use std::hash::Hash;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
@@ -20,7 +21,7 @@ use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
 
 use super::account::Account;
 use crate::failure::Result;
-use crate::location::show;
+use crate::printable::show;
 
 /// The longest value and the longest list of names that Linux knows, in bytes.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
@@ -74,6 +75,33 @@ impl Owners {
         } else {
             Keeping::Silently
         }
+    }
+}
+
+/// Whether what comes out of a vault may give rights. Who filled the vault is not always who empties it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// As they are in the vault: it was asked for.
+    Given,
+    /// No program runs as somebody else or with capabilities, no device opens the machine. As in a mount.
+    Withheld,
+}
+
+impl Rights {
+    /// What a copy gets, and whether something is missing. The set-group-id bit of a directory gives no rights: it
+    /// says to whom new files belong.
+    pub(crate) fn attributes(self, attributes: &Attributes) -> (Attributes, bool) {
+        let mut copy = attributes.clone();
+        if self == Self::Withheld && copy.kind != NodeKind::Directory {
+            copy.mode &= !SUID_SGID;
+        }
+        let withheld = copy.mode != attributes.mode;
+        (copy, withheld)
+    }
+
+    /// Capabilities of programs, and what the superuser's tools believe in without a further look.
+    pub(crate) fn withholds_xattr(self, name: &[u8]) -> bool {
+        self == Self::Withheld && (name == b"security.capability" || name.starts_with(b"trusted."))
     }
 }
 
@@ -137,7 +165,7 @@ pub(crate) fn xattrs_of(
         match owners.keep_xattr(name) {
             Keeping::Yes => {}
             Keeping::No(why) => {
-                account.left_out(subject.display(), show(name), why);
+                account.left_out(subject.as_os_str().as_bytes(), show(name), why);
                 continue;
             }
             Keeping::Silently => continue,
@@ -152,7 +180,11 @@ pub(crate) fn xattrs_of(
             // Removed meanwhile.
             Err(Errno::NODATA) => {}
             Err(error) => {
-                account.left_out(subject.display(), show(name), io::Error::from(error));
+                account.left_out(
+                    subject.as_os_str().as_bytes(),
+                    show(name),
+                    io::Error::from(error),
+                );
             }
         }
     }
@@ -194,13 +226,13 @@ impl Dress<'_> {
         if owners == Owners::Kept
             && let Err(error) = own(onto, uid, gid)
         {
-            account.left_out(show(self.subject), "the owner", io::Error::from(error));
+            account.left_out(self.subject, "the owner", io::Error::from(error));
             owners = Owners::Dropped;
         }
         let mode = owners.mode(kind, self.attributes.mode, uid, gid);
         if mode != self.attributes.mode {
             let why = "the copy belongs to somebody else than the file";
-            account.left_out(show(self.subject), "the set-user-id bits", why);
+            account.left_out(self.subject, "the set-user-id bits", why);
         }
         set_mode(onto, kind, mode)?;
         for (name, value) in self.xattrs {
@@ -209,7 +241,7 @@ impl Dress<'_> {
                 Onto::Name(path) => lsetxattr(*path, name.as_slice(), value, XattrFlags::empty()),
             };
             if let Err(error) = set {
-                account.left_out(show(self.subject), show(name), io::Error::from(error));
+                account.left_out(self.subject, show(name), io::Error::from(error));
             }
         }
         set_times(onto, self.attributes)

@@ -17,23 +17,24 @@ use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
 use crate::output::{print_json, show_time, stdout};
+use crate::printable::show_path;
 use crate::secret;
 
 /// Runs one of the key commands.
 pub(crate) fn key(command: &KeyCommand) -> Result<()> {
     match command {
-        KeyCommand::Add(arguments) => add(arguments).about(arguments.vault.display()),
-        KeyCommand::List(arguments) => list(arguments).about(arguments.vault.display()),
-        KeyCommand::Remove(arguments) => remove(arguments).about(arguments.vault.display()),
-        KeyCommand::Change(arguments) => change(arguments).about(arguments.vault.display()),
-        KeyCommand::Rotate(arguments) => rotate(arguments).about(arguments.vault.display()),
+        KeyCommand::Add(arguments) => add(arguments).about(show_path(&arguments.vault)),
+        KeyCommand::List(arguments) => list(arguments).about(show_path(&arguments.vault)),
+        KeyCommand::Remove(arguments) => remove(arguments).about(show_path(&arguments.vault)),
+        KeyCommand::Change(arguments) => change(arguments).about(show_path(&arguments.vault)),
+        KeyCommand::Rotate(arguments) => rotate(arguments).about(show_path(&arguments.vault)),
     }
 }
 
 fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
     // Before a person types a passphrase for nothing.
     list_slots(vault)?;
-    let secret = secret::get(arguments, &vault.display().to_string())?;
+    let secret = secret::get(arguments, &show_path(vault))?;
     Ok(Keys::open(vault, &secret)?)
 }
 
@@ -144,7 +145,7 @@ fn new_key(arguments: &KeyAdd) -> Result<(&'static str, AddKey, Option<RecoveryC
             None,
         ));
     }
-    let vault = arguments.vault.display().to_string();
+    let vault = show_path(&arguments.vault);
     let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
     Ok(("passphrase", AddKey::Passphrase(passphrase), None))
 }
@@ -204,7 +205,7 @@ fn change(arguments: &KeyChange) -> Result<()> {
             }
         },
     };
-    let vault = arguments.vault.display().to_string();
+    let vault = show_path(&arguments.vault);
     let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
     Ok(keys.change_passphrase(slot, passphrase)?)
 }

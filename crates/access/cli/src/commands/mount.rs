@@ -19,6 +19,7 @@ use crate::arguments::{Mount, SecretArguments, Umount};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::logging;
+use crate::printable::show_path;
 use crate::secret;
 
 /// How long another command that has the vault open is waited for.
@@ -63,7 +64,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
         Access::ReadWrite
     };
     let vault =
-        own(&arguments.vault, &arguments.secret, access).about(arguments.vault.display())?;
+        own(&arguments.vault, &arguments.secret, access).about(show_path(&arguments.vault))?;
     let filesystem: Filesystem = vault
         .filesystem()
         .ok_or_else(|| Failure::from(Error::InUse))?;
@@ -75,7 +76,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
         mount_point: mounted.path().to_owned(),
         log_file: arguments.log_file.clone(),
     }))?;
-    log::info!("the mount of {} begins", arguments.vault.display());
+    log::info!("the mount of {} begins", show_path(&arguments.vault));
     let snapshots = snapshots.filter(|_| !options.read_only);
     let schedule = snapshots
         .map(|every| vault.keep_on_schedule(every, tell))
@@ -213,12 +214,15 @@ fn forward_secret(
         command.extend(["--recovery-code".into(), file(path)?]);
         return Ok(None);
     }
-    let vault = arguments.vault.display().to_string();
+    let vault = show_path(&arguments.vault);
     if secret.recovery_code.is_some() {
         command.extend(["--recovery-code".into(), "/dev/stdin".into()]);
         return secret::ask(&format!("recovery code of {vault}: ")).map(Some);
     }
     command.extend(["--passphrase-fd".into(), "0".into()]);
+    if let Some(bytes) = secret.allow_memory {
+        command.extend(["--allow-memory".into(), bytes.to_string().into()]);
+    }
     secret::passphrase_text(secret, &vault).map(Some)
 }
 
@@ -235,7 +239,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).about(path.display())
+    std::path::absolute(path).about(show_path(path))
 }
 
 /// The background process: mounts, says so, and stays until the end of the mount.
@@ -243,7 +247,7 @@ fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Re
     become_daemon()?;
     if let Some(path) = &arguments.log_file {
         let started = logging::to_file(path, arguments.log_verbosity);
-        if let Err(failure) = started.about(path.display()) {
+        if let Err(failure) = started.about(show_path(path)) {
             return refuse(failure);
         }
     }

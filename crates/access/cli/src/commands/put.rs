@@ -21,9 +21,10 @@ use super::placing::{directory_of, place, place_dressed};
 use crate::arguments::Put;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
-use crate::location::{Location, join, show};
+use crate::location::{Location, join};
 use crate::opening::{Intent, with};
 use crate::output::Format;
+use crate::printable::{show, show_path};
 use crate::progress::Progress;
 
 /// Bytes moved at once.
@@ -58,7 +59,7 @@ pub(crate) fn put(arguments: &Put) -> Result<()> {
             for source in &arguments.sources {
                 let result = putting
                     .source(source, &arguments.target, into)
-                    .about(source.display());
+                    .about(show_path(source));
                 putting.failures.note(result);
                 if interrupt::came() {
                     break;
@@ -144,7 +145,7 @@ impl Putting<'_> {
                 Ok(level) => levels.extend(level),
                 // Told once, for the whole copy.
                 Err(_) if interrupt::came() => {}
-                Err(failure) => self.failures.note(Err(failure.about(local.display()))),
+                Err(failure) => self.failures.note(Err(failure.about(show_path(&local)))),
             }
         }
         Ok(())
@@ -243,7 +244,7 @@ impl Putting<'_> {
     fn leave_directory(&mut self, level: &Level) -> Result<()> {
         self.account.directories += 1;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let open = open(&level.local, flags).about(level.local.display())?;
+        let open = open(&level.local, flags).about(show_path(&level.local))?;
         let xattrs = xattrs_of(&open, self.owners, &level.local, &mut self.account)?;
         let set = self.attributes_of(&level.metadata, NodeKind::Directory, &level.local);
         self.vault
@@ -291,7 +292,7 @@ impl Putting<'_> {
         if (now.len(), modified(&now)) != (metadata.len(), modified(&metadata)) {
             let why = "somebody wrote to it while it was copied";
             self.account
-                .left_out(local.display(), "some newer content", why);
+                .left_out(local.as_os_str().as_bytes(), "some newer content", why);
         }
         let set = self.attributes_of(&metadata, NodeKind::File, local);
         let inode = inside.set_attributes(&set)?.inode;
@@ -380,7 +381,7 @@ impl Putting<'_> {
         if kept != mode {
             let why = "the copy belongs to somebody else than the file";
             self.account
-                .left_out(local.display(), "the set-user-id bits", why);
+                .left_out(local.as_os_str().as_bytes(), "the set-user-id bits", why);
         }
         SetAttributes {
             mode: Some(kept),
@@ -398,7 +399,8 @@ impl Putting<'_> {
                 .vault
                 .set_xattr(path, Links::Stay, name, value, XattrMode::Set);
             if let Err(error) = set {
-                self.account.left_out(local.display(), show(name), error);
+                self.account
+                    .left_out(local.as_os_str().as_bytes(), show(name), error);
             }
         }
     }

@@ -9,8 +9,8 @@ use super::verify::DamageJson;
 use crate::damage_arguments::Recover;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
-use crate::location::show;
 use crate::output::{print_json, show_bytes, show_time, stdout};
+use crate::printable::{show, show_path};
 use crate::progress::Meter;
 use crate::secret;
 
@@ -22,7 +22,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         quiet,
         common,
     } = arguments;
-    let secret = secret::source(&common.secret, vault)().about(vault.display())?;
+    let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
     let options = RecoverOptions { rebuild: *rebuild };
     let mut meter = Meter::new(*quiet, "read");
     let report = strongroom::recover(vault, &secret, options, &mut |progress| match progress {
@@ -30,7 +30,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
     });
     drop(meter);
-    let report = report.about(vault.display())?;
+    let report = report.about(show_path(vault))?;
     if common.json {
         print_json(&RecoverJson::new(&report))?;
     } else {

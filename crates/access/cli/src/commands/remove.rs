@@ -6,8 +6,9 @@ use strongroom::{Error, Links, Vault};
 use crate::arguments::{Mkdir, Rm};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
-use crate::location::{last_name, show};
+use crate::location::last_name;
 use crate::opening::{Intent, same_vault, with};
+use crate::printable::show;
 use crate::walk::{At, Walk};
 
 /// Removes.
@@ -44,6 +45,10 @@ fn remove_one(vault: &Vault, path: &[u8], recursive: bool) -> Result<()> {
     for step in Walk::new(vault, path, usize::MAX)? {
         let step = step?;
         let result = match step.at {
+            At::Again => {
+                failures.note(Err(step.again()));
+                continue;
+            }
             At::Enter => Ok(()),
             At::Leave => vault.remove_directory(&step.path),
             At::Node => vault.remove_file(&step.path),

@@ -10,8 +10,8 @@ use super::verify::VerifyJson;
 use crate::damage_arguments::Repair;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
-use crate::location::show;
 use crate::output::{print_json, stdout};
+use crate::printable::{show, show_path};
 use crate::progress::Meter;
 use crate::secret;
 
@@ -23,7 +23,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         quiet,
         common,
     } = arguments;
-    let secret = secret::source(&common.secret, vault)().about(vault.display())?;
+    let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
     let options = RepairOptions { dry_run: *dry_run };
     let mut meter = Meter::new(*quiet, "read");
     let report = strongroom::repair(vault, &secret, options, &mut |progress| match progress {
@@ -31,7 +31,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
     });
     drop(meter);
-    let report = report.about(vault.display())?;
+    let report = report.about(show_path(vault))?;
     if common.json {
         print_json(&RepairJson::new(&report, *dry_run))?;
     } else {

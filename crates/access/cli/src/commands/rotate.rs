@@ -13,6 +13,7 @@ use crate::interrupt;
 use crate::key_arguments::KeyRotate;
 use crate::opening::{self, Intent};
 use crate::output::{print_json, show_bytes, stdout};
+use crate::printable::show_path;
 use crate::progress::Meter;
 use crate::secret;
 
@@ -54,7 +55,7 @@ pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
     // Before a person types a passphrase for nothing.
     list_slots(&arguments.vault)?;
     // A change of keys takes the secret, whoever has the vault open.
-    let secret = secret::get(secret, &arguments.vault.display().to_string())?;
+    let secret = secret::get(secret, &show_path(&arguments.vault))?;
     let mut keys = Keys::open(&arguments.vault, &secret)?;
     let source: SecretSource = Arc::new(move || Ok(secret.clone()));
     let vault = Vault::open_or_connect(&arguments.vault, source, OpenOptions::default())?;

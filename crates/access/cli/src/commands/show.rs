@@ -9,13 +9,14 @@ use strongroom::{FileOptions, Links, Vault};
 
 use crate::arguments::{Find, FindKind, Ls, Paths, SecretArguments, Stat, Tree};
 use crate::failure::{About, Failures, Result};
-use crate::location::{Location, join, last_name, show};
+use crate::location::{Location, join, last_name};
 use crate::opening::{Intent, with};
 use crate::output::{
-    Format, JsonArray, NodeJson, kind_name, long_line, show_mode, show_time, stdout,
+    Exact, Format, JsonArray, NodeJson, kind_name, long_line, show_mode, show_time, stdout,
 };
 use crate::pattern;
-use crate::walk::{At, Walk, entries};
+use crate::printable::show;
+use crate::walk::{At, Step, Walk, entries};
 
 /// Bytes that `cat` moves at once.
 const PART_BYTES: usize = 1024 * 1024;
@@ -47,10 +48,8 @@ fn target_of(vault: &Vault, path: &[u8], attributes: &Attributes) -> Result<Opti
 }
 
 fn node_json(vault: &Vault, name: &[u8], path: &[u8], attributes: &Attributes) -> Result<NodeJson> {
-    let mut json = NodeJson::new(name, attributes);
-    json.target = target_of(vault, path, attributes)?
-        .map(|target| String::from_utf8_lossy(&target).into_owned());
-    Ok(json)
+    let target = target_of(vault, path, attributes)?;
+    Ok(NodeJson::new(name, attributes).with_target(target.as_deref()))
 }
 
 /// Lists directories.
@@ -111,7 +110,9 @@ fn list_one(
         );
     }
     if titled && !arguments.common.json {
-        writeln!(std::io::stdout(), "{}:", place.shown())?;
+        let mut title = stdout();
+        writeln!(title, "{}:", place.shown())?;
+        title.flush()?;
     }
     for entry in entries(vault, &place.path)? {
         let entry = entry?;
@@ -127,6 +128,9 @@ fn list_one(
 #[derive(Serialize)]
 struct PathJson {
     path: String,
+    /// All of it in hex, if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
     depth: usize,
     #[serde(flatten)]
     node: NodeJson,
@@ -135,8 +139,10 @@ struct PathJson {
 impl PathJson {
     fn new(vault: &Vault, path: &[u8], depth: usize, attributes: &Attributes) -> Result<Self> {
         let node = node_json(vault, last_name(path).unwrap_or(b"/"), path, attributes)?;
+        let path = Exact::new(path);
         Ok(Self {
-            path: String::from_utf8_lossy(path).into_owned(),
+            path: path.text,
+            path_bytes: path.bytes,
             depth,
             node,
         })
@@ -151,8 +157,10 @@ pub(crate) fn tree(arguments: &Tree) -> Result<()> {
         &arguments.common.secret,
         Intent::Read,
         |vault| {
+            let mut failures = Failures::default();
             let walk = Walk::new(vault, &place.path, arguments.depth).about(place.shown())?;
             let steps = walk.filter(|step| !step.as_ref().is_ok_and(|step| step.at == At::Leave));
+            let steps = steps.inspect(|step| note_again(step, &mut failures));
             if arguments.common.json {
                 let mut array = JsonArray::begin(stdout())?;
                 for step in steps {
@@ -164,7 +172,8 @@ pub(crate) fn tree(arguments: &Tree) -> Result<()> {
                         &step.attributes,
                     )?)?;
                 }
-                return array.end();
+                array.end()?;
+                return failures.end();
             }
             let mut out = stdout();
             // For each level above, whether a line goes on below.
@@ -194,9 +203,20 @@ pub(crate) fn tree(arguments: &Tree) -> Result<()> {
                 writeln!(out, "{indent}{branch}{}{mark}{arrow}", show(name))?;
                 lines.push(!step.last);
             }
-            Ok(out.flush()?)
+            out.flush()?;
+            drop(out);
+            failures.end()
         },
     )
+}
+
+/// Says of directories that a walk met a second time.
+fn note_again(step: &strongroom::Result<Step>, failures: &mut Failures) {
+    if let Ok(step) = step
+        && step.at == At::Again
+    {
+        failures.note(Err(step.again()));
+    }
 }
 
 /// Writes files to standard output.
@@ -291,7 +311,9 @@ pub(crate) fn find(arguments: &Find) -> Result<()> {
         &arguments.common.secret,
         Intent::Read,
         |vault| {
+            let mut failures = Failures::default();
             let walk = Walk::new(vault, &place.path, usize::MAX).about(place.shown())?;
+            let walk = walk.inspect(|step| note_again(step, &mut failures));
             let found = walk.filter(|step| {
                 step.as_ref().map_or(true, |step| {
                     step.at != At::Leave && is_wanted(arguments, &step.path, &step.attributes)
@@ -308,13 +330,16 @@ pub(crate) fn find(arguments: &Find) -> Result<()> {
                         &step.attributes,
                     )?)?;
                 }
-                return array.end();
+                array.end()?;
+                return failures.end();
             }
             let mut out = stdout();
             for step in found {
                 writeln!(out, "{}", show(&step?.path))?;
             }
-            Ok(out.flush()?)
+            out.flush()?;
+            drop(out);
+            failures.end()
         },
     )
 }

@@ -15,6 +15,7 @@ use strongroom::{providers, tuning};
 use super::tune_chart;
 use crate::failure::{About, Failure, Result};
 use crate::output::{print_json, show_bytes, stdout};
+use crate::printable::show_path;
 use crate::tune_arguments::Tune;
 
 /// Measures the providers and remembers the choice; or saves or forgets wishes.
@@ -36,7 +37,7 @@ pub(crate) fn tune(arguments: &Tune) -> Result<()> {
     if let Some(file) = &arguments.chart {
         let svg = tune_chart::draw(&measured, &table.chosen)
             .map_err(|error| Failure::new(crate::exit_code::ExitCode::Other, error.to_string()))?;
-        std::fs::write(file, svg).about(file.display())?;
+        std::fs::write(file, svg).about(show_path(file))?;
     }
     if arguments.json {
         print_json(&table.json)?;

@@ -5,15 +5,16 @@ use std::io::Write;
 use std::time::Instant;
 
 use serde::Serialize;
+use strongroom::filesystem::Timestamp;
 use strongroom::{Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport};
 
 use crate::damage_arguments::Verify;
 use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, tell};
 use crate::interrupt;
-use crate::location::show;
 use crate::opening::{Intent, with};
-use crate::output::{hex, print_json, show_bytes, stdout};
+use crate::output::{hex, print_json, show_bytes, show_time, stdout};
+use crate::printable::show;
 use crate::progress::Meter;
 
 /// Looks for damage.
@@ -42,6 +43,7 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         });
         drop(meter);
         let (report, seconds) = (report?, begun.elapsed().as_secs_f64());
+        tell_resumed(&report);
         if common.json {
             print_json(&VerifyJson::new(&report))?;
         } else {
@@ -49,6 +51,25 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         }
         outcome(&report)
     })
+}
+
+/// Says where it began, if it was to go on.
+fn tell_resumed(report: &VerifyReport) {
+    if let Some(why) = &report.begun_anew {
+        tell(&format!(
+            "strongroom: begun at the start, not gone on: {why}"
+        ));
+    }
+    if let Some(stopped) = report.resumed_s {
+        let nanoseconds = i64::try_from(stopped)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1_000_000_000);
+        let stopped = show_time(Timestamp(nanoseconds));
+        tell(&format!(
+            "strongroom: gone on where it was stopped; what was read before is as it was then, at {}",
+            &stopped[..19]
+        ));
+    }
 }
 
 fn outcome(report: &VerifyReport) -> Result<()> {
@@ -143,6 +164,12 @@ fn short(id: &RevisionId) -> String {
 #[derive(Serialize)]
 pub(super) struct VerifyJson {
     finished: bool,
+    /// Seconds since 1970 at which the earlier one was stopped, if this one went on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_s: Option<u64>,
+    /// Why this one did not go on, if it was to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begun_anew: Option<String>,
     sound: bool,
     bytes: u64,
     bytes_total: u64,
@@ -215,6 +242,8 @@ impl VerifyJson {
             });
         Self {
             finished: report.finished,
+            resumed_s: report.resumed_s,
+            begun_anew: report.begun_anew.clone(),
             sound: report.finished && report.is_sound(),
             bytes: report.progress.bytes,
             bytes_total: report.progress.bytes_total,

@@ -9,7 +9,8 @@ use crate::arguments::{Common, Compression, Quota, Whole};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::opening::{Intent, with};
-use crate::output::{print_json, show_bytes, stdout};
+use crate::output::{print_json, print_line, show_bytes, stdout};
+use crate::printable::show_path;
 use crate::size::NewQuota;
 use crate::tool_arguments::Stats;
 
@@ -165,7 +166,7 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
             Some(bytes) => format!("{bytes} bytes ({})", show_bytes(bytes)),
             None => "none".to_owned(),
         };
-        Ok(writeln!(std::io::stdout(), "quota  {shown}")?)
+        print_line(&format!("quota  {shown}"))
     })
 }
 
@@ -189,7 +190,7 @@ pub(crate) fn compression(arguments: &Compression) -> Result<()> {
         if *json {
             return print_json(&CompressionJson { compression });
         }
-        Ok(writeln!(std::io::stdout(), "compression  {compression}")?)
+        print_line(&format!("compression  {compression}"))
     })
 }
 
@@ -228,7 +229,7 @@ fn space_rows(vault: &Vault) -> Result<Vec<(String, u64)>> {
 pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     let options = OpenOptions::read_only();
     let vault =
-        Vault::connect_if_owned(&arguments.vault, options).about(arguments.vault.display())?;
+        Vault::connect_if_owned(&arguments.vault, options).about(show_path(&arguments.vault))?;
     let (mut counters, space) = match &vault {
         // A history that cannot be read does not hide what was counted.
         Some(vault) => (vault.counters()?, space_rows(vault)),

@@ -9,12 +9,14 @@ use crate::error::KeyError;
 use crate::genesis::create;
 use crate::key_file::KeyFile;
 use crate::keyring::Changed;
+use crate::limits::{ARGON2_UNASKED_MEMORY_KIB_MAX, ARGON2_UNASKED_WORK_KIB_MAX};
 use crate::membership::Forged;
 use crate::passphrase::{OutOfMemory, Passphrase};
 use crate::random::SystemRandom;
 use crate::recovery_code::RecoveryCode;
 use crate::slot::{NewKey, NewSlot};
 use age::secrecy::ExposeSecret as _;
+use strongroom_format::limits::ARGON2_PASSES_MAX;
 use strongroom_format::{FormatError, Kind, SlotId, SlotKind, SuiteId};
 
 const SUITE: SuiteId = SuiteId::Aes256GcmBlake3;
@@ -778,6 +780,98 @@ fn debug_of_a_keyring_shows_public_values_only() {
         format!("{keyring:?}"),
         format!("Keyring({}, generation 1, ..)", keyring.fingerprint())
     );
+}
+
+/// Failed before: a wrong passphrase ran every slot that a header could name, 4 GiB and a minute of work.
+#[test]
+fn a_slot_above_the_memory_that_is_given_unasked_is_not_tried() {
+    let (made, _) = vault();
+    let slots = |memory_kib: u32, passes: u32| {
+        edited(&made.header, |values| {
+            for slot in &mut values.slots {
+                if let Lock::Passphrase(parameters) = &mut slot.lock {
+                    (parameters.memory_kib, parameters.passes) = (memory_kib, passes);
+                }
+            }
+        })
+    };
+    let above = ARGON2_UNASKED_MEMORY_KIB_MAX + 1;
+    let started = std::time::Instant::now();
+    let refused = error(&slots(above, 3), "one");
+    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    assert!(
+        matches!(refused, UnlockError::CostNotAllowed { memory_kib, passes: 3, .. } if memory_kib == above),
+        "{refused:?}"
+    );
+    assert!(
+        refused.to_string().contains("--allow-memory 1025M"),
+        "{refused}"
+    );
+    // Within the memory, and more work than is given.
+    let passes = ARGON2_PASSES_MAX;
+    let memory_kib = u32::try_from(ARGON2_UNASKED_WORK_KIB_MAX / u64::from(passes)).unwrap() + 1;
+    let one_slot = edited(&slots(64, 1), |values| {
+        for slot in &mut values.slots {
+            if let Lock::Passphrase(parameters) = &mut slot.lock {
+                (parameters.memory_kib, parameters.passes) = (memory_kib, passes);
+                break;
+            }
+        }
+    });
+    let refused = error(&one_slot, "one");
+    assert!(
+        matches!(refused, UnlockError::CostNotAllowed { .. }),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_was_allowed_is_tried_and_what_a_slot_needs_beyond_it_is_not() {
+    let allows = |allowed: Option<u32>, memory_kib: u32, passes: u32, before: u64| {
+        let one = passphrase("one");
+        let one = match allowed {
+            Some(kib) => one.allow_memory(kib),
+            None => one,
+        };
+        let parameters = strongroom_format::Argon2Parameters {
+            memory_kib,
+            passes,
+            lanes: 1,
+            salt: [0; 16],
+        };
+        one.allows(&parameters, before)
+    };
+    let gib = 1024 * 1024;
+    assert!(allows(None, gib, 3, 0) && !allows(None, gib + 1, 1, 0));
+    assert!(allows(None, gib, 32, 0) && !allows(None, gib, 32, 1));
+    assert!(allows(Some(2 * gib), 2 * gib, 64, 1 << 40));
+    assert!(!allows(Some(2 * gib), 2 * gib + 1, 1, 0));
+    // Less than what is given unasked is no bound.
+    assert!(allows(Some(1), gib, 1, 0));
+}
+
+#[test]
+fn a_slot_that_wants_too_much_does_not_lock_out_who_has_another() {
+    let slots = [new_passphrase("one"), new_passphrase("two")];
+    let made = create(&slots, SUITE, &SystemRandom, 5).unwrap();
+    let header = edited(&made.header, |values| {
+        for slot in &mut values.slots {
+            if let Lock::Passphrase(parameters) = &mut slot.lock
+                && slot.label == "one"
+            {
+                parameters.memory_kib = ARGON2_UNASKED_MEMORY_KIB_MAX + 1;
+            }
+        }
+    });
+    // That the header was edited is found behind the slot: so the slot was tried, and opened.
+    assert_eq!(error(&header, "two"), UnlockError::HeaderEdited);
+    for text in ["one", "wrong"] {
+        let refused = error(&header, text);
+        assert!(
+            matches!(refused, UnlockError::CostNotAllowed { .. }),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]
