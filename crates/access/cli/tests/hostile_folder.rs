@@ -1,7 +1,7 @@
 //! What somebody who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of files.
 //! Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
 //!
-//! Each failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
+//! Each but one failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
 //! were written through; pipes were waited on; a strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -454,6 +454,16 @@ fn a_strange_file_among_the_revisions_costs_only_itself() {
     fs::create_dir(&unknown).unwrap();
     place.keyed(&["key", "rotate", "v", "--wait"]);
     place.keyed(&["snapshot", "remove", "v", "t:one"]);
+}
+
+/// The way to the vault folder is the user's own.
+#[test]
+fn a_link_that_leads_to_a_vault_is_followed() {
+    let (place, _outside) = scene();
+    symlink(place.path("v"), place.path("w")).unwrap();
+    assert!(place.keyed(&["ls", "w:/"]).contains("big"));
+    place.keyed(&["get", "w:/big", "back"]);
+    assert_eq!(run(&place, &["verify", "w"]).code, Some(0));
 }
 
 /// The words say what to do next; done, it helps.

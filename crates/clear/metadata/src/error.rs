@@ -6,6 +6,9 @@ use strongroom_folder::{Odd, odd_of};
 
 use crate::rows::{BlockNumber, SegmentNumber};
 
+/// What the VFS says of a page that is not of the newest commit: a corruption, with a number that SQLite has no use for.
+pub(crate) const OTHER_STATE: i32 = libsqlite3_sys::SQLITE_CORRUPT | (0x7f << 8);
+
 /// What every operation of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -137,6 +140,9 @@ impl From<rusqlite::Error> for Error {
             Sql::SqliteFailure(cause, _) => match cause.code {
                 Code::DiskFull => Self::NoSpace,
                 Code::NotADatabase => Self::Damaged("a page does not authenticate"),
+                Code::DatabaseCorrupt if cause.extended_code == OTHER_STATE => {
+                    Self::Damaged("a page is not of the newest state")
+                }
                 Code::DatabaseCorrupt => Self::Damaged("a page is malformed"),
                 Code::SystemIoFailure => Self::Disk(disk_kind(cause.extended_code)),
                 Code::CannotOpen | Code::PermissionDenied => {

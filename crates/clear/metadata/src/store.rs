@@ -644,4 +644,77 @@ mod tests {
             );
         }
     }
+
+    /// Goal: what is opened while the store is open, a connection for a reader, is what was opened at first, or nothing.
+    /// Failed before: names were resolved by the system, and a link in the place of the database led to another one.
+    #[test]
+    fn a_link_that_takes_the_name_of_a_file_of_an_open_store_is_not_followed() {
+        let made = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let store = Store::create(made.path(), &KEY, options()).unwrap();
+        drop(Store::create(elsewhere.path(), &KEY, options()).unwrap());
+        let (here, there) = (made.path(), elsewhere.path().join(DATABASE_FILE));
+        let before = fs::read(&there).unwrap();
+        fs::rename(here.join(DATABASE_FILE), here.join("moved")).unwrap();
+        std::os::unix::fs::symlink(&there, here.join(DATABASE_FILE)).unwrap();
+        assert!(store.reader().is_err());
+        assert_eq!(fs::read(&there).unwrap(), before);
+        fs::remove_file(here.join(DATABASE_FILE)).unwrap();
+        fs::rename(here.join("moved"), here.join(DATABASE_FILE)).unwrap();
+        assert!(store.reader().is_ok());
+    }
+
+    /// Failed before: the folder was found by its path each time, so a reader met whatever had taken that.
+    #[test]
+    fn an_open_store_stays_in_its_folder_whatever_takes_the_path() {
+        let made = tempfile::tempdir().unwrap();
+        let (folder, moved) = (made.path().join("v"), made.path().join("w"));
+        fs::create_dir(&folder).unwrap();
+        let store = Store::create(&folder, &KEY, options()).unwrap();
+        store.lock().put_setting("where", b"here").unwrap();
+        store.lock().commit().unwrap();
+        fs::rename(&folder, &moved).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.setting("where").unwrap(), Some(b"here".to_vec()));
+    }
+
+    /// Failed before: links were followed, hard links written through, pipes waited on.
+    #[test]
+    fn a_strange_file_in_the_place_of_one_of_the_store_is_named() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let canary = elsewhere.path().join("canary");
+        fs::write(&canary, "canary").unwrap();
+        let reserving = Options {
+            reserve_bytes: 4096,
+            ..options()
+        };
+        for name in [
+            DATABASE_FILE,
+            "metadata.db-wal",
+            "metadata.db-shm",
+            "metadata.db-journal",
+            TREE_FILE,
+            RESERVE_FILE,
+        ] {
+            for is_hard in [false, true] {
+                let folder = folder(false);
+                let path = folder.path().join(name);
+                let _ = fs::remove_file(&path);
+                match is_hard {
+                    true => fs::hard_link(&canary, &path).unwrap(),
+                    false => std::os::unix::fs::symlink(&canary, &path).unwrap(),
+                }
+                for opened in [
+                    Store::open(folder.path(), &KEY, reserving.clone()),
+                    Store::open_read_only(folder.path(), &KEY, reserving.clone()),
+                ] {
+                    match opened.unwrap_err() {
+                        Error::Odd(odd) => assert_eq!(odd.path, name),
+                        other => panic!("{name}: {other}"),
+                    }
+                }
+                assert_eq!(fs::read(&canary).unwrap(), b"canary", "{name}");
+            }
+        }
+    }
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use libsqlite3_sys as ffi;
 
 use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
+use crate::error::OTHER_STATE;
 use crate::frames::{Due, Frames, Gathered};
 use crate::limits::PAGE_BYTES;
 use crate::log_index::{Hold, REGION_BYTES};
@@ -247,7 +248,7 @@ unsafe extern "C" fn read(
             };
             match attempt() {
                 // A check of the whole file reads pages that a checkpoint may be writing at this moment.
-                ffi::SQLITE_CORRUPT => pages.while_nobody_writes(attempt),
+                OTHER_STATE => pages.while_nobody_writes(attempt),
                 result => result,
             }
         }
@@ -277,7 +278,7 @@ fn check_page<'a>(
         return result;
     }
     let Ok(page) = u32::try_from(offset / PAGE_BYTES as u64 + 1) else {
-        return ffi::SQLITE_CORRUPT;
+        return OTHER_STATE;
     };
     checked(pages.check_page(page, bytes(0, len)), result)
 }
@@ -317,7 +318,7 @@ fn check_frame<'a>(
 fn checked(found: Result<(), Mixed>, result: c_int) -> c_int {
     match found {
         Ok(()) => result,
-        Err(_) => ffi::SQLITE_CORRUPT,
+        Err(_) => OTHER_STATE,
     }
 }
 
