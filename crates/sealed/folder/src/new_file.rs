@@ -1,0 +1,202 @@
+//! A file that is written under a name of its own and then takes another one's place.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Deref;
+
+use rustix::fs::{FileType, OFlags};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+
+/// What the names of files begin with that wait to take a place. Random digits follow.
+pub const NEW_PREFIX: &str = ".new-";
+
+/// Hexadecimal digits behind the prefix.
+const DIGITS: usize = 32;
+
+/// How often a name is drawn that is taken already: never in a lifetime, but for a generator that is broken.
+const DRAWS: usize = 4;
+
+/// A file that nobody else knows the name of; removed if it is never put anywhere.
+#[derive(Debug)]
+pub struct NewFile {
+    folder: Folder,
+    name: String,
+    file: Option<File>,
+}
+
+impl Folder {
+    /// Makes an empty file under a random name in this folder, for its user only; `flags` come on top.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn new_file_with(&self, flags: OFlags) -> Result<NewFile> {
+        let folder = self.try_clone()?;
+        for _ in 0..DRAWS {
+            let name = random_name()?;
+            match self.create_with(&name, flags) {
+                Err(Error::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => {
+                    return Ok(NewFile {
+                        folder,
+                        name,
+                        file: Some(created?.into()),
+                    });
+                }
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::AlreadyExists).into())
+    }
+
+    /// Writes a file, durably, that shall be put in another one's place.                                        (4)
+    ///
+    /// # Errors
+    /// Of the system; then nothing is left of it.
+    pub fn new_file(&self, bytes: &[u8]) -> Result<NewFile> {
+        let new = self.new_file_with(OFlags::empty())?;
+        (&*new).write_all(bytes)?;
+        new.sync_all()?;
+        Ok(new)
+    }
+
+    /// Replaces a file by `bytes`, durably, or makes it.                                                        (4)
+    ///
+    /// # Errors
+    /// Of the system; `Odd` for a folder of that name. Then what was there is there.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.new_file(bytes)?.put(name).map(drop)
+    }
+
+    /// Removes what replacements left here that were cut off: regular files of such names, nothing else.
+    ///
+    /// Call it when nobody else can be replacing a file in this folder.
+    ///
+    /// # Errors
+    /// Of listing the folder. What cannot be removed stays.
+    pub fn remove_unfinished(&self) -> Result<()> {
+        for entry in self.list()? {
+            if entry.kind == FileType::RegularFile && is_unfinished(&entry.name) {
+                let _ = self.remove(&entry.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NewFile {
+    /// Puts the file in the place of `name`, durably; whatever is there goes, but for a folder.                  (4)
+    ///
+    /// # Errors
+    /// Of the system; `Odd` for a folder of that name.
+    pub fn put(mut self, name: &str) -> Result<File> {
+        self.folder.rename(&self.name, name)?;
+        // The name is another's from here on.
+        let file = self.file.take().expect("it is there until it is put");
+        self.folder.sync()?;
+        Ok(file)
+    }
+}
+
+impl Deref for NewFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        self.file.as_ref().expect("it is there until it is put")
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // What stays only costs its room until the next opening.
+            let _ = self.folder.remove(&self.name);
+        }
+    }
+}
+
+fn is_unfinished(name: &str) -> bool {
+    let digits = name.strip_prefix(NEW_PREFIX);
+    digits.is_some_and(|digits| {
+        digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+fn random_name() -> Result<String> {
+    let mut bytes = [0_u8; DIGITS / 2];
+    let mut done = 0;
+    while done < bytes.len() {
+        match getrandom(&mut bytes[done..], GetRandomFlags::empty()) {
+            Ok(count) => done += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut name = NEW_PREFIX.to_owned();
+    for byte in bytes {
+        name.push_str(&format!("{byte:02x}"));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_never_put_leaves_nothing_and_one_that_is_has_the_new_bytes() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        folder.replace("a", b"old").unwrap();
+        let new = folder.new_file(b"new").unwrap();
+        assert_eq!(folder.list().unwrap().len(), 2);
+        drop(new);
+        assert_eq!(folder.read("a", 9).unwrap().unwrap(), b"old");
+        folder.new_file(b"new").unwrap().put("a").unwrap();
+        assert_eq!(folder.read("a", 9).unwrap().unwrap(), b"new");
+        assert_eq!(folder.list().unwrap().len(), 1);
+        let mode = fs::metadata(place.path().join("a")).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn names_of_new_files_cannot_be_foreseen() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let one = folder.new_file(b"").unwrap();
+        let other = folder.new_file(b"").unwrap();
+        assert_ne!(one.name, other.name);
+        assert!(is_unfinished(&one.name) && is_unfinished(&other.name));
+    }
+
+    #[test]
+    fn only_regular_files_of_such_names_are_taken_for_leftovers() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let digits = |digit: char| format!("{NEW_PREFIX}{}", String::from(digit).repeat(DIGITS));
+        fs::write(place.path().join(digits('1')), b"left").unwrap();
+        fs::create_dir(place.path().join(digits('2'))).unwrap();
+        symlink("/etc/hostname", place.path().join(digits('3'))).unwrap();
+        for kept in [".new-1", ".new-", "vault.json"] {
+            fs::write(place.path().join(kept), b"").unwrap();
+        }
+        folder.remove_unfinished().unwrap();
+        let mut left: Vec<String> = folder
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [".new-", ".new-1", &digits('2'), &digits('3'), "vault.json"]
+        );
+    }
+}
