@@ -265,7 +265,7 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     let len = core.options.thresholds.intent_log_bytes;
     core.admit(len as u64)?;
     let file = IntentLog::create(folder, IntentLogId(id), len);
-    let file = file.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
+    let file = file.map_err(of_disk)?;
     core.store.lock().put_setting(SETTING, &id)?;
     core.changed();
     log.known_at = core.changes.load(Ordering::Acquire);
@@ -346,7 +346,7 @@ fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<
     // Before the write: of one that fails some bytes may be there.
     log.oldest.get_or_insert(epoch);
     let written = file.write(&record, log.end);
-    written.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
+    written.map_err(of_disk)?;
     log.end += record.len();
     Ok(())
 }
@@ -416,7 +416,7 @@ fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
         Ok(()) => log.oldest = None,
         Err(_) => log.is_unusable = true,
     }
-    wiped.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))
+    wiped.map_err(of_disk)
 }
 
 /// Takes the log away. Call when everything is durable and nobody changes anything any more.
@@ -450,6 +450,8 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
     let Some(folder) = &core.intents.folder else {
         return Ok(());
     };
+    // Something else in its place is no loss of what was synced, and nothing that goes by itself.
+    IntentLog::check(folder).map_err(of_disk)?;
     let known = core.store.lock().setting(SETTING)?.unwrap_or_default();
     if known.is_empty() {
         // Left by a run that ended between the two steps of `make` or of `forget`.
@@ -480,6 +482,10 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
     }
     *core.intents.replay.lock() = replay;
     Ok(())
+}
+
+fn of_disk(error: std::io::Error) -> Error {
+    strongroom_segments::Error::of_io(error).into()
 }
 
 fn stored(core: &Core) -> Result<()> {

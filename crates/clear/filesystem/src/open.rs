@@ -242,7 +242,8 @@ fn recover_segments(core: &Core) -> Result<()> {
                 core.store.lock().remove_segment(row.number)?;
             }
             // Its blocks are lost or damaged: reads say so, block by block; nothing more is appended.
-            Ok(Recovery::Damaged { .. }) | Err(strongroom_segments::Error::Missing(_)) => {
+            Ok(Recovery::Damaged { .. })
+            | Err(strongroom_segments::Error::Missing(_) | strongroom_segments::Error::Odd(_)) => {
                 core.space.suspect_segment(row.number);
                 core.store
                     .lock()

@@ -228,7 +228,9 @@ pub(crate) fn end_segment(
     match core.segments.finish(id, &sealed) {
         // Finished before a crash, or gone already: nothing to do.
         Err(
-            strongroom_segments::Error::NotUnfinished(_) | strongroom_segments::Error::Missing(_),
+            strongroom_segments::Error::NotUnfinished(_)
+            | strongroom_segments::Error::Missing(_)
+            | strongroom_segments::Error::Odd(_),
         ) => Ok(None),
         sequence => Ok(Some(sequence?)),
     }

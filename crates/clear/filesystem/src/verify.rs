@@ -189,6 +189,14 @@ impl Filesystem {
         Ok(size)
     }
 
+    /// What lies in the places of folders of segments and is none, with its path below the vault folder.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn odd_segment_folders(&self) -> Result<Vec<strongroom_segments::Odd>> {
+        Ok(self.core.segments.odd_folders()?)
+    }
+
     /// Opens the blocks of the segments that `range` names, in the order of their names, on all cores.
     ///
     /// # Errors

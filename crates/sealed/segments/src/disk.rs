@@ -1,4 +1,4 @@
-//! The only file that speaks to the disk: folders, files, and the ways bytes move.
+//! The only file that moves bytes of segments: their folders, their files, and the ways bytes move.
 //!
 //! Takes   names below the folder of segments, buffers that begin on a sector boundary
 //! Gives   what the system answers; interrupted and partial transfers are carried on
@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, FallocateFlags, FileType, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use strongroom_folder::{Error as FolderError, Folder as HeldFolder, Odd, Purpose, odd_of};
 use strongroom_format::SegmentId;
 use strongroom_format::limits::SECTOR_BYTES;
 
@@ -20,7 +20,8 @@ use crate::{Access, DirectIo, Transfer, name};
 
 /// `RWF_DONTCACHE`, Linux 6.14 and later: what the transfer brings into the page cache leaves it after.
 const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-const PROBE: &str = ".probe";
+/// How many files are looked at for one that can be read, where none can be made to try with.
+const PROBED_MAX: usize = 16;
 /// The order of preference. Direct I/O is first: it copies once less, and works on older systems.
 const TRANSFERS: [Transfer; 3] = [Transfer::Direct, Transfer::DontCache, Transfer::Buffered];
 
@@ -35,7 +36,7 @@ pub(crate) enum Folder {
 
 /// The folder of segments.
 pub(crate) struct Disk {
-    root: OwnedFd,
+    root: HeldFolder,
     access: Access,
     transfer: Transfer,
     #[cfg(test)]
@@ -60,25 +61,21 @@ pub(crate) enum Allocated {
 }
 
 impl Disk {
-    /// Opens the folder at `path`, durably made if it is missing and `access` allows it.
+    /// Opens the folder `name` in `vault`, durably made if it is missing and `access` allows it.
     pub(crate) fn open(
-        path: &Path,
+        vault: &HeldFolder,
+        name: &str,
         access: Access,
         direct: DirectIo,
         pool: &Arc<Pool>,
     ) -> io::Result<Self> {
-        if access == Access::ReadWrite {
-            match fs::mkdir(path, Mode::RWXU) {
-                Ok(()) => sync_parent(path)?,
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if access == Access::ReadWrite && vault.make_folder(name)? {
+            vault.sync()?;
         }
-        let root = fs::open(
-            path,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let root = vault.folder(name)?;
+        if access == Access::ReadWrite {
+            root.remove_unfinished()?;
+        }
         let mut disk = Self {
             root,
             access,
@@ -114,59 +111,49 @@ impl Disk {
     fn try_transfer(&self, transfer: Transfer, pool: &Arc<Pool>) -> Result<(), Errno> {
         let mut sector = pool.take(SECTOR_BYTES);
         sector.fill(0);
-        let made = if self.access == Access::ReadWrite {
-            self.make_probe(transfer)
-        } else {
-            Err(Errno::ROFS)
+        let made = match self.access {
+            Access::ReadWrite => self.root.new_file_with(transfer_flag(transfer)),
+            Access::ReadOnly => Err(Errno::ROFS.into()),
         };
-        match made {
-            Ok(probe) => {
-                let tried = match probe.write_some(&sector, 0) {
-                    // A full disk refuses the bytes, not the way they came; the vault must still open.
-                    Ok(_) | Err(Errno::NOSPC | Errno::DQUOT) => {
-                        probe.read_some(&mut sector, 0).map(drop)
-                    }
-                    Err(error) => Err(error),
-                };
-                fs::unlinkat(&self.root, PROBE, AtFlags::empty())?;
-                tried
-            }
+        let probe = match made.map_err(errno_of) {
+            Ok(probe) => probe,
             Err(Errno::NOSPC | Errno::DQUOT | Errno::ROFS) => {
-                self.try_reading(transfer, &mut sector)
+                return self.try_reading(transfer, &mut sector);
             }
+            Err(error) => return Err(error),
+        };
+        let held = probe.try_clone().map_err(|error| errno_of(error.into()))?;
+        let file = self.wrap(held.into(), transfer);
+        match file.write_some(&sector, 0) {
+            // A full disk refuses the bytes, not the way they came; the vault must still open.
+            Ok(_) | Err(Errno::NOSPC | Errno::DQUOT) => file.read_some(&mut sector, 0).map(drop),
             Err(error) => Err(error),
         }
     }
 
-    fn make_probe(&self, transfer: Transfer) -> Result<SegmentFile, Errno> {
-        match fs::unlinkat(&self.root, PROBE, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error),
-        }
-        let file = fs::openat(
-            &self.root,
-            PROBE,
-            create_flags(transfer),
-            Mode::RUSR | Mode::WUSR,
-        )?;
-        Ok(self.wrap(file, transfer))
-    }
-
     /// Without a file to read, anything will do: nothing will be read either.
     fn try_reading(&self, transfer: Transfer, sector: &mut [u8]) -> Result<(), Errno> {
-        let Some(id) = self.first_segment() else {
-            return Ok(());
-        };
-        let flags = OFlags::RDONLY | common_flags(transfer);
-        let file = fs::openat(&self.root, name::path(id), flags, Mode::empty())?;
-        self.wrap(file, transfer).read_some(sector, 0).map(drop)
+        for id in self.first_segments() {
+            let flags = transfer_flag(transfer);
+            match self
+                .root
+                .open_file_with(&name::path(id), Purpose::Read, flags)
+            {
+                Ok(file) => return self.wrap(file, transfer).read_some(sector, 0).map(drop),
+                // One that is strange says nothing of the disk.
+                Err(FolderError::Odd(_)) => {}
+                Err(error) => return Err(errno_of(error)),
+            }
+        }
+        Ok(())
     }
 
-    fn first_segment(&self) -> Option<SegmentId> {
-        let folders = self.folders().ok()?;
-        folders
+    fn first_segments(&self) -> Vec<SegmentId> {
+        let folders = self.folders().unwrap_or_default();
+        let segments = folders
             .into_iter()
-            .find_map(|byte| self.segments_in(byte).ok()?.into_iter().next())
+            .filter_map(|byte| self.segments_in(byte).ok());
+        segments.flatten().take(PROBED_MAX).collect()
     }
 
     fn wrap(&self, file: OwnedFd, transfer: Transfer) -> SegmentFile {
@@ -180,38 +167,40 @@ impl Disk {
 
     /// Makes an empty file for `id`, and the folder for it.
     pub(crate) fn create(&self, id: SegmentId) -> io::Result<SegmentFile> {
-        match fs::mkdirat(&self.root, name::folder_name(id.0[0]), Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let flags = create_flags(self.transfer);
-        let file = fs::openat(&self.root, name::path(id), flags, Mode::RUSR | Mode::WUSR)?;
+        let flags = transfer_flag(self.transfer);
+        let path = name::path(id);
+        let file = match self.root.create_with(&path, flags) {
+            Err(error) if error.is_missing() => {
+                self.root.make_folder(&name::folder_name(id.0[0]))?;
+                self.root.create_with(&path, flags)?
+            }
+            created => created?,
+        };
         Ok(self.wrap(file, self.transfer))
     }
 
     /// Opens the file of `id`, for writing too if the store is.
     pub(crate) fn open_segment(&self, id: SegmentId) -> io::Result<SegmentFile> {
-        let access = match self.access {
-            Access::ReadWrite => OFlags::RDWR,
-            Access::ReadOnly => OFlags::RDONLY,
+        let purpose = match self.access {
+            Access::ReadWrite => Purpose::Write,
+            Access::ReadOnly => Purpose::Read,
         };
-        let flags = access | common_flags(self.transfer);
-        let file = fs::openat(&self.root, name::path(id), flags, Mode::empty())?;
-        if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a segment that is no regular file",
-            ));
-        }
+        let flags = transfer_flag(self.transfer);
+        let file = self.root.open_file_with(&name::path(id), purpose, flags)?;
         Ok(self.wrap(file, self.transfer))
     }
 
-    /// Whether there was a file to remove.
+    /// Whether there was a file to remove. What is no file of a segment stays where it is.
     pub(crate) fn unlink(&self, id: SegmentId) -> io::Result<bool> {
-        match fs::unlinkat(&self.root, name::path(id), AtFlags::empty()) {
-            Ok(()) => Ok(true),
-            Err(Errno::NOENT) => Ok(false),
-            Err(error) => Err(error.into()),
+        let folder = match self.open_folder(id.0[0]) {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if odd_of(&error).is_some() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match folder.remove(&name::file_name(id)) {
+            Err(FolderError::Odd(_)) => Ok(false),
+            removed => Ok(removed?),
         }
     }
 
@@ -220,33 +209,49 @@ impl Disk {
         #[cfg(test)]
         self.faults.strike(faults::Call::Sync)?;
         match folder {
-            Folder::Root => fs::fsync(&self.root)?,
-            Folder::Named(byte) => fs::fsync(self.open_folder(byte)?)?,
+            Folder::Root => self.root.sync()?,
+            Folder::Named(byte) => self.open_folder(byte)?.sync()?,
         }
         Ok(())
     }
 
-    fn open_folder(&self, byte: u8) -> rustix::io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        fs::openat(&self.root, name::folder_name(byte), flags, Mode::empty())
+    fn open_folder(&self, byte: u8) -> io::Result<HeldFolder> {
+        Ok(self.root.folder(&name::folder_name(byte))?)
     }
 
     /// The first bytes of all segment names there can be, in order.
     pub(crate) fn folders(&self) -> io::Result<BTreeSet<u8>> {
-        let mut found = BTreeSet::new();
-        for entry in Dir::read_from(&self.root)? {
-            found.extend(name::parse_folder(entry?.file_name().to_bytes()));
+        let entries = self.root.list()?.into_iter();
+        Ok(entries
+            .filter(|entry| entry.kind == FileType::Directory)
+            .filter_map(|entry| name::parse_folder(entry.name.as_bytes()))
+            .collect())
+    }
+
+    /// What has the name of a folder of segments and is none.
+    pub(crate) fn odd_folders(&self) -> io::Result<Vec<Odd>> {
+        let mut found = Vec::new();
+        for entry in self.root.list()? {
+            let is_ours = name::parse_folder(entry.name.as_bytes()).is_some();
+            if is_ours && let Err(FolderError::Odd(odd)) = self.root.check_folder(&entry.name) {
+                found.push(odd);
+            }
         }
+        found.sort_unstable_by(|one, next| one.path.cmp(&next.path));
         Ok(found)
     }
 
     /// The segments whose name begins with `byte`, in order. What has another name is left alone.
     pub(crate) fn segments_in(&self, byte: u8) -> io::Result<BTreeSet<SegmentId>> {
-        let mut found = BTreeSet::new();
-        for entry in Dir::read_from(self.open_folder(byte)?)? {
-            found.extend(name::parse_file(byte, entry?.file_name().to_bytes()));
-        }
-        Ok(found)
+        let entries = match self.open_folder(byte) {
+            // It became something else since its name was listed.
+            Err(error) if odd_of(&error).is_some() => return Ok(BTreeSet::new()),
+            folder => folder?.list()?,
+        };
+        let names = entries.iter().map(|entry| entry.name.as_bytes());
+        Ok(names
+            .filter_map(|name| name::parse_file(byte, name))
+            .collect())
     }
 }
 
@@ -371,31 +376,19 @@ impl SegmentFile {
     }
 }
 
-/// `NONBLOCK` matters only for what is no regular file: opening a pipe must not wait.
-fn common_flags(transfer: Transfer) -> OFlags {
-    let direct = if transfer == Transfer::Direct {
-        OFlags::DIRECT
-    } else {
-        OFlags::empty()
-    };
-    OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | direct
+fn transfer_flag(transfer: Transfer) -> OFlags {
+    match transfer {
+        Transfer::Direct => OFlags::DIRECT,
+        Transfer::DontCache | Transfer::Buffered => OFlags::empty(),
+    }
 }
 
-fn create_flags(transfer: Transfer) -> OFlags {
-    OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | common_flags(transfer)
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let parent = fs::open(
-        parent,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    Ok(fs::fsync(parent)?)
+/// What the system said.
+fn errno_of(error: FolderError) -> Errno {
+    match error {
+        FolderError::Io(error) => Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        _ => Errno::IO,
+    }
 }
 
 /// Errors on demand, for the tests of this crate.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use strongroom_folder::{Odd, odd_of};
 use strongroom_format::SegmentId;
 
 /// What the segment store gives.
@@ -70,10 +71,24 @@ pub enum Error {
         SegmentId,
         #[source] strongroom_format::segment::SegmentFormatError,
     ),
+    /// Tampering: something lies in the place of a segment file, or of a folder of them, that no vault has.
+    #[error("{0}; nothing was read from it: move it out of the vault folder")]
+    Odd(Odd),
     /// Environment: the system's random generator.
     #[error("no random name for a segment: {0}")]
     Random(#[source] io::Error),
     /// Environment: the disk.
     #[error("segments: {0}")]
     Io(#[source] io::Error),
+}
+
+impl Error {
+    /// What an error of the system, about something in the vault folder, means.
+    #[must_use]
+    pub fn of_io(error: io::Error) -> Self {
+        match odd_of(&error) {
+            Some(odd) => Self::Odd(odd.clone()),
+            None => Self::Io(error),
+        }
+    }
 }

@@ -51,7 +51,7 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(Error::Missing(id));
             }
-            Err(error) => return Err(Error::Io(error)),
+            Err(error) => return Err(Error::of_io(error)),
         };
         let mut kept = self.kept.lock();
         if kept.removals == removals {

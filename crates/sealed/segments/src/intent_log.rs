@@ -5,12 +5,12 @@
 //! Never   sees a key or plaintext; changes the length of the file, so that a record costs one write and one flush
 //! Spec    spec/8-intents.md
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use rustix::fs::OFlags;
+use strongroom_folder::Folder;
 use strongroom_format::intent::{IntentLogId, encode_header};
 use strongroom_format::limits::INTENT_LOG_BYTES;
 
@@ -30,36 +30,20 @@ pub struct IntentLog {
 impl IntentLog {
     /// Makes a log of `len` bytes in `folder`, durably, in place of one that is there.
     ///
+    /// Zeros are written, not only set aside: a first write to room that is set aside changes the file system's own metadata,
+    /// and its sync would cost as much as an append.
+    ///
     /// # Errors
     /// `InvalidInput` if `len` is above `INTENT_LOG_BYTES`; those of the disk. Then what was begun is taken away again.
     pub fn create(folder: &Path, id: IntentLogId, len: usize) -> io::Result<Self> {
         if len > INTENT_LOG_BYTES {
             return Err(ErrorKind::InvalidInput.into());
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(flags(OFlags::NOFOLLOW))
-            .open(path(folder))?;
-        let log = Self { file, id, len };
-        if let Err(error) = log.fill(folder) {
-            // The file names nothing that anybody knows; it goes at the next opening if it cannot go now.
-            let _ = std::fs::remove_file(path(folder));
-            return Err(error);
-        }
-        Ok(log)
-    }
-
-    /// Zeros are written, not only set aside: a first write to room that is set aside changes the file system's own metadata,
-    /// and its sync would cost as much as an append.
-    fn fill(&self, folder: &Path) -> io::Result<()> {
-        let mut bytes = encode_header(self.id);
-        bytes.resize(self.len, 0);
-        self.file.write_all_at(&bytes, 0)?;
-        self.file.sync_all()?;
-        File::open(folder)?.sync_all()
+        let mut bytes = encode_header(id);
+        bytes.resize(len, 0);
+        let folder = Folder::open(folder)?;
+        let file = folder.new_file(&bytes)?.put(INTENT_LOG)?;
+        Ok(Self { file, id, len })
     }
 
     /// Its name.
@@ -94,27 +78,20 @@ impl IntentLog {
         self.file.sync_data()
     }
 
+    /// Whether there is a log in `folder`.
+    ///
+    /// # Errors
+    /// One that holds an `Odd` for anything but a regular file with one name; those of the disk.
+    pub fn check(folder: &Path) -> io::Result<bool> {
+        Ok(Folder::open(folder)?.check_file(INTENT_LOG)?.is_some())
+    }
+
     /// The bytes of the log in `folder`; `None` if there is none.
     ///
     /// # Errors
     /// `InvalidData` if it is no file, or longer than a log; those of the disk.
     pub fn read(folder: &Path) -> io::Result<Option<Vec<u8>>> {
-        let opened = OpenOptions::new()
-            .read(true)
-            // A pipe in its place must not keep anybody waiting.
-            .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK))
-            .open(path(folder));
-        let file = match opened {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() > INTENT_LOG_BYTES as u64 {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        let mut bytes = Vec::new();
-        file.take(INTENT_LOG_BYTES as u64).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+        Ok(Folder::open(folder)?.read(INTENT_LOG, INTENT_LOG_BYTES as u64)?)
     }
 
     /// Takes the log away, durably. One that is not there is no error.
@@ -122,38 +99,30 @@ impl IntentLog {
     /// # Errors
     /// Of the disk.
     pub fn remove(folder: &Path) -> io::Result<()> {
-        match std::fs::remove_file(path(folder)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            removed => removed?,
+        let folder = Folder::open(folder)?;
+        if folder.remove(INTENT_LOG)? {
+            folder.sync()?;
         }
-        File::open(folder)?.sync_all()
+        Ok(())
     }
 
-    /// Puts a log that cannot be read out of the way, for whoever wants to look at it.
+    /// Puts a log that cannot be read out of the way, for whoever wants to look at it. Gives the name it has then.
     ///
     /// # Errors
     /// Of the disk.
-    pub fn set_aside(folder: &Path) -> io::Result<PathBuf> {
-        let aside = folder.join(UNREADABLE);
-        std::fs::rename(path(folder), &aside)?;
-        File::open(folder)?.sync_all()?;
-        Ok(aside)
+    pub fn set_aside(folder: &Path) -> io::Result<&'static str> {
+        let folder = Folder::open(folder)?;
+        folder.rename(INTENT_LOG, UNREADABLE)?;
+        folder.sync()?;
+        Ok(UNREADABLE)
     }
-}
-
-fn path(folder: &Path) -> PathBuf {
-    folder.join(INTENT_LOG)
-}
-
-fn flags(flags: OFlags) -> i32 {
-    // The bits are those of the system's own calls.
-    flags.bits().cast_signed()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+    use strongroom_folder::odd_of;
     use strongroom_format::Epoch;
     use strongroom_format::intent::{FIRST_INTENT_OFFSET, encode_record, scan};
 
@@ -199,23 +168,36 @@ mod tests {
         assert!(scan(&bytes).unwrap().1.is_empty());
     }
 
+    /// Failed before: a log was made by following what had its name if that was a hard link, and nobody was told.
     #[test]
     fn what_is_no_log_is_refused_and_followed_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let elsewhere = folder.path().join("elsewhere");
+        let path = folder.path().join(INTENT_LOG);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let elsewhere = elsewhere.path().join("elsewhere");
         std::fs::write(&elsewhere, b"content").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, path(folder.path())).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        for link in ["symbolic", "hard"] {
+            assert!(IntentLog::read(folder.path()).is_err(), "{link}");
+            let error = IntentLog::check(folder.path()).unwrap_err();
+            assert_eq!(odd_of(&error).unwrap().path, INTENT_LOG);
+            // It takes the place of the link, not of what that leads to.
+            drop(IntentLog::create(folder.path(), ID, LEN).unwrap());
+            assert!(IntentLog::check(folder.path()).unwrap());
+            assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
+            std::fs::remove_file(&path).unwrap();
+            std::fs::hard_link(&elsewhere, &path).unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
         assert!(IntentLog::read(folder.path()).is_err());
         assert!(IntentLog::create(folder.path(), ID, LEN).is_err());
-        assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
-        std::fs::remove_file(path(folder.path())).unwrap();
-        std::fs::create_dir(path(folder.path())).unwrap();
-        assert!(IntentLog::read(folder.path()).is_err());
-        std::fs::remove_dir(path(folder.path())).unwrap();
-        std::fs::write(path(folder.path()), vec![0; INTENT_LOG_BYTES + 1]).unwrap();
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, vec![0; INTENT_LOG_BYTES + 1]).unwrap();
         let error = IntentLog::read(folder.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         let aside = IntentLog::set_aside(folder.path()).unwrap();
-        assert!(aside.exists() && IntentLog::read(folder.path()).unwrap().is_none());
+        assert!(folder.path().join(aside).exists());
+        assert!(IntentLog::read(folder.path()).unwrap().is_none());
     }
 }

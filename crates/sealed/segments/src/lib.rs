@@ -38,4 +38,5 @@ pub use read::{Part, SealedBytes};
 pub use recover::Recovery;
 pub use scan::{Scanned, ScannedBatch, Tail};
 pub use store::SegmentStore;
+pub use strongroom_folder::Odd;
 pub use whole::WholeSegment;

@@ -9,12 +9,12 @@ pub(crate) fn folder_name(first_byte: u8) -> String {
 
 /// The path of `id` below the folder of segments.
 pub(crate) fn path(id: SegmentId) -> String {
-    let mut path = folder_name(id.0[0]);
-    path.push('/');
-    for byte in id.0 {
-        path.push_str(&folder_name(byte));
-    }
-    path
+    format!("{}/{}", folder_name(id.0[0]), file_name(id))
+}
+
+/// The name of the file of `id` in its folder.
+pub(crate) fn file_name(id: SegmentId) -> String {
+    id.0.iter().map(|byte| folder_name(*byte)).collect()
 }
 
 /// The byte that a folder is named for; `None` for a name that no segment folder has.

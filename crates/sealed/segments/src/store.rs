@@ -1,9 +1,11 @@
 //! The store: how it is opened, and what it does with whole files.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use strongroom_folder::{Folder, Odd};
 use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::{SegmentId, SuiteId};
 
@@ -37,16 +39,33 @@ pub struct SegmentStore {
 }
 
 impl SegmentStore {
-    /// Opens the folder of segments at `path`; makes it, durably, if it is missing and may be made.
+    /// Opens the folder of segments at `path`; makes it, durably, if it is missing and may be made. The folder that holds it
+    /// is the vault folder, and the way there is the user's; the folder itself must be a real one.
     ///
     /// Tries out how bytes can move, with a file that is removed again. No segment is open then: batches
     /// begin a new one, unless `recover_open` takes one up.
     ///
     /// # Errors
-    /// If there is no such folder, or it takes none of the ways that `options` allow.
+    /// `Odd` if something else has its name; if there is no such folder, or it takes none of the ways that `options` allow.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Error::Io(io::ErrorKind::InvalidInput.into()))?;
+        let vault = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let vault = Folder::open(vault).map_err(|error| Error::of_io(error.into()))?;
+        Self::open_in(&vault, name, options)
+    }
+
+    /// The same for the folder `name` in the vault folder.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_in(vault: &Folder, name: &str, options: StoreOptions) -> Result<Self> {
         let pool = Arc::default();
-        let disk = Disk::open(path, options.access, options.direct, &pool).map_err(write_error)?;
+        let disk = Disk::open(vault, name, options.access, options.direct, &pool);
+        let disk = disk.map_err(write_error)?;
         Ok(Self {
             disk,
             access: options.access,
@@ -107,7 +126,7 @@ impl SegmentStore {
         self.syncing.sync_removals(&self.disk, &self.counting)
     }
 
-    /// All segments there are, in the order of their names. Files with other names are left out.
+    /// All segments there are, in the order of their names. Files with other names are left out, and what is no real folder.
     ///
     /// # Errors
     /// What the disk said.
@@ -117,6 +136,14 @@ impl SegmentStore {
             found.extend(self.disk.segments_in(byte).map_err(Error::Io)?);
         }
         Ok(found)
+    }
+
+    /// What has the name of a folder of segments and is none; the segments in it count as missing.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn odd_folders(&self) -> Result<Vec<Odd>> {
+        self.disk.odd_folders().map_err(Error::Io)
     }
 
     /// Length of the file of `id` in bytes.

@@ -127,7 +127,7 @@ pub(crate) fn write_error(error: io::Error) -> Error {
     if is_full(&error) {
         Error::NoSpace
     } else {
-        Error::Io(error)
+        Error::of_io(error)
     }
 }
 
