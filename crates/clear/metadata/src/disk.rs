@@ -10,16 +10,16 @@
 //!      must not be copied there as if it were sound.                                         [4.8.4]
 
 use std::ffi::c_int;
-use std::fs::{self, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
+use strongroom_folder::{Folder, Purpose};
 
 use crate::vfs::LogFile;
 
@@ -242,24 +242,35 @@ impl Disk {
 
 /// A preallocated file whose space is given to a commit that finds the disk full.
 pub(crate) struct Reserve {
-    path: PathBuf,
+    folder: Folder,
+    name: &'static str,
     bytes: u64,
     intact: AtomicBool,
     change: Mutex<()>,
 }
 
 impl Reserve {
-    /// `bytes` 0 keeps nothing back.
-    pub(crate) fn new(path: PathBuf, bytes: u64) -> Self {
-        let allocated = fs::metadata(&path).map_or(0, |found| {
-            found.blocks().saturating_mul(512).min(found.len())
-        });
-        Self {
-            path,
+    /// The file `name` in `folder`; `bytes` 0 keeps nothing back.
+    ///
+    /// # Errors
+    /// `Odd` if it is anything but a file of this folder; those of the disk.
+    pub(crate) fn new(
+        folder: Folder,
+        name: &'static str,
+        bytes: u64,
+    ) -> strongroom_folder::Result<Self> {
+        let mut allocated = 0;
+        if folder.check_file(name)?.is_some() {
+            let found = folder.open_file(name, Purpose::Read)?.metadata()?;
+            allocated = found.blocks().saturating_mul(512).min(found.len());
+        }
+        Ok(Self {
+            folder,
+            name,
             bytes,
             intact: AtomicBool::new(allocated >= bytes),
             change: Mutex::new(()),
-        }
+        })
     }
 
     pub(crate) fn intact(&self) -> bool {
@@ -273,11 +284,8 @@ impl Reserve {
             return false;
         }
         self.intact.store(false, Ordering::Release);
-        OpenOptions::new()
-            .write(true)
-            .open(&self.path)
-            .and_then(|file| file.set_len(0))
-            .is_ok()
+        let file = self.folder.open_file(self.name, Purpose::Write);
+        file.is_ok_and(|file| file.set_len(0).is_ok())
     }
 
     /// Keeps the space back again.
@@ -286,12 +294,8 @@ impl Reserve {
         if self.intact() {
             return Ok(());
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&self.path)?;
+        let file = self.folder.open_or_create(self.name)?;
+        file.set_len(0)?;
         if let Err(error) = allocate(&file, self.bytes) {
             file.set_len(0)?;
             return Err(error);
@@ -302,7 +306,7 @@ impl Reserve {
 }
 
 /// Gives `file` blocks for `bytes` bytes: by the system call, or where that is unknown by writing.
-fn allocate(mut file: &fs::File, bytes: u64) -> io::Result<()> {
+fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
             io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut file)?;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use strongroom_folder::{Odd, odd_of};
+
 use crate::rows::{BlockNumber, SegmentNumber};
 
 /// What every operation of this crate gives.
@@ -17,6 +19,9 @@ pub enum Error {
     /// Environment or tampering: a page or row is not as it was written.
     #[error("the metadata database is damaged ({0}); run `strongroom verify`")]
     Damaged(&'static str),
+    /// Tampering: something lies in the place of a file of the database that no vault has.
+    #[error("{0}; nothing was read from it: move it out of the vault folder")]
+    Odd(Odd),
     /// Environment: the disk is full, the reserve used up as well.
     #[error("no space left on the disk that holds the vault")]
     NoSpace,
@@ -105,10 +110,19 @@ impl Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
+        if let Some(odd) = odd_of(&error) {
+            return Self::Odd(odd.clone());
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             kind => Self::Disk(kind),
         }
+    }
+}
+
+impl From<strongroom_folder::Error> for Error {
+    fn from(error: strongroom_folder::Error) -> Self {
+        io::Error::from(error).into()
     }
 }
 

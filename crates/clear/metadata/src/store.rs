@@ -9,15 +9,15 @@
 //!  (1) After a failed change, commit or sync nothing is changed any more until the store is opened again. [4.7.5]
 //!  (2) Locks are taken in this order: checkpointer, writer.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
+use strongroom_folder::Folder;
 
 use crate::checkpoint::Checkpointer;
 use crate::connect::{Access, Key, connect};
@@ -40,6 +40,9 @@ pub const DATABASE_FILE: &str = "metadata.db";
 
 /// The reserve file in a vault folder.
 pub const RESERVE_FILE: &str = "reserve";
+
+/// What lies beside the database while it is in use, by the endings of their names.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -136,6 +139,8 @@ pub(crate) struct Shared {
     pub(crate) gauges: Gauges,
     failed: AtomicBool,
     _registration: Registration,
+    /// The URI leads through it.
+    _folder: Folder,
 }
 
 impl Shared {
@@ -177,34 +182,27 @@ impl Store {
     /// # Errors
     /// `Error::AlreadyThere`; the disk's: then what was begun is removed again.
     pub fn create(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<Self> {
-        let path = folder.join(DATABASE_FILE);
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+        let held = Folder::open(folder)?;
+        match held.create_with(DATABASE_FILE, OFlags::empty()) {
+            Err(strongroom_folder::Error::Io(error))
+                if error.kind() == io::ErrorKind::AlreadyExists =>
+            {
                 return Err(Error::AlreadyThere);
             }
-            other => drop(other?),
+            made => drop(made?),
         }
         let created = Self::begin(folder, key, options, Access::ReadWrite).and_then(|store| {
             migrations::migrate(&store.writer.lock().reads.connection)?;
             store.checkpoint_now()?;
-            File::open(folder)?.sync_all()?;
+            held.sync()?;
             Ok(store)
         });
         if created.is_err() {
-            for name in [
-                DATABASE_FILE,
-                "metadata.db-wal",
-                "metadata.db-shm",
-                "metadata.db-journal",
-                RESERVE_FILE,
-            ] {
+            let beside = BESIDE.map(|ending| format!("{DATABASE_FILE}{ending}"));
+            let fixed = [DATABASE_FILE, RESERVE_FILE];
+            for name in fixed.into_iter().chain(beside.iter().map(String::as_str)) {
                 // What cannot be removed is reported by the error that brought us here.
-                let _ = fs::remove_file(folder.join(name));
+                let _ = held.remove(name);
             }
         }
         created
@@ -272,17 +270,19 @@ impl Store {
         options: Options,
         access: Access,
     ) -> Result<Self> {
-        let folder = fs::canonicalize(folder)?;
-        let path = folder.join(DATABASE_FILE);
-        if !path.try_exists()? {
-            return Err(Error::Missing);
-        }
+        let held = Folder::open(folder)?;
+        let has_log = check_files(&held)?;
+        // SQLite opens by path. One through the descriptor leads to the folder that was checked.
+        let path = match held.reach() {
+            Some(reach) => reach.join(DATABASE_FILE),
+            None => std::path::absolute(folder)?.join(DATABASE_FILE),
+        };
         let reserve_bytes = if access == Access::ReadWrite {
             options.reserve_bytes
         } else {
             0
         };
-        let reserve = Reserve::new(folder.join(RESERVE_FILE), reserve_bytes);
+        let reserve = Reserve::new(held.try_clone()?, RESERVE_FILE, reserve_bytes)?;
         let disk = Arc::new(Disk::new(
             access == Access::Frozen,
             options.observer.clone(),
@@ -290,7 +290,7 @@ impl Store {
         ));
         let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
         let shared = Shared {
-            uri: uri(&path, &registration, access),
+            uri: uri(&path, &registration, access, has_log),
             key: Key::new(key),
             access,
             disk,
@@ -298,6 +298,7 @@ impl Store {
             gauges: Gauges::default(),
             failed: AtomicBool::new(false),
             _registration: registration,
+            _folder: held,
             options,
         };
         let reads = shared.connect(shared.options.cache_bytes)?;
@@ -434,7 +435,7 @@ impl Store {
 }
 
 /// The database as a URI: SQLite's own path rules would trip over some names.
-fn uri(path: &Path, registration: &Registration, access: Access) -> String {
+fn uri(path: &Path, registration: &Registration, access: Access, has_log: bool) -> String {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {
         match byte {
@@ -446,22 +447,33 @@ fn uri(path: &Path, registration: &Registration, access: Access) -> String {
     }
     uri.push('?');
     uri.push_str(&registration.parameter());
-    if access == Access::Frozen && !has_log(path) {
+    if access == Access::Frozen && !has_log {
         // Without a log the database is whole by itself; SQLite then asks for no log file.
         uri.push_str("&immutable=1");
     }
     uri
 }
 
-/// Whether a log with content lies beside the database.
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    fs::metadata(PathBuf::from(log)).is_ok_and(|found| found.len() > 0)
+/// Looks at the files of the database before SQLite opens them; gives whether there is a log with content.
+///
+/// # Errors
+/// `Error::Missing`; `Error::Odd` if one is no regular file with one name.
+fn check_files(folder: &Folder) -> Result<bool> {
+    if folder.check_file(DATABASE_FILE)?.is_none() {
+        return Err(Error::Missing);
+    }
+    let mut has_log = false;
+    for ending in BESIDE {
+        let len = folder.check_file(&format!("{DATABASE_FILE}{ending}"))?;
+        has_log |= ending == "-wal" && len.is_some_and(|len| len > 0);
+    }
+    Ok(has_log)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::rows::InodeId;
 
@@ -533,6 +545,78 @@ mod tests {
                 files() == before,
                 "log {in_log}: nothing is written at the end"
             );
+        }
+    }
+
+    /// Goal: what is opened while the store is open, a connection for a reader, is what was opened at first, or nothing.
+    /// Failed before: names were resolved by the system, and a link in the place of the database led to another one.
+    #[test]
+    fn a_link_that_takes_the_name_of_a_file_of_an_open_store_is_not_followed() {
+        let made = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let store = Store::create(made.path(), &KEY, options()).unwrap();
+        drop(Store::create(elsewhere.path(), &KEY, options()).unwrap());
+        let (here, there) = (made.path(), elsewhere.path().join(DATABASE_FILE));
+        let before = fs::read(&there).unwrap();
+        fs::rename(here.join(DATABASE_FILE), here.join("moved")).unwrap();
+        std::os::unix::fs::symlink(&there, here.join(DATABASE_FILE)).unwrap();
+        assert!(store.reader().is_err());
+        assert_eq!(fs::read(&there).unwrap(), before);
+        fs::remove_file(here.join(DATABASE_FILE)).unwrap();
+        fs::rename(here.join("moved"), here.join(DATABASE_FILE)).unwrap();
+        assert!(store.reader().is_ok());
+    }
+
+    /// Failed before: the folder was found by its path each time, so a reader met whatever had taken that.
+    #[test]
+    fn an_open_store_stays_in_its_folder_whatever_takes_the_path() {
+        let made = tempfile::tempdir().unwrap();
+        let (folder, moved) = (made.path().join("v"), made.path().join("w"));
+        fs::create_dir(&folder).unwrap();
+        let store = Store::create(&folder, &KEY, options()).unwrap();
+        store.lock().put_setting("where", b"here").unwrap();
+        store.lock().commit().unwrap();
+        fs::rename(&folder, &moved).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.setting("where").unwrap(), Some(b"here".to_vec()));
+    }
+
+    /// Failed before: links were followed, hard links written through, pipes waited on.
+    #[test]
+    fn a_strange_file_in_the_place_of_one_of_the_store_is_named() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let canary = elsewhere.path().join("canary");
+        fs::write(&canary, "canary").unwrap();
+        let reserving = Options {
+            reserve_bytes: 4096,
+            ..options()
+        };
+        for name in [
+            DATABASE_FILE,
+            "metadata.db-wal",
+            "metadata.db-shm",
+            "metadata.db-journal",
+            RESERVE_FILE,
+        ] {
+            for is_hard in [false, true] {
+                let folder = folder(false);
+                let path = folder.path().join(name);
+                let _ = fs::remove_file(&path);
+                match is_hard {
+                    true => fs::hard_link(&canary, &path).unwrap(),
+                    false => std::os::unix::fs::symlink(&canary, &path).unwrap(),
+                }
+                for opened in [
+                    Store::open(folder.path(), &KEY, reserving.clone()),
+                    Store::open_read_only(folder.path(), &KEY, reserving.clone()),
+                ] {
+                    match opened.unwrap_err() {
+                        Error::Odd(odd) => assert_eq!(odd.path, name),
+                        other => panic!("{name}: {other}"),
+                    }
+                }
+                assert_eq!(fs::read(&canary).unwrap(), b"canary", "{name}");
+            }
         }
     }
 }
