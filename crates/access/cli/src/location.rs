@@ -22,7 +22,9 @@ pub(crate) struct Location {
 impl Location {
     /// Cuts `argument` at the first colon that follows a vault folder, else at the first colon.
     pub(crate) fn parse(argument: &OsStr) -> Self {
-        Self::parse_with(argument, &|folder| folder.join("vault.json").is_file())
+        Self::parse_with(argument, &|folder| {
+            folder.join("vault.json").symlink_metadata().is_ok()
+        })
     }
 
     fn parse_with(argument: &OsStr, is_vault: &dyn Fn(&Path) -> bool) -> Self {

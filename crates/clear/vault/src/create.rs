@@ -9,7 +9,6 @@
 //!  (2) While a vault is being made, a mark says so; who meets the mark and the lock free knows of an interruption.
 //!  (3) Of several creators exactly one wins: whoever holds the lock of the folder.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
@@ -18,11 +17,12 @@ use strongroom_crypto::{
     SystemRandom,
 };
 use strongroom_filesystem::Filesystem;
+use strongroom_folder::NEW_PREFIX;
 use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
 
 use crate::folder::{
-    Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED,
+    Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED, below,
 };
 use crate::held_keys::{HeldKeys, save_copies};
 use crate::join::Joining;
@@ -261,8 +261,10 @@ fn check_contents(folder: &Folder) -> Result<()> {
     if names.iter().any(|name| name == HEADER) {
         return Err(Error::AlreadyAVault);
     }
+    // The mark, or what it is written to first.
     let is_ours = |name: &std::ffi::OsString| {
-        name == LOCK || name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+        let begins = |with: &str| name.as_encoded_bytes().starts_with(with.as_bytes());
+        name == LOCK || begins(UNFINISHED) || begins(NEW_PREFIX)
     };
     if names.iter().all(is_ours) || folder.has(UNFINISHED) {
         return Ok(());
@@ -299,7 +301,9 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
     folder.replace(REPLICA, &keyring.seal_replica(&replica, &SystemRandom)?)?;
     folder.replace(HEADER, &header)?; // (1)
     save_copies(folder)?;
-    fs::remove_file(folder.part(UNFINISHED)).map_err(Error::io("finishing the vault folder"))?;
+    folder
+        .remove(UNFINISHED)
+        .map_err(below("finishing the vault folder"))?;
     folder.sync()?;
     let keys = HeldKeys::new(folder, Unlocked { keyring, replica })?;
     Ok((filesystem, keys, recovery_code))
@@ -315,14 +319,14 @@ fn clear(folder: &Folder, made_folder: bool) {
     let others = [RESERVE_FILE, REPLICA, HEADER, REPLICA_SAVED, HEADER_SAVED];
     let others = others.map(str::to_owned);
     for name in database.into_iter().chain(others) {
-        let _ = fs::remove_file(folder.part(&name));
-        let _ = fs::remove_file(folder.part(&format!("{name}.new")));
+        let _ = folder.remove(&name);
     }
-    let _ = fs::remove_dir_all(folder.part(SEGMENTS));
-    let _ = fs::remove_file(folder.part(UNFINISHED));
+    let _ = folder.hold().and_then(|held| held.remove_tree(SEGMENTS));
+    let _ = folder.remove_unfinished();
+    let _ = folder.remove(UNFINISHED);
     if made_folder {
-        let _ = fs::remove_file(folder.part(LOCK));
-        let _ = fs::remove_dir(folder.path());
+        let _ = folder.remove(LOCK);
+        let _ = std::fs::remove_dir(folder.path());
     }
 }
 

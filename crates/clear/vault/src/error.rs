@@ -143,6 +143,16 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
+    #[error(
+        "{file} is {what}, which no vault has; nothing was read or written through it: move it out of the vault folder, and if the vault then misses it, run `strongroom recover`"
+    )]
+    Odd {
+        /// Where, below the vault folder.
+        file: String,
+        /// What it is.
+        what: String,
+    },
     /// Environment: the vault needs a newer version.
     #[error("{0}")]
     UnknownFormat(String),
@@ -202,9 +212,20 @@ impl Error {
     }
 }
 
+impl From<strongroom_folder::Odd> for Error {
+    fn from(odd: strongroom_folder::Odd) -> Self {
+        Self::Odd {
+            file: odd.shown_path(),
+            what: odd.what.to_string(),
+        }
+    }
+}
+
 impl From<filesystem::Error> for Error {
     fn from(error: filesystem::Error) -> Self {
         match error {
+            filesystem::Error::Metadata(metadata::Error::Odd(odd)) => odd.into(),
+            filesystem::Error::Segments(strongroom_segments::Error::Odd(odd)) => odd.into(),
             filesystem::Error::Metadata(source) => of_metadata(&source),
             // Its source cannot cross a socket; text can, so that both kinds of caller see the same.
             filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),

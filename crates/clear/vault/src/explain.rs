@@ -9,13 +9,12 @@
 //!  (1) A kept state is kept again in one transaction with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 
 use strongroom_format::{BlockId, Kind, SegmentId, hex};
 use strongroom_history::{self as history, Blocks, Revision, Salvage, Survey};
 use strongroom_metadata::{self as metadata, BlockNumber};
 
-use crate::folder::{Folder, REVISIONS};
+use crate::folder::{REVISIONS, UNEXPLAINED, below};
 use crate::inventory::FoundBlocks;
 use crate::kept::{record_files, record_name};
 use crate::recover::Trial;
@@ -23,8 +22,6 @@ use crate::repair::Repair;
 use crate::verify::show_segment;
 use crate::{Error, FileOptions, Result};
 
-/// Where files go that nobody can explain.
-const UNEXPLAINED: &str = "unexplained";
 /// Where content goes that nothing names.
 const LOST_FOUND: &str = "/lost+found";
 
@@ -225,23 +222,26 @@ impl Repair<'_> {
         if self.trial == Trial::OnlyLook {
             return Ok(());
         }
-        let aside = Folder::new(&self.folder.part(UNEXPLAINED));
+        let aside = self.folder.inside(UNEXPLAINED);
         aside.make()?;
-        let name = file.rsplit('/').next().unwrap_or(file);
+        let (folders, name) = file.rsplit_once('/').unwrap_or(("", file));
         let mut target = name.to_owned();
         let mut number = 1;
         while aside.has(&target) {
             number += 1;
             target = format!("{name}-{number}");
         }
-        let failed = || Error::io("setting a file of the vault folder aside");
-        fs::rename(self.folder.part(file), aside.part(&target)).map_err(failed())?;
-        aside.sync()?;
-        let holder = self.folder.part(file);
-        match holder.parent() {
-            Some(holder) => Folder::new(holder).sync(),
-            None => Ok(()),
-        }
+        let moved = self.folder.hold().and_then(|vault| {
+            let holder = match folders {
+                "" => vault,
+                folders => vault.folder(folders)?,
+            };
+            let aside = aside.hold()?;
+            holder.move_to(name, &aside, &target)?;
+            aside.sync()?;
+            holder.sync()
+        });
+        moved.map_err(below("setting a file of the vault folder aside"))
     }
 
     /// Damaged records of kept revisions are written anew; others that do not open are set aside.

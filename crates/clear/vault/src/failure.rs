@@ -41,6 +41,10 @@ pub(crate) enum Failure {
     Keys(String),
     Revision(String),
     Storage(String),
+    Odd {
+        file: String,
+        what: String,
+    },
 }
 
 macro_rules! file_failures {
@@ -128,6 +132,10 @@ impl From<&Error> for Failure {
                 seen: *seen,
                 found: *found,
             },
+            Error::Odd { file, what } => Self::Odd {
+                file: file.clone(),
+                what: what.clone(),
+            },
             Error::FolderMoved => Self::FolderMoved,
             Error::Keys(text) => Self::Keys(text.clone()),
             Error::Io { source, .. } if is_full(source) => Self::File(FileFailure::NoSpace),
@@ -170,6 +178,7 @@ impl From<Failure> for Error {
             Failure::Closed => Self::OwnerGone,
             Failure::Header(why) => Self::Damaged { what: HEADER, why },
             Failure::GenerationBehind { seen, found } => Self::GenerationBehind { seen, found },
+            Failure::Odd { file, what } => Self::Odd { file, what },
             Failure::FolderMoved => Self::FolderMoved,
             Failure::Keys(text) => Self::Keys(text),
             Failure::Revision(text) => Self::Revision(text),

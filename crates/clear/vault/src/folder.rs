@@ -2,21 +2,24 @@
 //!
 //! Takes   the path of the folder
 //! Gives   names of its parts, bounded reads, replacement that a power cut leaves old or new
-//! Never   looks inside what it reads or writes
-//! Spec    design page 3, "Vault folder"
+//! Never   looks inside what it reads or writes, or reaches anything in the folder but through `strongroom-folder`
+//! Spec    spec/10-folder.md
 //!
 //! Invariants
 //!  (1) A file is replaced by write, sync, rename, sync of the folder, in this order.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use strongroom_metadata::DATABASE_FILE;
+use strongroom_folder::{Entry, Error as BelowError, Folder as Held, NewFile};
+use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
+use strongroom_segments::INTENT_LOG;
 
 use crate::limits::HEADER_BYTES_MAX;
-use crate::{Error, Result};
+use crate::{Error, Result, switch};
 
 /// The public header. Its presence makes a folder a vault.
 pub(crate) const HEADER: &str = "vault.json";
@@ -32,8 +35,8 @@ pub(crate) const REVISIONS: &str = "revisions";
 pub(crate) const UNFINISHED: &str = "init-unfinished";
 /// What the second copy of a small file is called: a lost or damaged file is put back from it.
 const SAVED_SUFFIX: &str = ".saved";
-/// What a replacement is written to first.
-const NEW_SUFFIX: &str = ".new";
+/// Where files go that nobody can explain.
+pub(crate) const UNEXPLAINED: &str = "unexplained";
 
 /// The second copy of the header.
 pub(crate) const HEADER_SAVED: &str = "vault.json.saved";
@@ -44,41 +47,126 @@ fn saved_name(name: &str) -> String {
     format!("{name}{SAVED_SUFFIX}")
 }
 
-/// A vault folder, or one that shall become it.
+/// A vault folder, or one that shall become it; or a folder right below one.
+///
+/// The way to the vault folder is the user's, links included. Each operation opens the folder first, and reaches what is
+/// below only from there.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
+    vault: PathBuf,
+    /// The name of a folder in the vault folder that is meant instead.
+    below: Option<String>,
+}
+
+/// What an error of opening something below the vault folder means.
+pub(crate) fn below(what: &'static str) -> impl FnOnce(BelowError) -> Error {
+    move |error| match error {
+        BelowError::Odd(odd) => odd.into(),
+        error => Error::io(what)(error.into()),
+    }
 }
 
 impl Folder {
     pub(crate) fn new(path: &Path) -> Self {
         Self {
-            path: path.to_owned(),
+            vault: path.to_owned(),
+            below: None,
         }
     }
 
     /// The same folder, also after this process has changed its working directory.
     pub(crate) fn absolute(&self) -> Result<Self> {
-        let path = std::path::absolute(&self.path);
-        let path = path.map_err(Error::io("looking at the vault folder"))?;
-        Ok(Self { path })
+        let path = std::path::absolute(&self.vault);
+        Ok(Self {
+            vault: path.map_err(Error::io("looking at the vault folder"))?,
+            below: self.below.clone(),
+        })
     }
 
+    /// The folder `name` in this one, a vault folder.
+    pub(crate) fn inside(&self, name: &str) -> Self {
+        Self {
+            vault: self.vault.clone(),
+            below: Some(name.to_owned()),
+        }
+    }
+
+    /// The path of the vault folder, as the user gave it.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.vault
     }
 
+    /// The path of this very folder, for who can take nothing else.
+    pub(crate) fn place(&self) -> PathBuf {
+        match &self.below {
+            None => self.vault.clone(),
+            Some(below) => self.vault.join(below),
+        }
+    }
+
+    /// The path of something in the folder, for tests that put it there.
+    #[cfg(test)]
     pub(crate) fn part(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.place().join(name)
+    }
+
+    /// Opens the folder; what is below is reached from there only.
+    pub(crate) fn hold(&self) -> strongroom_folder::Result<Held> {
+        let vault = Held::open(&self.vault)?;
+        match &self.below {
+            None => Ok(vault),
+            Some(below) => vault.folder(below),
+        }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.part(name).symlink_metadata().is_ok()
+        let found = self.hold().and_then(|held| held.kind(name));
+        matches!(found, Ok(Some(_)))
+    }
+
+    /// What is in the folder; nothing if there is none.
+    pub(crate) fn list(&self, what: &'static str) -> Result<Vec<Entry>> {
+        match self.hold().and_then(|held| held.list()) {
+            Err(error) if error.is_missing() => Ok(Vec::new()),
+            listed => listed.map_err(below(what)),
+        }
+    }
+
+    /// Looks at everything in a vault folder that has a name of ours.
+    ///
+    /// # Errors
+    /// `Odd` for the first, in the order of names, that is anything but a regular file with one name, or a real folder where
+    /// one belongs. Second copies are left to a verification: nothing needs them as long as the first ones are sound.
+    pub(crate) fn check(&self) -> Result<()> {
+        let failed = || below("looking at the files of the vault folder");
+        let held = self.hold().map_err(failed())?;
+        let mut entries = held.list().map_err(failed())?;
+        entries.sort_unstable_by(|one, next| one.name.cmp(&next.name));
+        for Entry { name, .. } in entries {
+            match kind_of(&name) {
+                Kind::File => held.check_file(&name).map(drop),
+                Kind::Folder => held.check_folder(&name).map(drop),
+                Kind::Foreign => Ok(()),
+            }
+            .map_err(failed())?;
+        }
+        Ok(())
+    }
+
+    /// Removes what replacements of files left that were cut off. Call it with the lock held.
+    pub(crate) fn remove_unfinished(&self) -> Result<()> {
+        for folder in [self.clone(), self.inside(REVISIONS)] {
+            match folder.hold().and_then(|held| held.remove_unfinished()) {
+                Err(error) if error.is_missing() => {}
+                removed => removed.map_err(below("tidying up the vault folder"))?,
+            }
+        }
+        Ok(())
     }
 
     /// What names the folder whatever path leads to it: device and inode.
     pub(crate) fn identity(&self) -> Result<(u64, u64)> {
-        match fs::metadata(&self.path) {
+        match fs::metadata(&self.vault) {
             Ok(found) => Ok((found.dev(), found.ino())),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
             Err(error) => Err(Error::io("looking at the vault folder")(error)),
@@ -130,14 +218,22 @@ impl Folder {
 
     /// Removes such a file. Nothing depends on it: who reads it compares it with what it is about.
     pub(crate) fn remove_state(&self, name: &'static str) {
-        let _ = fs::remove_file(self.part(name));
+        let _ = self.remove(name);
+    }
+
+    /// Removes a file, or whatever has its name but a folder; gives whether there was one.
+    pub(crate) fn remove(&self, name: &str) -> strongroom_folder::Result<bool> {
+        match self.hold().and_then(|held| held.remove(name)) {
+            Err(error) if error.is_missing() => Ok(false),
+            removed => removed,
+        }
     }
 
     /// Makes the names in the folder durable, if there is one.
     pub(crate) fn sync_if_there(&self) -> Result<()> {
-        match self.path.is_dir() {
-            true => self.sync(),
-            false => Ok(()),
+        match self.hold().and_then(|held| held.sync()) {
+            Err(error) if error.is_missing() => Ok(()),
+            synced => synced.map_err(below("storing the names of the vault folder")),
         }
     }
 
@@ -153,34 +249,22 @@ impl Folder {
 
     /// The same, told of as `what`.
     fn read_as(&self, name: &str, what: &'static str) -> Result<Option<Vec<u8>>> {
-        let file = match File::open(self.part(name)) {
-            Ok(file) => file,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(Error::io("opening a file of the vault folder")(error)),
-        };
-        let kind = file
-            .metadata()
-            .map_err(Error::io("looking at a file of the vault folder"))?;
-        if !kind.is_file() {
-            return Err(Error::Damaged {
-                what,
-                why: "it is not a regular file".to_owned(),
-            });
-        }
-        let mut bytes = Vec::new();
-        let reading = file.take(HEADER_BYTES_MAX + 1).read_to_end(&mut bytes);
-        reading.map_err(Error::io("reading a file of the vault folder"))?;
-        if bytes.len() as u64 > HEADER_BYTES_MAX {
-            return Err(Error::Damaged {
+        match self
+            .hold()
+            .and_then(|held| held.read(name, HEADER_BYTES_MAX))
+        {
+            Ok(bytes) => Ok(bytes),
+            Err(BelowError::TooLong { .. }) => Err(Error::Damaged {
                 what,
                 why: format!("it is longer than {HEADER_BYTES_MAX} bytes"),
-            });
+            }),
+            Err(BelowError::Io(error))
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(below("reading a file of the vault folder")(error)),
         }
-        Ok(Some(bytes))
     }
 
     /// Replaces a file by `bytes`, durably.                                                                  (1)
@@ -189,32 +273,38 @@ impl Folder {
     }
 
     /// Writes what shall replace a file, so that what may fail for want of room has been done before `put`.     (1)
-    pub(crate) fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Prepared<'_>> {
-        let new = self.part(&format!("{name}{NEW_SUFFIX}"));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let failed = || Error::io("writing into the vault folder");
-        let mut file = options.open(&new).map_err(failed())?;
-        let prepared = Prepared {
-            folder: self,
-            new,
-            old: self.part(name),
-        };
-        file.write_all(bytes).map_err(failed())?;
-        file.sync_all().map_err(failed())?;
-        Ok(prepared)
+    pub(crate) fn prepare(&self, name: &str, bytes: &[u8]) -> Result<Prepared> {
+        #[cfg(test)]
+        refusal::strike(name)?;
+        let new = self.hold().and_then(|held| held.new_file(bytes));
+        Ok(Prepared {
+            new: new.map_err(below("writing into the vault folder"))?,
+            name: name.to_owned(),
+        })
     }
 
     /// Makes the names in the folder durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        sync_folder(&self.path)
+        let synced = self.hold().and_then(|held| held.sync());
+        synced.map_err(below("storing the names of the vault folder"))
     }
 
     /// Makes the folder itself, for its user only. Gives whether it was missing.
     pub(crate) fn make(&self) -> Result<bool> {
-        match fs::DirBuilder::new().mode(0o700).create(&self.path) {
+        if let Some(name) = &self.below {
+            let made = Held::open(&self.vault).and_then(|vault| {
+                let is_new = vault.make_folder(name)?;
+                if is_new {
+                    vault.sync()?;
+                }
+                Ok(is_new)
+            });
+            return made.map_err(below("making a folder in the vault folder"));
+        }
+        match fs::DirBuilder::new().mode(0o700).create(&self.vault) {
             Ok(()) => {
-                sync_folder(self.parent())?;
+                let parent = Held::open(self.parent()).and_then(|parent| parent.sync());
+                parent.map_err(below("storing the name of the vault folder"))?;
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -234,22 +324,22 @@ impl Folder {
 
     /// What the disk of the folder, or of the one that shall hold it, has free; `None` if it does not say.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
-        let space = rustix::fs::statvfs(&self.path)
+        let space = rustix::fs::statvfs(&self.vault)
             .or_else(|_| rustix::fs::statvfs(self.parent()))
             .ok()?;
         (space.f_blocks > 0).then(|| space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn parent(&self) -> &Path {
-        match self.path.parent() {
+        match self.vault.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         }
     }
 
     /// The names in the folder, but at most a handful: enough to see whether it is empty.
-    pub(crate) fn first_names(&self) -> Result<Vec<std::ffi::OsString>> {
-        let entries = fs::read_dir(&self.path).map_err(Error::io("listing the vault folder"))?;
+    pub(crate) fn first_names(&self) -> Result<Vec<OsString>> {
+        let entries = fs::read_dir(&self.vault).map_err(Error::io("listing the vault folder"))?;
         let names = entries
             .take(8)
             .map(|entry| entry.map(|entry| entry.file_name()));
@@ -259,36 +349,65 @@ impl Folder {
     }
 }
 
+/// What belongs under a name in a vault folder.
+enum Kind {
+    File,
+    Folder,
+    /// Anything: the name is none of ours, or nothing depends on it.
+    Foreign,
+}
+
+fn kind_of(name: &str) -> Kind {
+    match name {
+        HEADER | REPLICA | LOCK | UNFINISHED | RESERVE_FILE | INTENT_LOG => Kind::File,
+        SEGMENTS | REVISIONS | UNEXPLAINED => Kind::Folder,
+        name if switch::is_folder_of_ours(name) => Kind::Folder,
+        // With what lies beside it while it is in use, but not old ones that were kept.
+        name => match name.strip_prefix(DATABASE_FILE) {
+            Some(ending) if ending.is_empty() || ending.starts_with('-') => Kind::File,
+            _ => Kind::Foreign,
+        },
+    }
+}
+
 /// A file that is written and waits to take another one's place; removed if it never does.
 #[derive(Debug)]
-pub(crate) struct Prepared<'a> {
-    folder: &'a Folder,
-    new: PathBuf,
-    old: PathBuf,
+pub(crate) struct Prepared {
+    new: NewFile,
+    name: String,
 }
 
-impl Prepared<'_> {
+impl Prepared {
     /// Puts the file in its place, durably.                                                                   (1)
     pub(crate) fn put(self) -> Result<()> {
-        fs::rename(&self.new, &self.old)
-            .map_err(Error::io("replacing a file of the vault folder"))?;
-        self.folder.sync()
+        let put = self.new.put(&self.name).map(drop);
+        put.map_err(below("replacing a file of the vault folder"))
     }
 }
 
-impl Drop for Prepared<'_> {
-    fn drop(&mut self) {
-        // Gone already once it was put; left behind it only costs its room until the next replacement.
-        let _ = fs::remove_file(&self.new);
-    }
-}
+/// Refuses the replacement of a file, for tests: names cannot be foreseen, so nothing can be put in their way.
+#[cfg(test)]
+pub(crate) mod refusal {
+    use std::cell::Cell;
 
-fn sync_folder(path: &Path) -> Result<()> {
-    let folder = File::open(path).map_err(Error::io("opening the vault folder"))?;
-    match folder.sync_all() {
-        // Some file systems cannot sync a folder; their renames are as durable as they get.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        result => result.map_err(Error::io("storing the names of the vault folder")),
+    use crate::{Error, Result};
+
+    thread_local! {
+        static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// The file of this name is not replaced by this thread from now on.
+    pub(crate) fn set(name: Option<&'static str>) {
+        REFUSED.set(name);
+    }
+
+    pub(super) fn strike(name: &str) -> Result<()> {
+        match REFUSED.get() == Some(name) {
+            true => Err(Error::io("writing into the vault folder")(
+                std::io::ErrorKind::StorageFull.into(),
+            )),
+            false => Ok(()),
+        }
     }
 }
 
@@ -320,7 +439,7 @@ mod tests {
     fn a_header_beyond_the_bound_is_damage_and_not_read_whole() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::new(place.path());
-        let file = File::create(folder.part(HEADER)).unwrap();
+        let file = fs::File::create(folder.part(HEADER)).unwrap();
         file.set_len(1 << 40).unwrap();
         assert!(matches!(
             folder.header(),

@@ -220,7 +220,7 @@ impl HeldKeys {
     fn adopt(
         &mut self,
         next: Keyring,
-        new_replica: Option<(Prepared<'_>, &[u8])>,
+        new_replica: Option<(Prepared, &[u8])>,
         follower: &dyn Follower,
     ) -> Result<()> {
         let begins = next.epoch() != self.keyring().epoch();
@@ -265,6 +265,10 @@ pub(crate) fn save_copies(folder: &Folder) -> Result<()> {
 mod tests {
     use std::cell::RefCell;
     use std::fs;
+
+    use strongroom_folder::NEW_PREFIX;
+
+    use crate::folder::refusal;
 
     use strongroom_crypto::{NewKey, NewSlot, RecoveryCode, Secret, SystemRandom};
 
@@ -409,15 +413,15 @@ mod tests {
         let (_place, folder, mut keys) = closed_vault();
         let before = files(&folder);
         let header = without_code(keys.keyring());
-        for name in ["vault.json.new", "replica.json.new"] {
-            // In the way of what is to be written.
-            fs::create_dir(folder.part(name)).unwrap();
+        for name in [HEADER, REPLICA] {
+            refusal::set(Some(name));
             let record = Record::default();
             assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
             assert_eq!(files(&folder), before, "{name}");
             assert!(record.told.borrow().is_empty());
-            fs::remove_dir(folder.part(name)).unwrap();
-            assert!(!folder.has("vault.json.new"));
+            refusal::set(None);
+            let left = folder.list("listing").unwrap();
+            assert!(left.iter().all(|entry| !entry.name.starts_with(NEW_PREFIX)));
         }
         keys.install(1, &header, Purpose::Future, &Record::default())
             .unwrap();

@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lru::LruCache;
@@ -29,9 +29,12 @@ use strongroom_history::{
 use strongroom_metadata::{BlockNumber, Reader};
 
 use crate::below::{Below, below};
-use crate::folder::{Folder, REVISIONS};
+use crate::folder::{Folder, REVISIONS, below as below_folder};
 use crate::kept_nodes::KeptNodes;
 use crate::{Error, Result};
+
+/// What an error of it is about.
+const LISTING: &str = "listing the records of revisions";
 
 /// Above every record of a revision, sealed, in bytes: body, signature and seal.
 const RECORD_BYTES_MAX: u64 = 128 * 1024;
@@ -383,7 +386,7 @@ impl Kept {
                 self.remove_record_file(&name)?;
             }
         }
-        Folder::new(&self.records_folder()).sync_if_there()?;
+        self.records_folder().sync_if_there()?;
         then()
     }
 
@@ -393,26 +396,18 @@ impl Kept {
 
     // ---- records
 
-    fn records_folder(&self) -> PathBuf {
-        self.folder.part(REVISIONS)
+    fn records_folder(&self) -> Folder {
+        self.folder.inside(REVISIONS)
     }
 
     /// The id in hexadecimal and the epoch of every record.
     fn record_names(&self) -> Result<Vec<(String, u32)>> {
-        let failed = || Error::io("listing the records of revisions");
-        let entries = match std::fs::read_dir(self.records_folder()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed()(error)),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(failed())?.file_name();
-            if let Some((id, epoch)) = name.to_str().and_then(record_name) {
-                found.push((id.to_owned(), epoch));
-            }
-        }
-        Ok(found)
+        let entries = self.records_folder().list(LISTING)?;
+        let names = entries.iter().map(|entry| record_name(&entry.name));
+        Ok(names
+            .flatten()
+            .map(|(id, epoch)| (id.to_owned(), epoch))
+            .collect())
     }
 
     /// The records there are, by the names of their files, with their bytes; `None` for one that cannot be read, or that
@@ -466,7 +461,7 @@ impl Kept {
     fn write_record_of(&self, filesystem: &Filesystem, id: &str, bytes: &[u8]) -> Result<()> {
         let engine = filesystem.engine();
         let (epoch, sealed) = engine.seal_record(Kind::Revision, bytes)?;
-        let records = Folder::new(&self.records_folder());
+        let records = self.records_folder();
         records.make()?;
         records.replace(&format!("{id}.{}", epoch.0), &sealed)
     }
@@ -478,9 +473,11 @@ impl Kept {
         epoch: Epoch,
         name: &str,
     ) -> Result<Option<Vec<u8>>> {
-        let records = Folder::new(&self.records_folder());
-        let Some(sealed) = records.read_file(name)? else {
-            return Ok(None);
+        let sealed = match self.records_folder().read_file(name) {
+            // What is no record of ours tells nothing.
+            Ok(None) | Err(Error::Odd { .. }) => return Ok(None),
+            Ok(Some(sealed)) => sealed,
+            Err(error) => return Err(error),
         };
         let opened = sealer.open_record(epoch, Kind::Revision, &sealed).ok();
         Ok(opened.map(|body| body.to_vec()))
@@ -493,12 +490,15 @@ impl Kept {
         for (id, epoch) in records {
             self.remove_record_file(&format!("{id}.{epoch}"))?;
         }
-        Folder::new(&self.records_folder()).sync_if_there()
+        self.records_folder().sync_if_there()
     }
 
     fn remove_record_file(&self, name: &str) -> Result<()> {
-        std::fs::remove_file(self.records_folder().join(name))
-            .map_err(Error::io("removing the record of a revision"))
+        match self.records_folder().remove(name) {
+            // A folder of that name is none of ours; a verification names it.
+            Ok(_) | Err(strongroom_folder::Error::Odd(_)) => Ok(()),
+            Err(error) => Err(below_folder("removing the record of a revision")(error)),
+        }
     }
 }
 
@@ -515,38 +515,18 @@ fn candidate(revision: &Revision) -> Candidate<'_> {
 
 /// The records of revisions in a vault folder, as `Kept::record_files` gives them.
 pub(crate) fn record_files(folder: &Folder) -> Result<Vec<(String, Option<Vec<u8>>)>> {
-    let records = folder.part(REVISIONS);
-    let entries = match std::fs::read_dir(&records) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("listing the records of revisions")(error)),
-    };
+    let records = folder.inside(REVISIONS);
     let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::io("listing the records of revisions"))?;
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| record_name(name).is_some()) else {
-            continue;
-        };
-        found.push((name.to_owned(), read_bounded(&entry.path())));
+    for entry in records.list(LISTING)? {
+        if record_name(&entry.name).is_some() {
+            let bytes = records
+                .hold()
+                .and_then(|held| held.read(&entry.name, RECORD_BYTES_MAX));
+            found.push((entry.name, bytes.ok().flatten()));
+        }
     }
     found.sort_unstable();
     Ok(found)
-}
-
-/// The bytes of a file that is no longer than a record may be.
-fn read_bounded(path: &Path) -> Option<Vec<u8>> {
-    use std::io::Read;
-    // Looked at first: opening a pipe would wait.
-    if !path.symlink_metadata().ok()?.is_file() {
-        return None;
-    }
-    let file = std::fs::File::open(path).ok()?;
-    let mut bytes = Vec::new();
-    file.take(RECORD_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    (bytes.len() as u64 <= RECORD_BYTES_MAX).then_some(bytes)
 }
 
 /// Id and epoch of a record, from its name.

@@ -9,93 +9,102 @@
 //!  (1) Killed between two renames, no file is under the name of another; what waits under a name of its own gets its
 //!      place the next time.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+use strongroom_folder::{Folder as Held, Purpose};
 use strongroom_format::limits::SECTOR_BYTES;
 use strongroom_format::segment::SegmentHeader;
 use strongroom_format::{SegmentId, hex};
 
-use crate::folder::{Folder, SEGMENTS};
+use crate::Result;
+use crate::folder::{Folder, SEGMENTS, below};
 use crate::recover::Trial;
-use crate::verify::show_segment;
-use crate::{Error, Result};
 
 /// What a file is called that waits for its place.
 const WAITING: &str = ".misnamed";
 
+/// A file under a name that is not its own.
+struct Misnamed {
+    /// The folder in that of segments.
+    folder: String,
+    name: String,
+    id: SegmentId,
+}
+
 /// Puts the names right; gives how many were wrong.
 pub(crate) fn put_right(folder: &Folder, trial: Trial) -> Result<u64> {
-    let mut misnamed: HashMap<PathBuf, SegmentId> = HashMap::new();
-    for path in files(&folder.part(SEGMENTS))? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            continue;
-        };
-        let said = name.strip_suffix(WAITING).unwrap_or(name);
-        let is_segment = said.len() == 32 && said.bytes().all(|digit| digit.is_ascii_hexdigit());
-        if !is_segment {
-            continue;
-        }
-        if let Some(id) = header_id(&path)
-            && hex::encode(&id.0) != name
-        {
-            misnamed.insert(path, id);
-        }
-    }
+    put_right_below(folder, trial).map_err(below("giving a segment its name back"))
+}
+
+fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u64> {
+    let segments = match folder.hold()?.folder(SEGMENTS) {
+        Err(error) if error.is_missing() => return Ok(0),
+        segments => segments?,
+    };
+    let misnamed = find(&segments)?;
     let count = misnamed.len() as u64;
     if trial == Trial::OnlyLook {
         return Ok(count);
     }
-    let failed = || Error::io("giving a segment its name back");
     // (1)
-    let mut waiting: Vec<(PathBuf, SegmentId)> = Vec::new();
-    for (path, id) in misnamed {
-        let aside = match path.to_string_lossy().ends_with(WAITING) {
-            true => path,
-            false => {
-                let mut aside = path.clone().into_os_string();
-                aside.push(WAITING);
-                fs::rename(&path, &aside).map_err(failed())?;
-                aside.into()
-            }
-        };
-        waiting.push((aside, id));
+    let mut waiting = Vec::with_capacity(misnamed.len());
+    for one in misnamed {
+        let mut name = one.name;
+        if !name.ends_with(WAITING) {
+            let aside = format!("{name}{WAITING}");
+            segments.folder(&one.folder)?.rename(&name, &aside)?;
+            name = aside;
+        }
+        waiting.push(Misnamed { name, ..one });
     }
-    for (path, id) in waiting {
-        let place = folder.part(&show_segment(id));
-        if let Some(holder) = place.parent() {
-            fs::create_dir_all(holder).map_err(failed())?;
-        }
-        if place.symlink_metadata().is_err() {
-            fs::rename(&path, &place).map_err(failed())?;
-        }
-        for holder in [path.parent(), place.parent()].into_iter().flatten() {
-            Folder::new(holder).sync()?;
-        }
+    for one in waiting {
+        give_its_name(&segments, &one)?;
     }
     Ok(count)
 }
 
-/// Every file in the folders of segments.
-fn files(segments: &Path) -> Result<Vec<PathBuf>> {
-    let failed = || Error::io("listing the segments");
-    let mut found = Vec::new();
-    let folders = match fs::read_dir(segments) {
-        Ok(folders) => folders,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return Err(failed()(error)),
+fn give_its_name(segments: &Held, one: &Misnamed) -> strongroom_folder::Result<()> {
+    let name = hex::encode(&one.id.0);
+    let from = segments.folder(&one.folder)?;
+    if segments.kind(&name[..2])?.is_none() && segments.make_folder(&name[..2])? {
+        segments.sync()?;
+    }
+    let to = match segments.folder(&name[..2]) {
+        // It waits until its folder is one.
+        Err(strongroom_folder::Error::Odd(_)) => return from.sync(),
+        to => to?,
     };
-    for folder in folders {
-        let folder = folder.map_err(failed())?;
-        if !folder.file_type().map_err(failed())?.is_dir() {
+    if to.kind(&name)?.is_none() {
+        from.move_to(&one.name, &to, &name)?;
+    }
+    from.sync()?;
+    to.sync()
+}
+
+/// Every file in the folders of segments whose header says another name than it has.
+fn find(segments: &Held) -> strongroom_folder::Result<Vec<Misnamed>> {
+    let mut found = Vec::new();
+    for folder in segments.list()? {
+        if folder.kind != FileType::Directory {
             continue;
         }
-        for file in fs::read_dir(folder.path()).map_err(failed())? {
-            let file = file.map_err(failed())?;
-            if file.file_type().map_err(failed())?.is_file() {
-                found.push(file.path());
+        let inside = segments.folder(&folder.name)?;
+        for file in inside.list()? {
+            let said = file.name.strip_suffix(WAITING).unwrap_or(&file.name);
+            let is_segment =
+                said.len() == 32 && said.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if !is_segment || file.kind != FileType::RegularFile {
+                continue;
+            }
+            if let Some(id) = header_id(&inside, &file.name)
+                && hex::encode(&id.0) != file.name
+            {
+                found.push(Misnamed {
+                    folder: folder.name.clone(),
+                    name: file.name,
+                    id,
+                });
             }
         }
     }
@@ -103,8 +112,9 @@ fn files(segments: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Which segment a file says that it is, if its header is sound.
-fn header_id(path: &Path) -> Option<SegmentId> {
+fn header_id(folder: &Held, name: &str) -> Option<SegmentId> {
     let mut sector = vec![0; SECTOR_BYTES];
-    File::open(path).ok()?.read_exact(&mut sector).ok()?;
+    let mut file = folder.open_file(name, Purpose::Read).ok()?;
+    file.read_exact(&mut sector).ok()?;
     Some(SegmentHeader::decode(&sector).ok()?.id)
 }

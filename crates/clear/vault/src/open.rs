@@ -19,7 +19,7 @@ use strongroom_format::{Header, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, HEADER, REPLICA, SEGMENTS};
+use crate::folder::{Folder, HEADER, REPLICA, SEGMENTS, below};
 use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
 use crate::limits::PATIENCE_MS;
@@ -34,6 +34,9 @@ use crate::{Error, Result, switch};
 
 /// The setting that keeps the newest generation seen.                                                         (1)
 pub(crate) const GENERATION: &str = "header_generation";
+
+/// How often a session is drawn until its folder can be one: with a tenth of them usable, one in 10^12 runs finds none.
+const SESSION_DRAWS: usize = 256;
 
 /// How to open a vault.
 #[derive(Clone)]
@@ -184,8 +187,12 @@ pub(crate) fn open(
         Some(lock) => Some((lock, Listener::bind(folder)?)),
         None => None,
     };
+    folder.check()?;
     match access {
-        Access::ReadWrite => switch::finish(folder)?,
+        Access::ReadWrite => {
+            folder.remove_unfinished()?;
+            switch::finish(folder)?;
+        }
         Access::ReadOnly if switch::is_pending(folder)? => return Err(Error::InterruptedRecovery),
         Access::ReadOnly => {}
     }
@@ -259,8 +266,7 @@ pub(crate) fn parts(
     access: Access,
     options: &OpenOptions,
 ) -> Result<Parts> {
-    let mut session = [0; 8];
-    SystemRandom.fill(&mut session)?;
+    let session = session(folder)?;
     let names = move || {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&session);
@@ -278,7 +284,8 @@ pub(crate) fn parts(
         names: Box::new(names),
         ..StoreOptions::new(keyring.suite())
     };
-    let segments = SegmentStore::open(&folder.part(SEGMENTS), store_options).map_err(storage)?;
+    let held = folder.hold().map_err(below("opening the vault folder"))?;
+    let segments = SegmentStore::open_in(&held, SEGMENTS, store_options).map_err(storage)?;
     Ok(Parts {
         store,
         segments,
@@ -295,6 +302,22 @@ pub(crate) fn parts(
             ..options.engine.clone()
         },
     })
+}
+
+/// What the names of segments that this run begins start with. Their first byte names a folder; one that is none takes no
+/// file, and is left to a verification to name.
+fn session(folder: &Folder) -> Result<[u8; 8]> {
+    let mut session = [0; 8];
+    let segments = folder.inside(SEGMENTS).hold();
+    for _ in 0..SESSION_DRAWS {
+        SystemRandom.fill(&mut session)?;
+        let name = format!("{:02x}", session[0]);
+        match &segments {
+            Ok(segments) if segments.check_folder(&name).is_err() => {}
+            _ => break,
+        }
+    }
+    Ok(session)
 }
 
 fn storage(error: segments::Error) -> Error {

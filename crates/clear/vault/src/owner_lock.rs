@@ -4,14 +4,14 @@
 //! Gives   the lock, or who stands in the way
 //! Never   waits; the kernel gives the lock back when the process ends, however it ends
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use strongroom_folder::Error as BelowError;
 
-use crate::folder::{Folder, LOCK};
+use crate::folder::{Folder, LOCK, below};
 use crate::{Error, Result};
 
 /// The lock of one vault folder, held until dropped.
@@ -37,9 +37,11 @@ impl OwnerLock {
     pub(crate) fn attempt(folder: &Folder) -> Result<Attempt> {
         let file = match open(folder) {
             Ok(file) => file,
-            Err(error) if is_not_writable(&error) => return Ok(Attempt::NotWritable(error)),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Error::NotAVault),
-            Err(error) => return Err(Error::io("opening the lock of the vault")(error)),
+            Err(BelowError::Io(error)) if is_not_writable(&error) => {
+                return Ok(Attempt::NotWritable(error));
+            }
+            Err(error) if error.is_missing() => return Err(Error::NotAVault),
+            Err(error) => return Err(below("opening the lock of the vault")(error)),
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -50,7 +52,7 @@ impl OwnerLock {
             Err(error) => return Err(Error::system("locking the vault")(error)),
         }
         // Some file systems grant every lock. One that grants it twice protects nothing.
-        let second = open(folder).map_err(Error::io("opening the lock of the vault"))?;
+        let second = open(folder).map_err(below("opening the lock of the vault"))?;
         match flock(&second, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(Attempt::Taken(Self { _file: file })),
             _ => Err(Error::NoLocks),
@@ -58,15 +60,8 @@ impl OwnerLock {
     }
 }
 
-fn open(folder: &Folder) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600);
-    options.open(folder.part(LOCK))
+fn open(folder: &Folder) -> strongroom_folder::Result<File> {
+    folder.hold()?.open_or_create(LOCK)
 }
 
 fn is_not_writable(error: &std::io::Error) -> bool {

@@ -21,7 +21,7 @@ use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED};
+use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::kept::{record_files, record_name};
@@ -134,6 +134,8 @@ pub fn recover(
         folder.header()?;
     }
     let _lock = take_lock(&folder)?;
+    folder.check()?;
+    folder.remove_unfinished()?;
     switch::finish(&folder)?;
     recover_locked(&folder, secret, options, Trial::ForReal, told)
 }
@@ -315,8 +317,9 @@ fn rebuild(
         ..metadata::Options::default()
     };
     let key = keys.metadata_key().bytes();
-    let store =
-        Store::create(making.path(), key, options).map_err(strongroom_filesystem::Error::from)?;
+    let held = making.hold().map_err(below("making a new database"))?;
+    let place = held.reach().unwrap_or_else(|| making.place());
+    let store = Store::create(&place, key, options).map_err(strongroom_filesystem::Error::from)?;
     let blocks = FoundBlocks {
         store: &segments,
         sealer: &sealer,
@@ -375,7 +378,8 @@ fn open_segments(folder: &Folder, keyring: &Keyring) -> Result<SegmentStore> {
         },
         ..StoreOptions::new(keyring.suite())
     };
-    SegmentStore::open(&folder.part(SEGMENTS), options)
+    let held = folder.hold().map_err(below("opening the vault folder"))?;
+    SegmentStore::open_in(&held, SEGMENTS, options)
         .map_err(|error| strongroom_filesystem::Error::from(error).into())
 }
 

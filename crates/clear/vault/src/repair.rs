@@ -19,7 +19,7 @@ use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, SEGMENTS, UNFINISHED};
+use crate::folder::{Folder, SEGMENTS, UNFINISHED, below};
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
 use crate::open::{self, OpenOptions};
@@ -99,6 +99,7 @@ pub fn repair(
         return Err(Error::InterruptedCreate);
     }
     let lock = take_lock(&folder)?;
+    folder.check()?;
     if trial == Trial::ForReal {
         switch::finish(&folder)?;
     }
@@ -178,7 +179,9 @@ impl<'a> Repair<'a> {
             access: SegmentAccess::ReadOnly,
             ..StoreOptions::new(keys.0)
         };
-        let segments = SegmentStore::open(&self.folder.part(SEGMENTS), options)
+        let held = self.folder.hold();
+        let held = held.map_err(below("opening the vault folder"))?;
+        let segments = SegmentStore::open_in(&held, SEGMENTS, options)
             .map_err(strongroom_filesystem::Error::from)?;
         let sealer = self.filesystem().engine().sealer();
         let inventory = Inventory::take(&segments, &sealer, &keys.1, &mut |bytes, total| {

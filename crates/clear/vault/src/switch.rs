@@ -10,13 +10,10 @@
 //!      meant, and whoever opens the vault for writing finishes.
 //!  (2) As long as the new database lies in its folder, what lies in its place is the old one.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
-
+use strongroom_folder::{Error as BelowError, Folder as Held};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
 
-use crate::folder::Folder;
+use crate::folder::{Folder, below};
 use crate::{Error, Result};
 
 /// Where the new database is made.
@@ -26,24 +23,33 @@ const MADE: &str = "recovered-";
 /// What an old database is renamed to, with that number.
 const ASIDE: &str = "metadata.db.damaged-";
 
-fn failed() -> impl FnOnce(std::io::Error) -> Error {
-    Error::io("putting the new database in the place of the old one")
+fn failed() -> impl FnOnce(BelowError) -> Error {
+    below("putting the new database in the place of the old one")
+}
+
+/// Whether a folder of this module may have that name.
+pub(crate) fn is_folder_of_ours(name: &str) -> bool {
+    name == MAKING || number_of(name).is_some()
+}
+
+/// The number in the name of a folder that waits.
+fn number_of(name: &str) -> Option<&str> {
+    let number = name.strip_prefix(MADE)?;
+    number.parse::<u32>().is_ok().then_some(number)
 }
 
 /// An empty folder for a new database; what an interrupted attempt left there goes.
 pub(crate) fn begin(folder: &Folder) -> Result<Folder> {
     abandon(folder)?;
-    let making = Folder::new(&folder.part(MAKING));
+    let making = folder.inside(MAKING);
     making.make()?;
     Ok(making)
 }
 
 /// Removes a new database that is not to take the place of the old one.
 pub(crate) fn abandon(folder: &Folder) -> Result<()> {
-    match fs::remove_dir_all(folder.part(MAKING)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed()(error)),
-        _ => Ok(()),
-    }
+    let removed = folder.hold().and_then(|held| held.remove_tree(MAKING));
+    removed.map(drop).map_err(failed())
 }
 
 /// Puts the database in `making`, which is closed, in its place. Gives the name under which the old one is kept.  (1)
@@ -53,8 +59,10 @@ pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>>
     while folder.has(&format!("{ASIDE}{number}")) {
         number += 1;
     }
-    fs::rename(making.path(), folder.part(&format!("{MADE}{number}"))).map_err(failed())?;
-    folder.sync()?;
+    let held = folder.hold().map_err(failed())?;
+    let made = format!("{MADE}{number}");
+    held.move_to(MAKING, &held, &made).map_err(failed())?;
+    held.sync().map_err(failed())?;
     finish(folder)?;
     let aside = format!("{ASIDE}{number}");
     Ok(folder.has(&aside).then_some(aside))
@@ -66,63 +74,60 @@ pub(crate) fn is_pending(folder: &Folder) -> Result<bool> {
 }
 
 /// The folder that waits, and its number.
-fn pending(folder: &Folder) -> Result<Option<(PathBuf, String)>> {
-    let entries = match fs::read_dir(folder.path()) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed()(error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed())?;
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(MADE));
-        if let Some(number) = number.filter(|number| number.parse::<u32>().is_ok()) {
-            return Ok(Some((entry.path(), number.to_owned())));
-        }
-    }
-    Ok(None)
+fn pending(folder: &Folder) -> Result<Option<(String, String)>> {
+    let entries = folder.list("looking for a database that was made anew")?;
+    let mut names = entries.into_iter().map(|entry| entry.name);
+    Ok(names.find_map(|name| {
+        let number = number_of(&name)?.to_owned();
+        Some((name, number))
+    }))
 }
 
 /// Finishes what `commit` began, if anything waits. Doing it twice does no harm.                              (2)
+///
+/// # Errors
+/// `Odd` if what waits is no real folder, or its database no file: then nothing was touched.
 pub(crate) fn finish(folder: &Folder) -> Result<()> {
-    let Some((made, number)) = pending(folder)? else {
-        return Ok(());
-    };
+    match pending(folder)? {
+        Some((name, number)) => finish_one(folder, &name, &number).map_err(failed()),
+        None => Ok(()),
+    }
+}
+
+fn finish_one(folder: &Folder, name: &str, number: &str) -> strongroom_folder::Result<()> {
+    let held = folder.hold()?;
+    let made = held.folder(name)?;
     let log = format!("{DATABASE_FILE}-wal");
     let index = format!("{DATABASE_FILE}-shm");
-    if made.join(DATABASE_FILE).exists() {
+    // Looked at before anything is touched.
+    if made.check_file(DATABASE_FILE)?.is_some() {
         // The log first: a log must never stand beside another database than its own.
-        rename(folder, &log, &format!("{ASIDE}{number}-wal"))?;
-        remove(folder.part(&index))?;
-        rename(folder, DATABASE_FILE, &format!("{ASIDE}{number}"))?;
-        folder.sync()?;
-        fs::rename(made.join(DATABASE_FILE), folder.part(DATABASE_FILE)).map_err(failed())?;
-        folder.sync()?;
+        rename(&held, &log, &format!("{ASIDE}{number}-wal"))?;
+        held.remove(&index)?;
+        rename(&held, DATABASE_FILE, &format!("{ASIDE}{number}"))?;
+        held.sync()?;
+        made.move_to(DATABASE_FILE, &held, DATABASE_FILE)?;
+        held.sync()?;
     }
     for name in [&log, &index, RESERVE_FILE] {
-        remove(made.join(name))?;
+        made.remove(name)?;
     }
-    fs::remove_dir(&made).map_err(failed())?;
-    folder.sync()
+    held.remove_folder(name)?;
+    held.sync()
 }
 
 /// Renames what is there, to what is not.
-fn rename(folder: &Folder, from: &str, to: &str) -> Result<()> {
-    match fs::rename(folder.part(from), folder.part(to)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        renamed => renamed.map_err(failed()),
-    }
-}
-
-fn remove(path: PathBuf) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(failed()),
+fn rename(held: &Held, from: &str, to: &str) -> strongroom_folder::Result<()> {
+    match held.move_to(from, held, to) {
+        Err(error) if error.is_missing() => Ok(()),
+        renamed => renamed,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder() -> (tempfile::TempDir, Folder) {
@@ -168,7 +173,7 @@ mod tests {
         for steps in 0..4 {
             let (_place, folder) = folder();
             let making = made(&folder);
-            fs::rename(making.path(), folder.part("recovered-1")).unwrap();
+            fs::rename(making.place(), folder.part("recovered-1")).unwrap();
             let moves = [
                 ("metadata.db-wal", "metadata.db.damaged-1-wal"),
                 ("metadata.db", "metadata.db.damaged-1"),

@@ -50,6 +50,11 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
         VerifyRequest::Structure => VerifyResponse::Structure(crate::execute::check(filesystem)?),
         VerifyRequest::Files => {
             let mut problems = session.engine.with_keys(file_problems);
+            let odd = filesystem.odd_segment_folders()?.into_iter();
+            problems.extend(odd.map(|odd| FileProblem {
+                file: odd.shown_path(),
+                what: format!("it is {}: the segments in it are missing", odd.what),
+            }));
             problems.extend(record_problems(filesystem, &session.engine.kept)?);
             VerifyResponse::Files(problems)
         }
