@@ -238,9 +238,23 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).about(path.display())
 }
 
+/// Everything that the background process will open.
+fn paths(arguments: &Mount) -> Vec<&Path> {
+    let secret = &arguments.secret;
+    let named = [
+        &secret.key_file,
+        &secret.identity,
+        &secret.recovery_code,
+        &arguments.log_file,
+    ];
+    let always = [arguments.vault.as_path(), arguments.directory.as_path()];
+    let named = named.into_iter().filter_map(Option::as_deref);
+    always.into_iter().chain(named).collect()
+}
+
 /// The background process: mounts, says so, and stays until the end of the mount.
 fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Result<()> {
-    become_daemon()?;
+    become_daemon(&paths(arguments))?;
     if let Some(path) = &arguments.log_file {
         let started = logging::to_file(path, arguments.log_verbosity);
         if let Err(failure) = started.about(path.display()) {
