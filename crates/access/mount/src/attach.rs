@@ -63,8 +63,8 @@ fn directly(place: &MountPoint, options: &MountOptions) -> Result<OwnedFd, Mount
     let data = CString::new(options.data(device.as_raw_fd(), uid, gid))
         .expect("numbers and fixed words hold no zero byte");
     let target = format!("/proc/self/fd/{}", place.folder.as_raw_fd());
-    rustix::mount::mount(NAME, target, TYPE, options.flags(), data.as_c_str()).map_err(|errno| {
-        match errno {
+    rustix::mount::mount(NAME, target, TYPE, options.flags(), data.as_c_str()).map_err(
+        |errno| match errno {
             rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
                 MountError::Permission(place.path.clone())
             }
@@ -73,8 +73,8 @@ fn directly(place: &MountPoint, options: &MountOptions) -> Result<OwnedFd, Mount
                 what: "mount",
                 source: errno.into(),
             },
-        }
-    })?;
+        },
+    )?;
     Ok(device.into())
 }
 

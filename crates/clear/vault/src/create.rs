@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use strongroom_crypto::{
     AgeRecipient, Argon2Cost, Changed, KeyFile, NewKey, NewSlot, Passphrase, RecoveryCode,
-    SystemRandom,
+    SystemRandom, on_wiped_stack,
 };
 use strongroom_filesystem::Filesystem;
 use strongroom_format::SuiteId;
@@ -187,7 +187,7 @@ impl Vault {
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
-        let built = begin(&folder).and_then(|()| build(&folder, &options));
+        let built = begin(&folder).and_then(|()| on_wiped_stack(|| build(&folder, &options)));
         let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {
@@ -207,7 +207,7 @@ impl Vault {
             folder,
             access: Access::ReadWrite,
             options: options.engine,
-            secret: None,
+            secret: None.into(),
         };
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {

@@ -123,7 +123,9 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     let source = secret::source(arguments, folder);
     // Said before a person types a passphrase for nothing.
     Vault::wait_until_free(folder, PATIENCE)?;
-    Vault::open(folder, source()?, options)
+    let secret = strongroom::on_wiped_stack(|| source())?;
+    drop(source);
+    Vault::open(folder, secret, options)
 }
 
 /// Tells the kernel of changes by other processes, and them of the mount.
