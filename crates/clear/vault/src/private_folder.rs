@@ -232,7 +232,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let session = place.path().join("session");
         fs::create_dir(&session).unwrap();
-        let folders = PrivateFolders::below(own_uid(), &[session.clone()], place.path());
+        let folders =
+            PrivateFolders::below(own_uid(), std::slice::from_ref(&session), place.path());
         assert_eq!(chosen(&folders), session.join("strongroom"));
         let second = folders.first(|folder| match folder.starts_with(&session) {
             true => Err("no"),
