@@ -15,6 +15,8 @@ setup: ## install what building and testing need, or say what to type
 build: setup ## the release binary, target/release/strongroom
 	cargo build --release --locked -p strongroom-cli
 
+# Licences, copies and sources of dependencies are compared with deny.toml by the conformance tests; advisories need a
+# database that only `cargo deny check advisories` fetches.
 check: setup ## format, lints, documents, tests of the small crates; run it before each commit
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -243,7 +244,9 @@ fn open(path: &Path) -> Result<File> {
 /// Reads the descriptor `number` that the caller left open.
 fn read_descriptor(number: u32) -> Result<Zeroizing<Vec<u8>>> {
     if number == 0 {
-        return Ok(read_bounded(std::io::stdin())?);
+        // Not through the buffer of the standard library, which would keep it.
+        let file = std::io::stdin().as_fd().try_clone_to_owned()?;
+        return Ok(read_bounded(File::from(file))?);
     }
     let path = format!("/proc/self/fd/{number}");
     let file = File::open(path).about(format!("file descriptor {number}"))?;

@@ -263,3 +263,53 @@ fn a_vault_that_is_mounted_for_reading_only_keeps_its_keys() {
     drop(mounted);
     place.keyed(&["key", "add", "v", "--new-key-file", "k2"]);
 }
+
+/// Goal: what a caller has open ends with the caller, and not with the mount. Method: a shell holds a lock and the writing end
+/// of a pipe while it mounts. Failed before: the background process had both.
+#[test]
+fn a_background_mount_keeps_no_file_of_its_caller() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.path("m")).unwrap();
+    let _mounted = MountPoint::new(&place);
+    let program = place.command(&[]);
+    let script = "flock 8; \"$0\" mount v m --key-file /dev/fd/7 7<key >/dev/null";
+    let shell = format!("exec 8>lock 9>&1; {script}");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &shell]).arg(program.get_program());
+    for (name, value) in program.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let mut caller = command
+        .current_dir(place.path("."))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(caller.wait().unwrap().success());
+    let pid = information(&place)["owner_pid"].as_u64().unwrap();
+    let lock = place.path("lock").canonicalize().unwrap();
+    let mut held = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+        // One may be closed at this moment.
+        if let Ok(file) = fs::read_link(entry.unwrap().path()) {
+            held.push(file);
+        }
+    }
+    assert!(held.len() > 3, "{held:?}");
+    assert!(!held.contains(&lock), "{held:?}");
+    let pipe = fs::read_link(format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(caller.stdout.as_ref().unwrap())
+    ));
+    assert!(!held.contains(&pipe.unwrap()), "{held:?}");
+    rustix::fs::flock(
+        File::open(&lock).unwrap(),
+        rustix::fs::FlockOperation::NonBlockingLockExclusive,
+    )
+    .unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut caller.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "");
+}

@@ -18,6 +18,7 @@ use rustix::net::{
 
 use crate::error::MountError;
 use crate::limits;
+use crate::mountpoint::MountPoint;
 use crate::options::{MountOptions, NAME, TYPE};
 
 const DEVICE: &str = "/dev/fuse";
@@ -28,16 +29,18 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Mounts at `path`, whichever way this user can.
-pub(crate) fn attach(path: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+/// Mounts on `place`, whichever way this user can.
+///
+/// As root, on the open folder and not on its path. The helper looks at the path with the rights of the user.
+pub(crate) fn attach(place: &MountPoint, options: &MountOptions) -> Result<OwnedFd, MountError> {
     if is_root() {
-        directly(path, options)
+        directly(place, options)
     } else {
-        through_helper(path, options, &HELPERS)
+        through_helper(&place.path, options, &HELPERS)
     }
 }
 
-fn directly(path: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+fn directly(place: &MountPoint, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let device = OpenOptions::new()
         .read(true)
         .write(true)
@@ -59,18 +62,19 @@ fn directly(path: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> 
     );
     let data = CString::new(options.data(device.as_raw_fd(), uid, gid))
         .expect("numbers and fixed words hold no zero byte");
-    rustix::mount::mount(NAME, path, TYPE, options.flags(), data.as_c_str()).map_err(|errno| {
-        match errno {
+    let target = format!("/proc/self/fd/{}", place.folder.as_raw_fd());
+    rustix::mount::mount(NAME, target, TYPE, options.flags(), data.as_c_str()).map_err(
+        |errno| match errno {
             rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
-                MountError::Permission(path.to_path_buf())
+                MountError::Permission(place.path.clone())
             }
             rustix::io::Errno::NODEV => MountError::DeviceMissing,
             errno => MountError::Io {
                 what: "mount",
                 source: errno.into(),
             },
-        }
-    })?;
+        },
+    )?;
     Ok(device.into())
 }
 
@@ -198,6 +202,33 @@ mod tests {
             &["no-such-helper-of-strongroom"],
         );
         assert!(matches!(missing, Err(MountError::HelperMissing)));
+    }
+
+    /// Goal: whoever owns the folder above a mount point cannot make root mount elsewhere. Method: the mount point is swapped
+    /// for a link between the look at it and the mount. Failed before: `mount` was given the path, and followed the link.
+    #[test]
+    fn a_link_that_is_swapped_in_after_the_checks_is_not_mounted_on() {
+        use crate::{mountinfo, mountpoint};
+        if !is_root() || !Path::new(DEVICE).exists() {
+            eprintln!("left out: this needs root and /dev/fuse");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = |name| root.join(name);
+        std::fs::create_dir_all(path("above/mnt")).unwrap();
+        std::fs::create_dir(path("elsewhere")).unwrap();
+        let place = mountpoint::prepare(&path("above/mnt")).unwrap();
+        std::fs::rename(path("above/mnt"), path("above/moved")).unwrap();
+        std::os::unix::fs::symlink(path("elsewhere"), path("above/mnt")).unwrap();
+        let device = attach(&place, &MountOptions::default()).unwrap();
+        let is_mounted = |name| mountinfo::mount_at(&path(name)).unwrap().is_some();
+        let found = (is_mounted("above/moved"), is_mounted("elsewhere"));
+        drop(device);
+        for name in ["above/moved", "elsewhere"] {
+            let _ = rustix::mount::unmount(path(name), rustix::mount::UnmountFlags::DETACH);
+        }
+        assert_eq!(found, (true, false));
     }
 
     #[test]

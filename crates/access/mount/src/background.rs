@@ -9,9 +9,10 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::limits;
+use crate::{inherited, limits};
 
 const READY: &str = "ok\n";
 
@@ -79,12 +80,16 @@ fn spawn(command: &mut Command, input: &DaemonInput<'_>) -> Result<(), String> {
     }
 }
 
-/// In the daemon, before anything else: leaves the terminal's session and the current folder, which
-/// could otherwise not be unmounted. Relative paths must be made absolute before.
+/// In the daemon, before anything is opened and before a second thread begins: leaves the terminal's session and the
+/// current folder, which could otherwise not be unmounted, and closes the files that its caller left open. Relative
+/// paths must be made absolute before.
+///
+/// `needed`: paths that will be opened; a file that one of them names by its number (`/dev/fd/N`) stays open.
 ///
 /// # Errors
 /// What the system said.
-pub fn become_daemon() -> io::Result<()> {
+pub fn become_daemon(needed: &[&Path]) -> io::Result<()> {
+    inherited::close(needed)?;
     // Refused only to the leader of a process group, which a child of `spawn_background` is not; one
     // that was started by hand simply stays where it is.
     let _ = rustix::process::setsid();

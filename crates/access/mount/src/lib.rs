@@ -13,7 +13,7 @@
 //!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
 //!  (5) A notification is sent by the notifier thread only, which holds no lock.         [invalidate]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // inherited.rs says why it has some
 
 mod adapter;
 mod attach;
@@ -27,6 +27,7 @@ mod errno;
 mod error;
 mod gate;
 mod idle;
+mod inherited;
 mod invalidate;
 mod limits;
 mod listing;

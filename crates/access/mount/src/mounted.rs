@@ -27,7 +27,7 @@ use crate::detach::{Detach, abort, detach};
 use crate::error::MountError;
 use crate::gate::Gate;
 use crate::invalidate::{Invalidator, NotifierThread};
-use crate::options::MountOptions;
+use crate::options::{MountOptions, TYPE};
 use crate::panics::{self, MountId};
 use crate::pool::Pool;
 use crate::record::Record;
@@ -68,12 +68,14 @@ impl Mounted {
         options: &MountOptions,
     ) -> Result<Self, MountError> {
         options.check()?;
-        let path = mountpoint::prepare(directory)?;
-        let record = Record::take(&path)?;
+        let place = mountpoint::prepare(directory)?;
+        let record = Record::take(&place.path)?;
         let shared = Arc::new(share(filesystem, options)?);
-        let device = attach::attach(&path, options)?;
+        let device = attach::attach(&place, options)?;
+        let path = place.path;
+        drop(place.folder);
         let started = Self::serve(device, path.clone(), record, shared, options);
-        if started.is_err() {
+        if started.is_err() && is_ours(&path) {
             // The mount is there but nobody answers: out of sight with it. The first error is told.
             let _ = detach(&path, Detach::Lazily);
         }
@@ -316,6 +318,12 @@ impl Core {
             }
         }
     }
+}
+
+/// Whether what is mounted at `path` is of this kind: the folder may have been moved away, and something else stand there.
+fn is_ours(path: &Path) -> bool {
+    mountinfo::mount_at(path)
+        .is_ok_and(|found| found.is_some_and(|entry| entry.file_system_type == TYPE))
 }
 
 fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, MountError> {

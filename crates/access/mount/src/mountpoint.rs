@@ -1,12 +1,18 @@
 //! Finds out whether a folder can be mounted on, and frees it from a mount whose process died.
 //!
 //! Takes   the path that a person gave
-//! Gives   the path as the kernel's table has it: absolute and free of links
+//! Gives   the path as the kernel's table has it, absolute and free of links, and the folder itself, held open
 //! Never   removes a mount that still answers
+//!
+//! Invariants
+//!  (1) What was looked at is what is mounted on: both go by the open folder. Whoever may rename what stands above it can
+//!      put something else under its path in between, and root would mount there.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::detach::{self, Detach};
@@ -14,18 +20,40 @@ use crate::error::MountError;
 use crate::limits;
 use crate::mountinfo::mount_at;
 
+/// A folder that can be mounted on.
+#[derive(Debug)]
+pub(crate) struct MountPoint {
+    /// Where it was found: absolute and free of links.
+    pub(crate) path: PathBuf,
+    /// The folder itself, wherever it is now.                                                                 (1)
+    pub(crate) folder: OwnedFd,
+}
+
 /// Makes `directory` ready to be mounted on.
-pub(crate) fn prepare(directory: &Path) -> Result<PathBuf, MountError> {
+pub(crate) fn prepare(directory: &Path) -> Result<MountPoint, MountError> {
     for _ in 0..limits::DEAD_MOUNTS_MAX {
         let path = resolve(directory)?;
-        match std::fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => return check_empty(&path).map(|()| path),
-            Ok(_) => return Err(MountError::MountPointNotADirectory(path)),
+        let folder = hold(&path).map_err(|error| refusal(path.clone(), error))?;
+        match rustix::fs::fstat(&folder).map_err(io::Error::from) {
+            Ok(_) => {
+                check_empty(&path, &folder)?;
+                return Ok(MountPoint { path, folder });
+            }
             Err(error) if is_dead(&error) => remove_dead(&path)?,
             Err(error) => return Err(refusal(path, error)),
         }
     }
     Err(MountError::DeadMount(directory.to_path_buf()))
+}
+
+/// Opens the directory at `path`, which has no link in it: one that is met was put there just now.            (1)
+fn hold(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Before Linux 5.6, or forbidden to a container: the last step is looked at, those before are not.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(rustix::fs::open(path, flags, Mode::empty())?),
+        held => Ok(held?),
+    }
 }
 
 /// The absolute path of `directory`, without asking a file system that may be mounted on it.
@@ -57,17 +85,20 @@ pub(crate) fn resolve(directory: &Path) -> Result<PathBuf, MountError> {
     Ok(parent.canonicalize().map_err(refuse)?.join(name))
 }
 
-fn check_empty(path: &Path) -> Result<(), MountError> {
+fn check_empty(path: &Path, folder: &OwnedFd) -> Result<(), MountError> {
     if mount_at(path)?.is_some_and(|entry| entry.file_system_type.starts_with("fuse")) {
         return Err(MountError::AlreadyMounted(path.to_path_buf()));
     }
-    let mut entries =
-        std::fs::read_dir(path).map_err(|error| refusal(path.to_path_buf(), error))?;
-    match entries.next() {
-        None => Ok(()),
-        Some(Ok(_)) => Err(MountError::MountPointNotEmpty(path.to_path_buf())),
-        Some(Err(error)) => Err(refusal(path.to_path_buf(), error)),
+    let refuse = |errno: Errno| refusal(path.to_path_buf(), errno.into());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = rustix::fs::openat(folder, ".", flags, Mode::empty()).map_err(refuse)?;
+    for entry in Dir::new(listed).map_err(refuse)? {
+        let entry = entry.map_err(refuse)?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            return Err(MountError::MountPointNotEmpty(path.to_path_buf()));
+        }
     }
+    Ok(())
 }
 
 /// "Transport endpoint is not connected": the process that answered for this mount has gone.
@@ -125,7 +156,10 @@ mod tests {
             Err(MountError::MountPointNotEmpty(_))
         ));
         std::fs::create_dir(root.join("empty")).unwrap();
-        assert_eq!(prepare(&root.join("empty")).unwrap(), root.join("empty"));
+        assert_eq!(
+            prepare(&root.join("empty")).unwrap().path,
+            root.join("empty")
+        );
     }
 
     #[test]
@@ -144,6 +178,17 @@ mod tests {
             );
         }
         assert!(resolve(&root.join("loop")).is_err());
+    }
+
+    #[test]
+    fn a_link_that_was_put_above_the_folder_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+        assert!(hold(&root.join("a/b")).is_ok());
+        assert!(hold(&root.join("link/b")).is_err());
+        assert!(hold(&root.join("link")).is_err());
     }
 
     #[test]

@@ -9,13 +9,14 @@
 //!  (1) The lock is taken before the mount exists and released after everything is durable.
 //!  (2) The last line is written only after the final sync gave its result.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
+use strongroom::PrivateFolders;
 
 use crate::error::MountError;
 use crate::limits;
@@ -47,11 +48,11 @@ impl Record {
     /// Makes and locks the record of `mount_point`. `AlreadyMounted` if a process holds it: one that
     /// mounts here now, or one whose mount is out of sight but still drains.
     pub(crate) fn take(mount_point: &Path) -> Result<Self, MountError> {
-        let uid = rustix::process::geteuid().as_raw();
-        let folder = first_usable(
-            &folders(uid, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)),
-            uid,
-        )?;
+        let folder = PrivateFolders::own().first(|folder| Ok(folder.to_owned()));
+        let folder = folder.map_err(|why| MountError::Io {
+            what: "making the private runtime folder",
+            source: io::Error::other(why),
+        })?;
         Self::take_in(&folder, mount_point)
     }
 
@@ -110,9 +111,9 @@ impl Record {
 impl Watched {
     /// Opens the record of `mount_point`, mounted by user `mounted_by`; `None` if there is none.
     pub(crate) fn open(mount_point: &Path, mounted_by: u32) -> Option<Self> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let name = file_name(mount_point);
-        folders(mounted_by, runtime)
+        PrivateFolders::of(mounted_by)
+            .existing()
             .iter()
             .find_map(|folder| Self::open_in(folder, &name, mounted_by))
     }
@@ -158,52 +159,6 @@ fn ending(record: &str) -> Ending {
     }
 }
 
-/// Where records of `uid` may lie, in the order of preference.
-fn folders(uid: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
-    let of_session = runtime
-        .filter(|path| path.is_absolute())
-        .map(|path| path.join("strongroom"));
-    let of_user = [
-        format!("/run/user/{uid}/strongroom"),
-        format!("/tmp/strongroom-{uid}"),
-    ];
-    of_session
-        .into_iter()
-        .chain(of_user.into_iter().map(PathBuf::from))
-        .collect()
-}
-
-/// The first folder that can be made, belongs to `uid` and is closed to everybody else.
-fn first_usable(folders: &[PathBuf], uid: u32) -> Result<PathBuf, MountError> {
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for folder in folders {
-        match make_private(folder, uid) {
-            Ok(()) => return Ok(folder.clone()),
-            Err(error) => last = error,
-        }
-    }
-    Err(MountError::Io {
-        what: "making the private runtime folder",
-        source: last,
-    })
-}
-
-fn make_private(folder: &Path, uid: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let metadata = std::fs::symlink_metadata(folder)?;
-    if metadata.is_dir() && metadata.uid() == uid && metadata.mode() & 0o077 == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "the folder is not private",
-        ))
-    }
-}
-
 /// A name of fixed length for a path of any: FNV-1a of 64 bits, which only names a file of the same user.
 fn file_name(mount_point: &Path) -> String {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -221,7 +176,6 @@ fn file_name(mount_point: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn watched(folder: &Path, mount_point: &Path) -> Option<Watched> {
         let uid = rustix::process::geteuid().as_raw();
@@ -271,22 +225,6 @@ mod tests {
         assert!(Record::take_in(folder.path(), Path::new("/mnt/y")).is_ok());
         drop(record);
         assert!(Record::take_in(folder.path(), place).is_ok());
-    }
-
-    #[test]
-    fn a_folder_that_others_could_enter_is_not_used() {
-        let folder = tempfile::tempdir().unwrap();
-        let uid = rustix::process::geteuid().as_raw();
-        let (open, private) = (folder.path().join("open"), folder.path().join("private"));
-        std::fs::create_dir(&open).unwrap();
-        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(&open, &link).unwrap();
-        let missing = folder.path().join("no/such");
-        let candidates = [open.clone(), link, missing, private.clone()];
-        assert_eq!(first_usable(&candidates, uid).unwrap(), private);
-        assert!(first_usable(&[open], uid).is_err());
-        assert!(first_usable(&[private], uid + 1).is_err());
     }
 
     #[test]

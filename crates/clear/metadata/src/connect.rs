@@ -12,10 +12,11 @@
 
 use std::time::Duration;
 
+use memmap2::{Advice, MmapMut};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::error::{Error, Result};
 use crate::limits::{BUSY_TIMEOUT_MS, KEY_BYTES, ROW_BYTES_MAX, STATEMENTS_CACHED};
@@ -49,12 +50,32 @@ pub(crate) enum Access {
     Frozen,
 }
 
-/// The key of a database, wiped when dropped.
-pub(crate) struct Key(Zeroizing<[u8; KEY_BYTES]>);
+/// The key of a database, in a page that reaches neither swap nor a memory image where the system grants that. Wiped when
+/// dropped.
+pub(crate) struct Key(Place);
+
+enum Place {
+    Page(MmapMut),
+    Heap(Zeroizing<Vec<u8>>),
+}
 
 impl Key {
     pub(crate) fn new(bytes: &[u8; KEY_BYTES]) -> Self {
-        Self(Zeroizing::new(*bytes))
+        let Ok(mut page) = MmapMut::map_anon(KEY_BYTES) else {
+            return Self(Place::Heap(Zeroizing::new(bytes.to_vec())));
+        };
+        // Refused where little memory may be locked; the key is needed all the same.
+        let _ = page.lock();
+        let _ = page.advise(Advice::DontDump);
+        page.copy_from_slice(bytes);
+        Self(Place::Page(page))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.0 {
+            Place::Page(page) => page,
+            Place::Heap(bytes) => bytes,
+        }
     }
 
     /// The statement that gives SQLCipher the raw key.
@@ -63,7 +84,7 @@ impl Key {
         let mut text = Zeroizing::new(String::with_capacity(KEY_DIGITS + 32));
         text.push_str("PRAGMA key = \"x'");
         let before = text.len();
-        for byte in self.0.iter() {
+        for byte in self.bytes() {
             text.push(char::from(HEX[usize::from(byte >> 4)]));
             text.push(char::from(HEX[usize::from(byte & 15)]));
         }
@@ -74,6 +95,14 @@ impl Key {
         );
         text.push_str("'\"");
         text
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        if let Place::Page(page) = &mut self.0 {
+            page.zeroize();
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use strongroom_crypto::{
     AgeRecipient, Argon2Cost, Changed, KeyFile, NewKey, NewSlot, Passphrase, RecoveryCode,
-    SystemRandom,
+    SystemRandom, on_wiped_stack,
 };
 use strongroom_filesystem::Filesystem;
 use strongroom_folder::NEW_PREFIX;
@@ -187,7 +187,7 @@ impl Vault {
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
-        let built = begin(&folder).and_then(|()| build(&folder, &options));
+        let built = begin(&folder).and_then(|()| on_wiped_stack(|| build(&folder, &options)));
         let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {
@@ -207,7 +207,7 @@ impl Vault {
             folder,
             access: Access::ReadWrite,
             options: options.engine,
-            secret: None,
+            secret: None.into(),
         };
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
@@ -333,6 +333,43 @@ fn clear(folder: &Folder, made_folder: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: no type that holds a secret shows it when a program prints it to look for a fault. Method: all of the public API
+    /// that can be printed, with secrets whose text is known.
+    #[test]
+    fn debug_shows_no_secret_whatever_holds_it() {
+        use strongroom_crypto::Secret;
+        let passphrase = Passphrase::new(b"canary horse").unwrap();
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let code = RecoveryCode::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new()
+            .passphrase(passphrase.clone())
+            .key_file(key_file.clone());
+        let new = |key| NewSlot {
+            label: "label".to_owned(),
+            key,
+        };
+        let shown = [
+            format!("{options:?} {passphrase:?} {key_file:?} {code:?}"),
+            format!("{:?}", Secret::Passphrase(passphrase.clone())),
+            format!("{:?}", Secret::KeyFile(key_file.clone())),
+            format!("{:?}", Secret::RecoveryCode(code.clone())),
+            format!("{:?}", new(NewKey::KeyFile(key_file.clone()))),
+            format!("{:?}", new(NewKey::RecoveryCode(code.clone()))),
+            format!(
+                "{:?}",
+                new(NewKey::Passphrase(passphrase, Argon2Cost::FLOOR))
+            ),
+        ]
+        .concat();
+        let key_text = key_file.text();
+        let key_text = key_text.trim().rsplit(':').next().unwrap();
+        assert!(!shown.contains("canary") && !shown.contains(key_text));
+        assert!(!shown.contains(&*code.text()));
+        // Nor the bytes, one number after the other.
+        assert!(!shown.contains(", 1") && !shown.contains("[1"), "{shown}");
+        assert!(shown.contains("Passphrase(..)") && shown.contains("KeyFile(..)"));
+    }
 
     #[test]
     fn an_unfinished_vault_is_being_made_while_its_lock_is_held_and_interrupted_when_it_is_free() {

@@ -7,10 +7,13 @@
 //! Invariants
 //!  (1) Between two processes that race for a vault one becomes the owner and the other its client: who fails to
 //!      get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT_MS` have passed.
+//!  (2) Who owns a vault keeps no way to its secret: it is for a client whose owner leaves.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::client::Client;
 use crate::folder::Folder;
@@ -32,7 +35,8 @@ pub(crate) struct Joining {
     pub(crate) folder: Folder,
     pub(crate) access: Access,
     pub(crate) options: OpenOptions,
-    pub(crate) secret: Option<SecretSource>,
+    /// For a client.                                                                                          (2)
+    pub(crate) secret: Mutex<Option<SecretSource>>,
 }
 
 /// Pauses that grow, up to a time limit.
@@ -66,7 +70,7 @@ impl Joining {
             folder: Folder::new(folder),
             access: options.access,
             options,
-            secret,
+            secret: Mutex::new(secret),
         }
     }
 
@@ -136,7 +140,19 @@ impl Joining {
     }
 
     /// Connects to the owner, or becomes it.                                                                  (1)
-    pub(crate) fn own_or_connect(&self, source: &SecretSource) -> Result<Port> {
+    pub(crate) fn own_or_connect(&self) -> Result<Port> {
+        let source = self.secret.lock().clone();
+        let joined = match source {
+            Some(source) => self.own_or_connect_with(&source)?,
+            None => return self.connect()?.ok_or(Error::OwnerGone),
+        };
+        if let Port::Owner(_) = joined {
+            self.secret.lock().take(); // (2)
+        }
+        Ok(joined)
+    }
+
+    fn own_or_connect_with(&self, source: &SecretSource) -> Result<Port> {
         let mut secret = None;
         let mut retry = Retry::new(OWNER_WAIT);
         loop {
@@ -165,16 +181,8 @@ impl Joining {
         }
     }
 
-    /// After the owner has gone.
-    pub(crate) fn succeed(&self) -> Result<Port> {
-        match &self.secret {
-            Some(source) => self.own_or_connect(source),
-            None => self.connect()?.ok_or(Error::OwnerGone),
-        }
-    }
-
     fn client(&self) -> Result<Option<Port>> {
-        let successor = if self.secret.is_some() {
+        let successor = if self.secret.lock().is_some() {
             Successor::HasSecret
         } else {
             Successor::HasNone

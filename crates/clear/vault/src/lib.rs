@@ -52,6 +52,7 @@ mod owner;
 mod owner_lock;
 mod path;
 mod port;
+mod private_folder;
 mod provider_in_use;
 mod public_information;
 mod rebuild;
@@ -92,6 +93,7 @@ pub use keys::{AddKey, Keys, list_slots};
 pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
+pub use private_folder::PrivateFolders;
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use recover::{Brought, RecoverOptions, RecoverProgress, RecoverReport, recover};
@@ -105,7 +107,7 @@ pub use schedule::{Schedule, ScheduleStep};
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, Compression, HashAlgorithm, KeyFile, NewKey,
-    Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom,
+    Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked, on_wiped_stack,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;

@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use strongroom_crypto::{Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock};
+use strongroom_crypto::{
+    Keyring, Random, Replica, Secret, SystemRandom, UnlockError, on_wiped_stack, unlock,
+};
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
 use strongroom_format::{Header, SegmentId, SuiteId};
 use strongroom_metadata::Store;
@@ -198,6 +200,16 @@ pub(crate) fn open(
     }
     // Before the first key: nobody waits for a measurement later.
     tuning::settle(options.tuning);
+    on_wiped_stack(|| unlock_and_start(folder, guard, secret, access, options))
+}
+
+fn unlock_and_start(
+    folder: &Folder,
+    guard: Option<(OwnerLock, Listener)>,
+    secret: &Secret,
+    access: Access,
+    options: &OpenOptions,
+) -> Result<Owner> {
     let mut unlocked = Unlocked::new(folder, secret)?;
     let store = unlocked.store(folder, access)?;
     if access == Access::ReadWrite {

@@ -5,55 +5,21 @@
 //! Never   talks to a process of another user
 //!
 //! Invariants
-//!  (1) A folder for sockets is a real directory of this user with no access for others.
-//!  (2) Both sides ask the kernel for the other's user before a byte is believed.
+//!  (1) Both sides ask the kernel for the other's user before a byte is believed.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::folder::Folder;
 use crate::limits::SOCKET_PATH_BYTES_MAX;
+use crate::private_folder::PrivateFolders;
 use crate::{Error, Result};
-
-/// The folders where a socket may lie, the preferred one first.
-pub(crate) fn candidates() -> Vec<PathBuf> {
-    let uid = rustix::process::geteuid().as_raw();
-    let mut folders = Vec::new();
-    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-    {
-        folders.push(folder.join("strongroom"));
-    }
-    let user = PathBuf::from(format!("/run/user/{uid}/strongroom"));
-    if !folders.contains(&user) {
-        folders.push(user);
-    }
-    folders.push(PathBuf::from(format!("/tmp/strongroom-{uid}")));
-    folders
-}
 
 /// The name of the socket: the vault may lie at a long path, or where sockets cannot be made.
 fn socket_name(identity: (u64, u64)) -> String {
     format!("{:x}-{:x}.sock", identity.0, identity.1)
-}
-
-/// Whether `folder` is private to this user.                                                                  (1)
-fn is_private(folder: &Path) -> std::result::Result<(), &'static str> {
-    let found = fs::symlink_metadata(folder).map_err(|_| "it cannot be made")?;
-    if !found.is_dir() {
-        return Err("it is not a directory");
-    }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err("it belongs to another user");
-    }
-    if found.mode() & 0o077 != 0 {
-        return Err("others can enter it");
-    }
-    Ok(())
 }
 
 /// A listening socket and its name, which goes when this is dropped.
@@ -67,14 +33,8 @@ impl Listener {
     /// Listens for `folder`'s clients. Call with the owner's lock held: a socket that is there is a dead one's.
     pub(crate) fn bind(folder: &Folder) -> Result<Self> {
         let name = socket_name(folder.identity()?);
-        let mut why = "none is usable";
-        for candidate in candidates() {
-            match bind_in(&candidate, &name) {
-                Ok(listener) => return Ok(listener),
-                Err(reason) => why = reason,
-            }
-        }
-        Err(Error::NoRuntimeFolder(why))
+        let bound = PrivateFolders::own().first(|folder| bind_in(folder, &name));
+        bound.map_err(Error::NoRuntimeFolder)
     }
 
     /// Removes the name, so that nobody new connects.
@@ -95,10 +55,6 @@ fn bind_in(folder: &Path, name: &str) -> std::result::Result<Listener, &'static 
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return Err("its path is too long for a socket");
     }
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err("it cannot be made"),
-        _ => is_private(folder)?,
-    }
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err("an old socket cannot be removed");
@@ -112,10 +68,7 @@ fn bind_in(folder: &Path, name: &str) -> std::result::Result<Listener, &'static 
 /// Connects to the owner of `folder`, if one listens.
 pub(crate) fn connect(folder: &Folder) -> Result<Option<UnixStream>> {
     let name = socket_name(folder.identity()?);
-    for candidate in candidates() {
-        if is_private(&candidate).is_err() {
-            continue;
-        }
+    for candidate in PrivateFolders::own().existing() {
         // A socket nobody listens on is a dead owner's; `connect` says so and the next candidate is asked.
         if let Ok(stream) = UnixStream::connect(candidate.join(&name))
             && is_same_user(&stream)?
@@ -126,7 +79,7 @@ pub(crate) fn connect(folder: &Folder) -> Result<Option<UnixStream>> {
     Ok(None)
 }
 
-/// Whether the process on the other side runs as this user.                                                   (2)
+/// Whether the process on the other side runs as this user.                                                   (1)
 pub(crate) fn is_same_user(stream: &UnixStream) -> Result<bool> {
     let peer = rustix::net::sockopt::socket_peercred(stream)
         .map_err(Error::system("asking who is on the socket"))?;
@@ -138,36 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_others_can_enter_gets_no_socket() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("open");
-        DirBuilder::new().mode(0o755).create(&folder).unwrap();
-        assert_eq!(
-            bind_in(&folder, "a.sock").unwrap_err(),
-            "others can enter it"
-        );
-        let file = place.path().join("file");
-        fs::write(&file, b"").unwrap();
-        assert_eq!(
-            bind_in(&file, "a.sock").unwrap_err(),
-            "it is not a directory"
-        );
-        let link = place.path().join("link");
-        std::os::unix::fs::symlink(place.path(), &link).unwrap();
-        assert_eq!(
-            bind_in(&link, "a.sock").unwrap_err(),
-            "it is not a directory"
-        );
-    }
-
-    #[test]
     fn a_dead_owners_socket_is_replaced_and_goes_with_its_listener() {
         let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("private");
-        let first = bind_in(&folder, "a.sock").unwrap();
+        let folder = place.path();
+        let first = bind_in(folder, "a.sock").unwrap();
         let path = first.path.clone();
         std::mem::forget(first);
-        let second = bind_in(&folder, "a.sock").unwrap();
+        let second = bind_in(folder, "a.sock").unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop(second);
         assert!(!path.exists());

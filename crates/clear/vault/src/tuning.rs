@@ -25,7 +25,8 @@ use strongroom_crypto::providers::{self, Choice, Preferences};
 
 use crate::join::Retry;
 use crate::limits::{FIRST_MEASUREMENT_MS, TUNE_MS, TURN_WAIT_MS};
-use crate::{Error, Result, runtime};
+use crate::private_folder::PrivateFolders;
+use crate::{Error, Result};
 use cache::{Cache, Found};
 pub use machine::Machine;
 use wishes::Wishes;
@@ -163,7 +164,7 @@ impl Places {
         let cache = folder(std::env::var_os("XDG_CACHE_HOME"), home(), ".cache");
         let config = folder(std::env::var_os("XDG_CONFIG_HOME"), home(), ".config");
         // A home that cannot be written still leaves a folder that lasts until the next start of the machine.
-        let caches = cache.into_iter().chain(runtime::candidates());
+        let caches = cache.into_iter().chain(PrivateFolders::own().candidates());
         Self {
             caches: caches.map(Cache::in_folder).collect(),
             wishes: config.map(Wishes::in_folder),

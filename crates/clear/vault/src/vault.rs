@@ -95,18 +95,15 @@ impl Vault {
     /// # Errors
     /// `InUse` if another process owns it; `WrongSecret`, `NotAVault`, `Damaged`, `UnknownFormat`, `GenerationBehind`.
     pub fn open(folder: impl AsRef<Path>, secret: Secret, options: OpenOptions) -> Result<Self> {
-        let again = secret.clone();
-        let joining = Joining::new(
-            folder.as_ref(),
-            options,
-            Some(Arc::new(move || Ok(again.clone()))),
-        );
+        // An owner never needs it again: whoever owns a vault has no owner whom it could succeed.
+        let joining = Joining::new(folder.as_ref(), options, None);
         Ok(Self::new(joining.own(&secret)?, joining))
     }
 
     /// Uses the vault in `folder` through the process that owns it, or owns it with the secret that `source` gives.
     ///
     /// `source` is called only if nobody owns the vault now, or when its owner leaves later and this process takes over.
+    /// It is dropped as soon as this process owns the vault.
     ///
     /// # Errors
     /// As `open`, but `OwnerUnreachable` if an owner does not answer.
@@ -115,8 +112,8 @@ impl Vault {
         source: SecretSource,
         options: OpenOptions,
     ) -> Result<Self> {
-        let joining = Joining::new(folder.as_ref(), options, Some(Arc::clone(&source)));
-        Ok(Self::new(joining.own_or_connect(&source)?, joining))
+        let joining = Joining::new(folder.as_ref(), options, Some(source));
+        Ok(Self::new(joining.own_or_connect()?, joining))
     }
 
     /// Waits until no process has the vault in `folder` open, at most for `patience`.
@@ -172,7 +169,7 @@ impl Vault {
     fn succeed(&self, gone: &Port) -> Result<()> {
         let mut port = self.shared.port.write();
         if port.is_same(gone) {
-            *port = self.shared.joining.succeed()?;
+            *port = self.shared.joining.own_or_connect()?;
         }
         Ok(())
     }

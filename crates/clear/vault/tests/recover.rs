@@ -386,8 +386,18 @@ fn a_database_of_an_older_state_beside_newer_files_is_damage_and_rebuilt() {
     take(&vault, "two");
     vault.close().unwrap();
     std::fs::write(place.folder().join("metadata.db"), old).unwrap();
-    let refused = place.try_open().unwrap_err();
-    assert!(matches!(refused, Error::Damaged { what: "metadata.db", .. }), "{refused}");
+    let secret = place.secret.clone();
+    let refused = Vault::open(place.folder(), secret, OpenOptions::default()).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Error::Damaged {
+                what: "metadata.db",
+                ..
+            }
+        ),
+        "{refused}"
+    );
     let report = place.try_recover(RecoverOptions { rebuild: true }).unwrap();
     assert_eq!(report.revision.unwrap().tags, ["two"]);
     let vault = place.open();

@@ -109,7 +109,7 @@ impl EpochKeys {
         let mut clear = Zeroizing::new(<[u8; 2 * KEY_BYTES]>::try_from(clear).ok()?);
         hpke::single_shot_open_inout_detached::<AesGcm256, HkdfSha256, XWing>(
             &OpModeR::Base,
-            principal.kem(),
+            &principal.kem(),
             &encapsulation,
             &info(vault, grant.epoch, principal.id()),
             InOutBuf::from(clear.as_mut_slice()),

@@ -5,6 +5,7 @@
 //! Never   takes just any file: what was not made from random bits could be guessed
 //! Spec    spec/1-keys.md, section 1.6
 
+use crate::locked::Locked;
 use crate::printed_secret::{PrintedSecretError, print, read};
 use crate::random::{Random, RandomError};
 use zeroize::Zeroizing;
@@ -18,7 +19,7 @@ const EARLIER_PREFIX: &str = "strongroom-key-file-0:";
 
 /// The secret of a key file. Wiped when dropped, never shown but by `text`.
 #[derive(Clone)]
-pub struct KeyFile(Zeroizing<[u8; KEY_FILE_BYTES]>);
+pub struct KeyFile(Locked<KEY_FILE_BYTES>);
 
 /// Caller: this is not the content of a key file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +47,7 @@ impl KeyFile {
     /// # Errors
     /// `RandomError` if the source fails.
     pub fn random(random: &dyn Random) -> Result<Self, RandomError> {
-        let mut bytes = Zeroizing::new([0; KEY_FILE_BYTES]);
-        random.fill(bytes.as_mut_slice())?;
-        Ok(Self(bytes))
+        Locked::filled(|bytes| random.fill(bytes)).map(Self)
     }
 
     /// The secret in the content of a key file.
@@ -68,7 +67,7 @@ impl KeyFile {
     /// The content to write, with its line end.
     #[must_use]
     pub fn text(&self) -> Zeroizing<String> {
-        let secret = print(&self.0);
+        let secret = print(self.bytes());
         let mut text = Zeroizing::new(String::with_capacity(PREFIX.len() + secret.len() + 1));
         text.push_str(PREFIX);
         text.push_str(&secret);
@@ -77,8 +76,8 @@ impl KeyFile {
     }
 
     /// The bits.
-    pub(crate) const fn bytes(&self) -> &Zeroizing<[u8; KEY_FILE_BYTES]> {
-        &self.0
+    pub(crate) fn bytes(&self) -> &[u8; KEY_FILE_BYTES] {
+        self.0.bytes()
     }
 }
 

@@ -8,9 +8,10 @@
 //! Invariants
 //!  (1) Each purpose has one context string, no two the same; only `Purpose` makes them.   [2.10]
 
+use crate::locked::Locked;
 use crate::providers::registry::blake3;
 use crate::random::{Random, RandomError};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::Zeroize;
 
 /// Bytes of every secret key.
 pub const KEY_BYTES: usize = 32;
@@ -69,18 +70,18 @@ pub(crate) fn derive(purpose: Purpose, secret: &[u8]) -> [u8; KEY_BYTES] {
     blake3().derive_key(purpose.context(), &[secret])
 }
 
-/// Makes a newtype of a secret key that is wiped on drop and never shown.
+/// Makes a newtype of a secret key that lies in locked memory, is wiped on drop and never shown.
 macro_rules! secret_key {
     ($(#[doc = $doc:literal])+ $name:ident) => {
         $(#[doc = $doc])+
-        #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-        pub struct $name([u8; KEY_BYTES]);
+        #[derive(Clone)]
+        pub struct $name(Locked<KEY_BYTES>);
 
         impl $name {
             /// Takes over bytes that a grant, a slot or a test gave.
             #[must_use]
             pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
-                let key = Self(bytes);
+                let key = Self(Locked::copy_of(&bytes));
                 bytes.zeroize();
                 key
             }
@@ -90,14 +91,12 @@ macro_rules! secret_key {
             /// # Errors
             /// `RandomError` if the source fails.
             pub fn random(random: &dyn Random) -> Result<Self, RandomError> {
-                let mut key = Self([0; KEY_BYTES]);
-                random.fill(&mut key.0)?;
-                Ok(key)
+                Locked::filled(|bytes| random.fill(bytes)).map(Self)
             }
 
             /// The key itself. Only this crate sees it.
-            pub(crate) const fn bytes(&self) -> &[u8; KEY_BYTES] {
-                &self.0
+            pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
+                self.0.bytes()
             }
         }
 

@@ -4,7 +4,7 @@
 //! Gives   sealed bytes, and clear bytes whose authenticity is proven
 //! Never   reads or writes a disk or a network, asks the time, or lets a secret into `Debug`, an error or a log
 //! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // locked.rs says why it has some
 
 mod block_sealer;
 pub mod compression;
@@ -13,6 +13,7 @@ pub mod keys;
 #[cfg(feature = "nonce-ledger")]
 pub mod ledger;
 pub mod limits;
+mod locked;
 mod open;
 pub mod pool;
 pub mod providers;
@@ -20,15 +21,18 @@ pub mod random;
 pub mod record;
 mod seal;
 pub mod suite;
+mod wiped_stack;
 
 pub use block_sealer::BlockSealer;
 pub use compression::Compression;
 pub use content_hash::{ContentHasher, HashAlgorithm};
 pub use keys::{EpochKey, IdKey};
+pub use locked::keys_are_locked;
 pub use open::{OpenError, sealed_span};
 pub use pool::Pool;
 pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom};
+pub use wiped_stack::on_wiped_stack;
 
 // Keys and trust: spec/1-keys.md.
 mod age_key;

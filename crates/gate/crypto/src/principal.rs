@@ -10,6 +10,7 @@
 //!  (2) A signature is over a label and a record's id, so it means nothing else.  [1.4.6]
 
 use crate::keys::{Purpose, derive};
+use crate::locked::Locked;
 use crate::providers::registry::ed25519;
 use crate::providers::{Ed25519, Work};
 use crate::random::{Random, RandomError};
@@ -31,9 +32,7 @@ const REVISION_LABEL: &[u8] = b"strongroom format 1 2026-11-22 revision signatur
 /// A device or a key slot, with its secrets.
 #[derive(Clone)]
 pub(crate) struct Principal {
-    seed: Zeroizing<[u8; SEED_BYTES]>,
-    signing: Zeroizing<[u8; 32]>,
-    kem: <XWing as hpke::Kem>::PrivateKey,
+    seed: Locked<SEED_BYTES>,
     keys: PublicKeys,
     id: PrincipalId,
 }
@@ -51,31 +50,19 @@ impl std::fmt::Debug for Principal {
 impl Principal {
     /// A new principal that nobody knows yet.
     pub(crate) fn random(random: &dyn Random) -> Result<Self, RandomError> {
-        let mut seed = Zeroizing::new([0; SEED_BYTES]);
-        random.fill(seed.as_mut_slice())?;
-        Ok(Self::from_seed(seed))
+        Locked::filled(|seed| random.fill(seed)).map(Self::from_seed)
     }
 
     /// The principal that `seed` makes, always the same.
-    pub(crate) fn from_seed(seed: Zeroizing<[u8; SEED_BYTES]>) -> Self {
-        let signing = Zeroizing::new(derive(Purpose::PrincipalSigning, seed.as_slice()));
-        let kem_key = Zeroizing::new(derive(Purpose::PrincipalKem, seed.as_slice()));
-        let kem = <XWing as hpke::Kem>::PrivateKey::from_bytes(kem_key.as_slice())
-            .expect("(kem) holds: an X-Wing decapsulation key is any 32 bytes");
+    pub(crate) fn from_seed(seed: Locked<SEED_BYTES>) -> Self {
         let mut kem_public = Box::new([0; KEM_PUBLIC_BYTES]);
-        XWing::sk_to_pk(&kem).write_exact(kem_public.as_mut_slice());
+        XWing::sk_to_pk(&kem_of(&seed)).write_exact(kem_public.as_mut_slice());
         let keys = PublicKeys {
-            signing: ed25519(Work::Sign).public_key(&signing),
+            signing: ed25519(Work::Sign).public_key(&signing_of(&seed)),
             kem: kem_public,
         };
         let id = keys.id();
-        Self {
-            seed,
-            signing,
-            kem,
-            keys,
-            id,
-        }
+        Self { seed, keys, id }
     }
 
     /// The hash of the public keys.
@@ -89,26 +76,38 @@ impl Principal {
     }
 
     /// The seed, to be wrapped in a slot or a replica.
-    pub(crate) const fn seed(&self) -> &Zeroizing<[u8; SEED_BYTES]> {
-        &self.seed
+    pub(crate) fn seed(&self) -> &[u8; SEED_BYTES] {
+        self.seed.bytes()
     }
 
     /// The secret half for grants.
-    pub(crate) const fn kem(&self) -> &<XWing as hpke::Kem>::PrivateKey {
-        &self.kem
+    pub(crate) fn kem(&self) -> <XWing as hpke::Kem>::PrivateKey {
+        kem_of(&self.seed)
     }
 
     /// This principal's signature over the record of that id.
     pub(crate) fn sign(&self, record: RecordId) -> [u8; 64] {
-        ed25519(Work::Sign).sign(&self.signing, &signed_bytes(record))
+        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed_bytes(record))
     }
+}
+
+/// The secret half for signatures. Derived each time: it lies nowhere between two of them.
+fn signing_of(seed: &Locked<SEED_BYTES>) -> Zeroizing<[u8; 32]> {
+    Zeroizing::new(derive(Purpose::PrincipalSigning, seed.bytes()))
+}
+
+/// The secret half for grants, derived each time.
+fn kem_of(seed: &Locked<SEED_BYTES>) -> <XWing as hpke::Kem>::PrivateKey {
+    let key = Zeroizing::new(derive(Purpose::PrincipalKem, seed.bytes()));
+    <XWing as hpke::Kem>::PrivateKey::from_bytes(key.as_slice())
+        .expect("(kem) holds: an X-Wing decapsulation key is any 32 bytes")
 }
 
 impl Principal {
     /// This principal's signature over the revision of that id.
     pub(crate) fn sign_revision(&self, revision: &[u8; 32]) -> [u8; 64] {
         let signed = [REVISION_LABEL, revision].concat();
-        ed25519(Work::Sign).sign(&self.signing, &signed)
+        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed)
     }
 }
 
@@ -173,7 +172,7 @@ mod tests {
     #[test]
     fn a_seed_makes_the_same_principal_again() {
         let first = Principal::random(&SystemRandom).unwrap();
-        let again = Principal::from_seed(first.seed().clone());
+        let again = Principal::from_seed(Locked::copy_of(first.seed()));
         assert_eq!(first.keys(), again.keys());
         assert_eq!(first.id(), again.id());
     }
@@ -210,7 +209,7 @@ mod tests {
 
     #[test]
     fn debug_shows_public_values_only() {
-        let principal = Principal::from_seed(Zeroizing::new([0xab; SEED_BYTES]));
+        let principal = Principal::from_seed(Locked::copy_of(&[0xab; SEED_BYTES]));
         assert_eq!(
             format!("{principal:?}"),
             format!("Principal({})", hex::encode(&principal.id().0))

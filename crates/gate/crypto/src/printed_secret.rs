@@ -11,6 +11,7 @@
 
 use crate::keys::{Purpose, derive};
 use crate::limits::SECRET_TEXT_BYTES_MAX;
+use crate::locked::Locked;
 use zeroize::Zeroizing;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -62,7 +63,7 @@ pub(crate) fn print<const N: usize>(secret: &[u8; N]) -> Zeroizing<String> {
 }
 
 /// The secret that `text` spells; spaces, line ends and dashes do not matter.
-pub(crate) fn read<const N: usize>(text: &str) -> Result<Zeroizing<[u8; N]>, PrintedSecretError> {
+pub(crate) fn read<const N: usize>(text: &str) -> Result<Locked<N>, PrintedSecretError> {
     let expected = characters(N);
     if text.len() > SECRET_TEXT_BYTES_MAX {
         return Err(PrintedSecretError::Length {
@@ -82,16 +83,17 @@ pub(crate) fn read<const N: usize>(text: &str) -> Result<Zeroizing<[u8; N]>, Pri
     if found != expected {
         return Err(PrintedSecretError::Length { found, expected });
     }
-    let mut secret = Zeroizing::new([0; N]);
-    for (place, bit) in bits(&digits).take(N * 8).enumerate() {
-        secret[place / 8] |= bit << (7 - place % 8);
-    }
-    // Compared as a whole, so that spare bits must be zero and one secret has one spelling.
-    if *with_checksum(secret.as_slice()) == *digits {
-        Ok(secret)
-    } else {
-        Err(PrintedSecretError::Checksum)
-    }
+    Locked::filled(|secret: &mut [u8; N]| {
+        for (place, bit) in bits(&digits).take(N * 8).enumerate() {
+            secret[place / 8] |= bit << (7 - place % 8);
+        }
+        // Compared as a whole, so that spare bits must be zero and one secret has one spelling.
+        if *with_checksum(secret.as_slice()) == *digits {
+            Ok(())
+        } else {
+            Err(PrintedSecretError::Checksum)
+        }
+    })
 }
 
 /// The digits of `secret`, most significant bit first, filled up with zeros, and those of its checksum.
@@ -139,17 +141,21 @@ mod tests {
         let secret: [u8; 20] = std::array::from_fn(|place| u8::try_from(place * 13).unwrap());
         let text = print(&secret);
         assert_eq!(text.len(), 36 + 8);
-        assert_eq!(*read::<20>(&text).unwrap(), secret);
+        assert_eq!(*read::<20>(&text).unwrap().bytes(), secret);
         assert_eq!(
-            *read::<20>(&text.to_lowercase().replace('-', " \n")).unwrap(),
+            *read::<20>(&text.to_lowercase().replace('-', " \n"))
+                .unwrap()
+                .bytes(),
             secret
         );
         assert_eq!(
-            *read::<20>(&text.replace('0', "o").replace('1', "l")).unwrap(),
+            *read::<20>(&text.replace('0', "o").replace('1', "l"))
+                .unwrap()
+                .bytes(),
             secret
         );
         let key = [0xa5; 32];
-        assert_eq!(*read::<32>(&print(&key)).unwrap(), key);
+        assert_eq!(*read::<32>(&print(&key)).unwrap().bytes(), key);
     }
 
     #[test]

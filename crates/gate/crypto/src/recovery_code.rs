@@ -5,6 +5,7 @@
 //! Never   shows the code in `Debug`
 //! Spec    spec/1-keys.md, section 1.6
 
+use crate::locked::Locked;
 use crate::printed_secret::{PrintedSecretError, print, read};
 use crate::random::{Random, RandomError};
 use zeroize::Zeroizing;
@@ -14,7 +15,7 @@ const RECOVERY_CODE_BYTES: usize = 20;
 
 /// A recovery code. Wiped when dropped, never shown but by `text`.
 #[derive(Clone)]
-pub struct RecoveryCode(Zeroizing<[u8; RECOVERY_CODE_BYTES]>);
+pub struct RecoveryCode(Locked<RECOVERY_CODE_BYTES>);
 
 impl std::fmt::Debug for RecoveryCode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,9 +29,7 @@ impl RecoveryCode {
     /// # Errors
     /// `RandomError` if the source fails.
     pub fn random(random: &dyn Random) -> Result<Self, RandomError> {
-        let mut bytes = Zeroizing::new([0; RECOVERY_CODE_BYTES]);
-        random.fill(bytes.as_mut_slice())?;
-        Ok(Self(bytes))
+        Locked::filled(|bytes| random.fill(bytes)).map(Self)
     }
 
     /// The code that `text` spells, in either case, with or without dashes and spaces.
@@ -44,12 +43,12 @@ impl RecoveryCode {
     /// Nine groups of four characters, to be printed.
     #[must_use]
     pub fn text(&self) -> Zeroizing<String> {
-        print(&self.0)
+        print(self.bytes())
     }
 
     /// The bits.
-    pub(crate) const fn bytes(&self) -> &Zeroizing<[u8; RECOVERY_CODE_BYTES]> {
-        &self.0
+    pub(crate) fn bytes(&self) -> &[u8; RECOVERY_CODE_BYTES] {
+        self.0.bytes()
     }
 }
 

@@ -10,10 +10,11 @@
 
 use crate::error::{KeyError, UnlockError};
 use crate::keyring::Keyring;
+use crate::locked::Locked;
 use crate::principal::{Principal, SEED_BYTES};
 use crate::random::{Random, RandomError};
 use strongroom_format::{Epoch, InstanceId, Kind, PrincipalId, ReplicaFile, Role};
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::Zeroizing;
 
 /// Bytes of a metadata key: what SQLCipher takes as key (32), HMAC key (32) and salt (16).
 pub const METADATA_KEY_BYTES: usize = 80;
@@ -23,8 +24,8 @@ const INSTANCE_BYTES: usize = 16;
 const CLEAR_BYTES: usize = INSTANCE_BYTES + SEED_BYTES + METADATA_KEY_BYTES;
 
 /// The raw key of one replica's metadata database. Wiped when dropped, never shown.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct MetadataKey([u8; METADATA_KEY_BYTES]);
+#[derive(Clone)]
+pub struct MetadataKey(Locked<METADATA_KEY_BYTES>);
 
 /// What one copy of a vault keeps for itself.
 #[derive(Clone)]
@@ -57,15 +58,13 @@ impl MetadataKey {
     /// # Errors
     /// `RandomError` if the source fails.
     pub fn random(random: &dyn Random) -> Result<Self, RandomError> {
-        let mut key = Self([0; METADATA_KEY_BYTES]);
-        random.fill(&mut key.0)?;
-        Ok(key)
+        Locked::filled(|bytes| random.fill(bytes)).map(Self)
     }
 
     /// The key itself, for the database and nothing else.
     #[must_use]
-    pub const fn bytes(&self) -> &[u8; METADATA_KEY_BYTES] {
-        &self.0
+    pub fn bytes(&self) -> &[u8; METADATA_KEY_BYTES] {
+        self.0.bytes()
     }
 
     /// The key as SQLCipher's `PRAGMA key` takes a raw one: `x'` and exactly 160 hexadecimal digits and `'`.
@@ -75,7 +74,7 @@ impl MetadataKey {
     pub fn to_sqlcipher_raw_key(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(2 * METADATA_KEY_BYTES + 3));
         text.push_str("x'");
-        for byte in self.0 {
+        for byte in self.bytes() {
             for nibble in [byte >> 4, byte & 15] {
                 text.push(
                     char::from_digit(u32::from(nibble), 16)
@@ -157,8 +156,8 @@ impl Keyring {
         let (instance, rest) = clear.split_at_mut(INSTANCE_BYTES);
         let (seed, key) = rest.split_at_mut(SEED_BYTES);
         instance.copy_from_slice(&replica.instance.0);
-        seed.copy_from_slice(replica.device.seed().as_slice());
-        key.copy_from_slice(&replica.metadata_key.0);
+        seed.copy_from_slice(replica.device.seed());
+        key.copy_from_slice(replica.metadata_key.bytes());
         let sealer = self.block_sealer();
         let sealed = sealer.seal_record(random, Kind::ReplicaKey, clear.as_slice())?;
         let file = ReplicaFile {
@@ -187,13 +186,10 @@ impl Keyring {
         if clear.len() != CLEAR_BYTES || clear[..INSTANCE_BYTES] != file.instance.0 {
             return Err(UnlockError::ReplicaForged);
         }
-        let mut seed = Zeroizing::new([0; SEED_BYTES]);
-        seed.copy_from_slice(&clear[INSTANCE_BYTES..INSTANCE_BYTES + SEED_BYTES]);
-        let mut metadata_key = MetadataKey([0; METADATA_KEY_BYTES]);
-        metadata_key
-            .0
-            .copy_from_slice(&clear[INSTANCE_BYTES + SEED_BYTES..]);
-        let device = Principal::from_seed(seed);
+        let (seed, key) = clear[INSTANCE_BYTES..].split_at(SEED_BYTES);
+        let fits = "the length was compared";
+        let metadata_key = MetadataKey(Locked::copy_of(key.try_into().expect(fits)));
+        let device = Principal::from_seed(Locked::copy_of(seed.try_into().expect(fits)));
         Ok(Replica {
             instance: file.instance,
             device,

@@ -9,10 +9,10 @@
 //!  (1) A signature is over a label and a revision's id, so it means nothing else.    [6.2.3]
 
 use crate::keyring::Keyring;
+use crate::locked::Locked;
 use crate::principal::{Principal, verify_revision};
 use std::collections::BTreeMap;
 use strongroom_format::{Change, PrincipalId, PublicKeys, RecordId, Role, VaultId};
-use zeroize::Zeroizing;
 
 /// A device that signs revisions of one vault. Cheap to clone.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl RevisionSigner {
     /// A signer outside any membership, for tests: it believes itself alone.
     #[must_use]
     pub fn from_seed(seed: [u8; 32], vault: VaultId) -> Self {
-        let principal = Principal::from_seed(Zeroizing::new(seed));
+        let principal = Principal::from_seed(Locked::copy_of(&seed));
         let devices = Devices([(principal.id(), principal.keys().clone())].into());
         Self {
             principal,

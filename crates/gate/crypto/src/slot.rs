@@ -14,6 +14,7 @@ use crate::block_sealer::BlockSealer;
 use crate::error::KeyError;
 use crate::key_file::KeyFile;
 use crate::keys::{EpochKey, IdKey, Purpose, derive};
+use crate::locked::Locked;
 use crate::passphrase::{Argon2Cost, OutOfMemory, Passphrase};
 use crate::principal::{Principal, SEED_BYTES};
 use crate::random::Random;
@@ -94,7 +95,7 @@ impl NewSlot {
         let mut id = SlotId([0; 8]);
         random.fill(&mut id.0)?;
         let mut clear = Zeroizing::new([0; PAYLOAD_BYTES]);
-        clear[..SEED_BYTES].copy_from_slice(principal.seed().as_slice());
+        clear[..SEED_BYTES].copy_from_slice(principal.seed());
         clear[SEED_BYTES..].copy_from_slice(&vault.0);
         let (lock, sealed) = self.key.seal(clear.as_slice(), random)?;
         Ok(Slot {
@@ -167,12 +168,13 @@ pub(crate) fn open(slot: &Slot, secret: &Secret) -> Result<Option<Payload>, OutO
         Secret::Identity(identity) => identity.open(&slot.sealed),
     };
     Ok(clear.map(|clear| {
-        let mut seed = Zeroizing::new([0; SEED_BYTES]);
-        seed.copy_from_slice(&clear[..SEED_BYTES]);
+        let (seed, rest) = clear
+            .split_first_chunk()
+            .expect("a payload is longer than a seed");
         let mut vault = VaultId([0; 32]);
-        vault.0.copy_from_slice(&clear[SEED_BYTES..]);
+        vault.0.copy_from_slice(rest);
         Payload {
-            principal: Principal::from_seed(seed),
+            principal: Principal::from_seed(Locked::copy_of(seed)),
             vault,
         }
     }))

@@ -124,7 +124,9 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     let source = secret::source(arguments, folder);
     // Said before a person types a passphrase for nothing.
     Vault::wait_until_free(folder, PATIENCE)?;
-    Vault::open(folder, source()?, options)
+    let secret = strongroom::on_wiped_stack(|| source())?;
+    drop(source);
+    Vault::open(folder, secret, options)
 }
 
 /// Tells the kernel of changes by other processes, and them of the mount.
@@ -242,9 +244,23 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).about(show_path(path))
 }
 
+/// Everything that the background process will open.
+fn paths(arguments: &Mount) -> Vec<&Path> {
+    let secret = &arguments.secret;
+    let named = [
+        &secret.key_file,
+        &secret.identity,
+        &secret.recovery_code,
+        &arguments.log_file,
+    ];
+    let always = [arguments.vault.as_path(), arguments.directory.as_path()];
+    let named = named.into_iter().filter_map(Option::as_deref);
+    always.into_iter().chain(named).collect()
+}
+
 /// The background process: mounts, says so, and stays until the end of the mount.
 fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Result<()> {
-    become_daemon()?;
+    become_daemon(&paths(arguments))?;
     if let Some(path) = &arguments.log_file {
         let started = logging::to_file(path, arguments.log_verbosity);
         if let Err(failure) = started.about(show_path(path)) {

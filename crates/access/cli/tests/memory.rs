@@ -1,0 +1,271 @@
+//! What of a person's secrets and of a vault's keys lies in the memory of a process that has the vault open.
+//!
+//! The tests mount and read another process's memory, which takes root; without it they say so and leave that out.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use hpke::aead::AesGcm256;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::XWing;
+use hpke::{Deserializable as _, Kem, OpModeR};
+use strongroom_crypto::{KeyFile, Secret, unlock};
+use strongroom_format::{Header, Kind, ReplicaFile};
+use support::{MountPoint, Place};
+
+const PASSPHRASE: &str = "canary horse battery staple 71";
+
+fn may_mount() -> bool {
+    let may = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !may {
+        eprintln!("left out: this needs root and /dev/fuse");
+    }
+    may
+}
+
+/// Where bytes were found in another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Copies {
+    /// In pages that are locked into memory and left out of dumps.
+    locked: usize,
+    /// Anywhere else.
+    elsewhere: usize,
+}
+
+/// The memory of a process: each writable mapping, and whether it is locked and left out of dumps.
+fn memory(pid: u64) -> Vec<(bool, Vec<u8>)> {
+    let table = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut found: Vec<(bool, Vec<u8>)> = Vec::new();
+    let mut is_writable = false;
+    for line in table.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            if let Some((is_locked, _)) = found.last_mut().filter(|_| is_writable) {
+                let has = |flag| flags.split(' ').any(|one| one == flag);
+                *is_locked = has("lo") && has("dd");
+            }
+            continue;
+        }
+        let range = line.split(' ').next().and_then(|range| {
+            let (start, end) = range.split_once('-')?;
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            Some((number(start)?, number(end)?))
+        });
+        if let Some((start, end)) = range {
+            is_writable = line.split(' ').nth(1).unwrap().starts_with("rw");
+            if is_writable {
+                let mut bytes = vec![0; (end - start) as usize];
+                // What the process gives back meanwhile holds nothing.
+                let _ = memory.read_exact_at(&mut bytes, start);
+                found.push((false, bytes));
+            }
+        }
+    }
+    assert!(found.len() > 10, "{} mappings", found.len());
+    found
+}
+
+fn copies(memory: &[(bool, Vec<u8>)], wanted: &[u8]) -> Copies {
+    assert!(wanted.len() >= 16);
+    let mut copies = Copies::default();
+    for (is_locked, bytes) in memory {
+        let mut from = 0;
+        while let Some(at) = find(&bytes[from..], wanted) {
+            match is_locked {
+                true => copies.locked += 1,
+                false => copies.elsewhere += 1,
+            }
+            from += at + 1;
+        }
+    }
+    copies
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    let (first, mut from) = (wanted[0], 0);
+    loop {
+        let at = from + bytes[from..].iter().position(|byte| *byte == first)?;
+        if bytes[at..].starts_with(wanted) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+/// The root keys of a vault, taken out of its files as the spec says.                                  [spec/1-keys.md]
+struct RootKeys {
+    device_seed: Vec<u8>,
+    metadata_key: Vec<u8>,
+    id_key: Vec<u8>,
+    epoch_keys: Vec<Vec<u8>>,
+}
+
+fn root_keys(vault: &Path, secret: &Secret) -> RootKeys {
+    let header = fs::read(vault.join("vault.json")).unwrap();
+    let replica = fs::read(vault.join("replica.json")).unwrap();
+    let mut keyring = unlock(&header, secret, None).unwrap();
+    let device = keyring.open_replica(&replica).unwrap();
+    keyring.act_as(&device).unwrap();
+    let file = ReplicaFile::decode(&replica).unwrap();
+    let clear = keyring
+        .block_sealer()
+        .open_record(file.epoch, Kind::ReplicaKey, &file.sealed)
+        .unwrap();
+    let seed = clear[16..48].to_vec();
+    let kem = blake3::derive_key("strongroom format 1 2026-11-21 principal x-wing", &seed);
+    let kem = <XWing as Kem>::PrivateKey::from_bytes(&kem).unwrap();
+    let (mut id_key, mut epoch_keys) = (Vec::new(), Vec::new());
+    let decoded = Header::decode(&header).unwrap().header;
+    let own = decoded
+        .grants
+        .iter()
+        .filter(|grant| grant.principal == device.device());
+    for grant in own {
+        let encapsulated_bytes = grant.bytes.len() - 80;
+        let (encapsulated, sealed) = grant.bytes.split_at(encapsulated_bytes);
+        let encapsulated = <XWing as Kem>::EncappedKey::from_bytes(encapsulated).unwrap();
+        let label: &[u8] = b"strongroom format 1 2026-11-21 grant";
+        let epoch = grant.epoch.0.to_le_bytes();
+        let info = [label, &decoded.vault.0, &epoch, &grant.principal.0].concat();
+        let keys = hpke::single_shot_open::<AesGcm256, HkdfSha256, XWing>(
+            &OpModeR::Base,
+            &kem,
+            &encapsulated,
+            &info,
+            sealed,
+            b"",
+        );
+        let keys = keys.unwrap();
+        epoch_keys.push(keys[..32].to_vec());
+        id_key = keys[32..].to_vec();
+    }
+    RootKeys {
+        device_seed: seed,
+        metadata_key: clear[48..128].to_vec(),
+        id_key,
+        epoch_keys,
+    }
+}
+
+fn hex(bytes: &[u8]) -> Vec<u8> {
+    strongroom_format::hex::encode(bytes).into_bytes()
+}
+
+/// The bits that a printed secret spells.                                                                  [1.6.9]
+fn bits(text: &str, count: usize) -> Vec<u8> {
+    let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let digits = text.chars().filter(|digit| *digit != '-');
+    let values = digits.map(|digit| alphabet.find(digit).unwrap());
+    let bits: Vec<_> = values
+        .flat_map(|value| (0..5).rev().map(move |bit| value >> bit & 1))
+        .collect();
+    let bytes = bits.chunks(8).take(count);
+    bytes
+        .map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | *bit as u8))
+        .collect()
+}
+
+/// Goal: once a vault is open, what a person unlocked it with is in the memory of that process no more, and each of the
+/// vault's keys once, in a page that reaches neither swap nor a dump. Method: a background mount for each kind of secret,
+/// two epochs, content written; then every writable page of that process is looked through.
+/// Failed before: the passphrase was kept for life, and the device seed lay in 15 places, some of them on the stack.
+#[test]
+fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
+    if !may_mount() {
+        return;
+    }
+    let place = Place::empty();
+    fs::write(place.path("passphrase"), format!("{PASSPHRASE}\n")).unwrap();
+    let made = place.done(&["init", "v", "--passphrase-file", "passphrase"]);
+    let mut lines = made.lines();
+    let code = lines.find_map(|line| line.strip_prefix("recovery code  "));
+    let code = code.unwrap().to_owned();
+    fs::write(place.path("code"), &code).unwrap();
+    let with = |arguments: &[&str]| {
+        place.done(&[arguments, &["--passphrase-file", "passphrase"]].concat())
+    };
+    with(&["key", "add", "v", "--new-key-file", "key"]);
+    with(&[
+        "key",
+        "add",
+        "v",
+        "--new-key-file",
+        "gone",
+        "--label",
+        "gone",
+    ]);
+    let listed: serde_json::Value =
+        serde_json::from_str(&place.done(&["key", "list", "v", "--json"])).unwrap();
+    let slots = listed.as_array().unwrap().iter();
+    let gone = slots
+        .into_iter()
+        .find(|slot| slot["label"] == "gone")
+        .unwrap();
+    with(&["key", "remove", "v", gone["key"].as_str().unwrap()]);
+    let key_text = fs::read_to_string(place.path("key")).unwrap();
+    let key_text = key_text.trim().rsplit(':').next().unwrap().to_owned();
+    let key_file = KeyFile::parse(&fs::read(place.path("key")).unwrap()).unwrap();
+    let keys = root_keys(&place.path("v"), &Secret::KeyFile(key_file));
+    assert_eq!(keys.epoch_keys.len(), 2);
+    fs::create_dir(place.path("m")).unwrap();
+    for (option, file) in [
+        ("--passphrase-file", "passphrase"),
+        ("--key-file", "key"),
+        ("--recovery-code", "code"),
+    ] {
+        let _mounted = MountPoint::new(&place);
+        place.done(&["mount", "v", "m", option, file]);
+        for number in 0..20 {
+            fs::write(place.path(&format!("m/{number}")), vec![number; 40_000]).unwrap();
+        }
+        rustix::fs::syncfs(File::open(place.path("m")).unwrap()).unwrap();
+        let information: serde_json::Value =
+            serde_json::from_str(&place.done(&["info", "v", "--json"])).unwrap();
+        let memory = memory(information["owner_pid"].as_u64().unwrap());
+        let none = Copies::default();
+        let once = Copies {
+            locked: 1,
+            elsewhere: 0,
+        };
+        let mut told = Vec::new();
+        let mut expect = |name: &str, wanted: &[u8], allowed: &dyn Fn(Copies) -> bool| {
+            let found = copies(&memory, wanted);
+            told.push((allowed(found), format!("{name}: {found:?}")));
+        };
+        expect("passphrase", PASSPHRASE.as_bytes(), &|found| found == none);
+        expect("code", code.as_bytes(), &|found| found == none);
+        expect("code's bits", &bits(&code, 20), &|found| found == none);
+        expect("key file", key_text.as_bytes(), &|found| found == none);
+        expect("key file's bits", &bits(&key_text, 32), &|found| {
+            found == none
+        });
+        expect("device seed", &keys.device_seed, &|found| found == once);
+        expect("device seed as text", &hex(&keys.device_seed), &|found| {
+            found == none
+        });
+        expect("id key", &keys.id_key, &|found| found == once);
+        for key in &keys.epoch_keys {
+            expect("epoch key", key, &|found| found == once);
+        }
+        // One of the replica, one of the store, from which each connection is keyed.
+        let twice = Copies {
+            locked: 2,
+            elsewhere: 0,
+        };
+        expect("metadata key", &keys.metadata_key, &|found| found == twice);
+        expect("metadata key as text", &hex(&keys.metadata_key), &|found| {
+            found == none
+        });
+        let all: Vec<_> = told.iter().map(|(_, line)| line.as_str()).collect();
+        assert!(
+            told.iter().all(|(holds, _)| *holds),
+            "{option}:\n{}",
+            all.join("\n")
+        );
+        place.done(&["umount", "m"]);
+    }
+}
