@@ -34,6 +34,17 @@ struct Progress {
     running: bool,
     /// All mutations counted up to here are durable.
     durable: u64,
+    /// The newest commit of this run that is durable for certain.
+    state: Option<DurableState>,
+}
+
+/// A state of the database that no power cut takes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableState {
+    /// The count of commits that the database has ever seen.
+    pub commits: u64,
+    /// The one value that stands for all of its pages; `None` of a database that keeps none.
+    pub root: Option<[u8; 32]>,
 }
 
 impl Filesystem {
@@ -55,6 +66,13 @@ impl Filesystem {
             }
         }
         commit_covering(&self.core, self.core.changes.load(Ordering::Acquire))
+    }
+
+    /// The newest commit of this run that is durable for certain; `None` before the first. Never ahead of the disk: a commit
+    /// counts once the sync after it has returned.
+    #[must_use]
+    pub fn durable_state(&self) -> Option<DurableState> {
+        self.core.commits.progress.lock().state
     }
 
     /// Barrier: everything that was acknowledged before is durable on return.
@@ -99,7 +117,10 @@ pub(crate) fn commit_covering(core: &Core, target: u64) -> Result<()> {
         let mut progress = core.commits.progress.lock();
         progress.running = false;
         match result {
-            Ok(covered) => progress.durable = progress.durable.max(covered),
+            Ok((covered, state)) => {
+                progress.durable = progress.durable.max(covered);
+                progress.state = Some(state);
+            }
             // (3): what is on the disk is unknown now.
             Err(_) => core.failed.store(true, Ordering::Release),
         }
@@ -119,8 +140,8 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     core.commits.progress.lock().durable < core.changes.load(Ordering::Acquire)
 }
 
-/// One commit; gives the count of mutations it covers.
-fn commit_once(core: &Core) -> Result<u64> {
+/// One commit; gives the count of mutations it covers, and the state that is durable then.
+fn commit_once(core: &Core) -> Result<(u64, DurableState)> {
     let mut synced = 0;
     for attempt in 0.. {
         let installed = core.space.installed_sequence.load(Ordering::Acquire);
@@ -144,7 +165,11 @@ fn commit_once(core: &Core) -> Result<u64> {
         // Read before the attributes: what is counted until here is in memory or in the transaction.
         let covered = core.changes.load(Ordering::Acquire);
         store_attributes(core, &mut writer, covered)?;
-        writer.commit()?;
+        let state = DurableState {
+            commits: writer.commit()?,
+            // To be read here, under the writer, from a store that has one.
+            root: None,
+        };
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {
             let _doing = core.doing(Work::Checkpoint);
@@ -155,7 +180,7 @@ fn commit_once(core: &Core) -> Result<u64> {
             moved?;
         }
         core.store.sync_log()?;
-        return Ok(covered);
+        return Ok((covered, state));
     }
     unreachable!("the third attempt returns")
 }

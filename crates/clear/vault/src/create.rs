@@ -32,6 +32,7 @@ use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
 use crate::runtime::Listener;
+use crate::seen::{SeenRecords, Sight};
 use crate::tuning::{self, Tuning};
 use crate::{Error, Result, Vault};
 
@@ -120,6 +121,13 @@ impl CreateOptions {
         self
     }
 
+    /// Where it is recorded that this user has seen the vault.
+    #[must_use]
+    pub fn seen(mut self, seen: SeenRecords) -> Self {
+        self.engine.trust.seen = seen;
+        self
+    }
+
     fn slots(&self, recovery_code: &RecoveryCode) -> Result<Vec<NewSlot>> {
         let slot = |label: &str, key| NewSlot {
             label: label.to_owned(),
@@ -195,10 +203,13 @@ impl Vault {
                 return Err(error);
             }
         };
+        let durable = filesystem.durable_state();
+        let sight = Sight::of_new(&folder, &keys, durable, &options.engine.trust)?;
         let owner = open::start(
             &folder,
             filesystem,
             keys,
+            sight,
             Access::ReadWrite,
             Some((lock, listener)),
         )?;

@@ -64,6 +64,15 @@ impl Folder {
         Ok(Self { path })
     }
 
+    /// The path of the folder without links.
+    pub(crate) fn canonical(&self) -> Result<PathBuf> {
+        match fs::canonicalize(&self.path) {
+            Ok(path) => Ok(path),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
+            Err(error) => Err(Error::io("looking at the vault folder")(error)),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

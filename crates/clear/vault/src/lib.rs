@@ -66,6 +66,7 @@ mod revisions;
 mod rotation;
 mod runtime;
 mod schedule;
+mod seen;
 mod server;
 mod session;
 mod settings;
@@ -100,11 +101,12 @@ pub use request_history::{ErasedContent, PathDifference, Restored, RevisionInfo,
 pub use request_verify::{FileProblem, Loss};
 pub use rotation::Rotation;
 pub use schedule::{Schedule, ScheduleStep};
+pub use seen::{IfOlder, LastSeen, OlderFolder, SeenPlace, SeenRecords, Trust, forget, last_seen};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
-    AgeIdentity, AgeKeyError, AgeRecipient, Compression, HashAlgorithm, KeyFile, NewKey,
-    Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom,
+    AgeIdentity, AgeKeyError, AgeRecipient, Compression, Fingerprint, HashAlgorithm, KeyFile,
+    NewKey, Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
