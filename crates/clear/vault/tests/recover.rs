@@ -9,8 +9,8 @@ use std::path::Path;
 
 use strongroom::filesystem::{AllocateMode, NodeKind, XattrMode};
 use strongroom::{
-    Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions, RecoverOptions,
-    RecoverReport, Vault, VerifyOptions, recover,
+    Brought, Error, FileOptions, GoOn, IfOlder, Links, Loss, NewRevision, OpenOptions,
+    RecoverOptions, RecoverReport, Vault, VerifyOptions, recover,
 };
 
 use support::{Place, content};
@@ -343,7 +343,10 @@ fn without_any_replica_file_the_vault_comes_back_as_a_new_device() {
 fn a_vault_that_is_open_is_not_recovered() {
     let (place, vault) = Place::new();
     vault.write("/file", "content").unwrap();
-    let refused = place.try_recover(RecoverOptions { rebuild: true });
+    let refused = place.try_recover(RecoverOptions {
+        rebuild: true,
+        ..RecoverOptions::default()
+    });
     assert!(matches!(refused, Err(Error::InUse)));
     assert_eq!(vault.read("/file").unwrap(), b"content");
 }
@@ -386,7 +389,11 @@ fn an_older_database_that_was_put_back_is_found_out_and_rebuilt_when_asked_for()
     take(&vault, "two");
     vault.close().unwrap();
     std::fs::write(place.folder().join("metadata.db"), old).unwrap();
-    let vault = place.open();
+    let refused = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
+    assert!(matches!(refused, Err(Error::OlderFolder(_))), "{refused:?}");
+    let mut accepting = OpenOptions::default();
+    accepting.trust.older = IfOlder::Accept;
+    let vault = place.open_with(accepting);
     let report = vault
         .verify(VerifyOptions::default(), &mut |_| GoOn::Yes)
         .unwrap();
@@ -394,7 +401,12 @@ fn an_older_database_that_was_put_back_is_found_out_and_rebuilt_when_asked_for()
     assert!(named("revisions/"), "{report:?}");
     vault.close().unwrap();
     assert_eq!(place.recover().database, Brought::Sound);
-    let report = place.try_recover(RecoverOptions { rebuild: true }).unwrap();
+    let report = place
+        .try_recover(RecoverOptions {
+            rebuild: true,
+            ..RecoverOptions::default()
+        })
+        .unwrap();
     assert_eq!(report.revision.unwrap().tags, ["two"]);
     let vault = place.open();
     assert!(vault.read("/new").unwrap() == content(100 << 10, 2));

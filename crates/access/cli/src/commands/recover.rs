@@ -10,6 +10,7 @@ use crate::damage_arguments::Recover;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::location::show;
+use crate::opening::trusting;
 use crate::output::{print_json, show_bytes, show_time, stdout};
 use crate::progress::Meter;
 use crate::secret;
@@ -23,11 +24,16 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         common,
     } = arguments;
     let secret = secret::source(&common.secret, vault)().about(vault.display())?;
-    let options = RecoverOptions { rebuild: *rebuild };
     let mut meter = Meter::new(*quiet, "read");
-    let report = strongroom::recover(vault, &secret, options, &mut |progress| match progress {
-        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    let report = trusting(&common.secret, |trust| {
+        let options = RecoverOptions {
+            rebuild: *rebuild,
+            trust: trust.clone(),
+        };
+        strongroom::recover(vault, &secret, options, &mut |progress| match progress {
+            RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+            RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+        })
     });
     drop(meter);
     let report = report.about(vault.display())?;
