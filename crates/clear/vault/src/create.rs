@@ -32,7 +32,7 @@ use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
 use crate::runtime::Listener;
-use crate::seen::{SeenRecords, Sight};
+use crate::seen::{self, SeenRecords, Sight};
 use crate::tuning::{self, Tuning};
 use crate::{Error, Result, Vault};
 
@@ -195,7 +195,9 @@ impl Vault {
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
-        let built = begin(&folder).and_then(|()| build(&folder, &options));
+        let built = seen::begin_new(&folder, &options.engine.trust)
+            .and_then(|()| begin(&folder))
+            .and_then(|()| build(&folder, &options));
         let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {

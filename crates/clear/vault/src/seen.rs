@@ -160,7 +160,7 @@ impl Watch {
         let verdict = judge(&known, &here);
         let is_named_alike =
             |place: &Place| place.identity != self.identity && place.instance == replica.instance();
-        let recorded = self.records.at(&self.path, self.identity);
+        let recorded = self.records.at(&self.path, self.identity, here.instance);
         let mut found = Found {
             state,
             is_durable: self.access == Access::ReadWrite || is_durable(folder),
@@ -199,7 +199,8 @@ impl Watch {
         if self.access == Access::ReadOnly {
             return Ok(());
         }
-        let recorded = self.records.at(&self.path, self.identity);
+        let instance = unlocked.replica.instance();
+        let recorded = self.records.at(&self.path, self.identity, instance);
         let head = recorded.and_then(|place| place.state).map(|seen| seen.head);
         if head != Some(found.state.head) {
             // Whoever changed the keys may have died before the name of the header was durable.               (1)
@@ -239,7 +240,7 @@ impl Watch {
             ..place
         };
         let is_reader = self.access == Access::ReadOnly;
-        let recorded = self.records.at(&place.path, place.identity);
+        let recorded = self.records.at(&place.path, place.identity, place.instance);
         let is_recorded = recorded.is_some_and(|recorded| {
             recorded.path == place.path
                 && recorded.identity == place.identity
@@ -295,7 +296,6 @@ impl Sight {
             seen_s: now_s(),
         };
         let records = Records::load(&trust.seen, keyring.vault_id());
-        records.take_path(&place.path);
         let sight = Self::new(records, place, durable);
         sight.note_as(Note::Replace);
         Ok(sight)
@@ -372,4 +372,17 @@ pub(crate) fn expect_rebuilt(folder: &Folder, keyring: &Keyring, trust: &Trust) 
     let records = Records::load(&trust.seen, keyring.vault_id());
     let noted = records.forget_state(&folder.canonical()?, folder.identity()?);
     noted.map_err(Error::io("recording that the vault is rebuilt"))
+}
+
+/// Before a vault is made in `folder`, which holds none: whatever was seen at its path is no more.                [9.5.3]
+pub(crate) fn begin_new(folder: &Folder, trust: &Trust) -> Result<()> {
+    let path = folder.canonical()?;
+    if let Some(Err(error)) = trust
+        .seen
+        .folder()
+        .map(|kept| known::forget_path(&kept, &path))
+    {
+        log::debug!("the records of other vaults stay as they are: {error}");
+    }
+    Ok(())
 }

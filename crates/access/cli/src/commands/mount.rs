@@ -182,9 +182,9 @@ fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
         command.extend(["--log-file".into(), path.into()]);
         command.extend(["--log-verbosity".into(), verbosity.to_string().into()]);
     }
-    forward_trust(arguments, &mut command)?;
     // The person is asked here, where the terminal is; what was typed goes through a pipe.
     let typed = forward_secret(arguments, &mut command)?;
+    forward_trust(arguments, &mut command)?;
     command.extend(["--".into(), vault.into(), directory.into()]);
     let input = typed
         .as_ref()

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use strongroom_crypto::Fingerprint;
-use strongroom_format::{Header, VaultId};
+use strongroom_format::{Header, InstanceId, VaultId};
 
 use super::place::{Identity, Place};
 use super::record::{PLACES_MAX, Record, is_rememberable};
@@ -58,11 +58,18 @@ impl Records {
         &self.record.places
     }
 
-    /// The place of that identity, or of that path.
-    pub(super) fn at(&self, path: &Path, identity: Identity) -> Option<&Place> {
+    /// The place of that folder; if there is none, the one of that path.
+    pub(super) fn at(
+        &self,
+        path: &Path,
+        identity: Identity,
+        instance: InstanceId,
+    ) -> Option<&Place> {
         let places = &self.record.places;
-        let same = places.iter().find(|place| place.identity == identity);
-        same.or_else(|| places.iter().find(|place| place.path == path))
+        let is_it =
+            |place: &&Place| place.identity == identity && place.is_of(path, identity, instance);
+        let found = places.iter().find(is_it);
+        found.or_else(|| places.iter().find(|place| place.path == path))
     }
 
     /// Whether the vault of `fingerprint` may be the one at `path`.                              [9.5.1] [9.5.4]
@@ -104,7 +111,9 @@ impl Records {
             let is_same = |old: &Place| old.identity == place.identity || old.path == place.path;
             let old: Vec<Place> = record.places.extract_if(.., |old| is_same(old)).collect();
             for old in old {
-                place.take_over(&old, note);
+                if old.is_of(&place.path, place.identity, place.instance) {
+                    place.take_over(&old, note);
+                }
             }
             record.places.push(place);
             let surplus = record.places.len().saturating_sub(PLACES_MAX);
@@ -114,24 +123,15 @@ impl Records {
 
     /// Forgets how far the place was, if it is known.
     pub(super) fn forget_state(&self, path: &Path, identity: Identity) -> io::Result<()> {
-        if self.at(path, identity).is_none() {
+        let is_same = |place: &Place| place.path == path || place.identity == identity;
+        if !self.record.places.iter().any(is_same) {
             return Ok(());
         }
         self.change(IfMissing::Fail, |record| {
-            for place in &mut record.places {
-                if place.path == path || place.identity == identity {
-                    place.state = None;
-                }
+            for place in record.places.iter_mut().filter(|place| is_same(place)) {
+                place.state = None;
             }
         })
-    }
-
-    /// Takes `path` out of the records of all other vaults: a new one was made there.
-    pub(super) fn take_path(&self, path: &Path) {
-        let Some(folder) = self.folder() else { return };
-        if let Err(error) = forget_path(folder, path, Some(self.record.vault)) {
-            log::debug!("the records of other vaults stay as they are: {error}");
-        }
     }
 
     /// Changes the record as it is now, under the lock: others may have written since it was loaded.
@@ -176,8 +176,8 @@ impl Place {
 fn read(folder: &Path, vault: VaultId) -> std::result::Result<Option<Record>, String> {
     let shelf = match Shelf::open(folder, IfMissing::Fail) {
         Ok(shelf) => shelf,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        // Nothing is kept here: `last_seen` tells who asks.
+        Err(_) => return Ok(None),
     };
     match shelf.read(vault) {
         Ok(None) => Ok(None),
@@ -228,8 +228,8 @@ pub(super) fn check_path_of(
     none.check_path(&folder.canonical()?, fingerprint, trust)
 }
 
-/// Takes `path` out of all records but that of `spared`; gives whether it was in one.
-fn forget_path(folder: &Path, path: &Path, spared: Option<VaultId>) -> io::Result<bool> {
+/// Takes `path` out of all records; gives whether it was in one.
+pub(super) fn forget_path(folder: &Path, path: &Path) -> io::Result<bool> {
     let shelf = match Shelf::open(folder, IfMissing::Fail) {
         Ok(shelf) => shelf,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -240,7 +240,7 @@ fn forget_path(folder: &Path, path: &Path, spared: Option<VaultId>) -> io::Resul
     for vault in shelf.vaults()? {
         let bytes = shelf.read(vault).ok().flatten();
         let record = bytes.and_then(|bytes| Record::decode(vault, &bytes).ok());
-        let Some(mut record) = record.filter(|_| Some(vault) != spared) else {
+        let Some(mut record) = record else {
             continue;
         };
         let before = record.places.len();
@@ -317,7 +317,9 @@ pub fn last_seen(folder: impl AsRef<Path>, seen: &SeenRecords) -> Result<LastSee
         record: record.unwrap_or_else(|| Record::new(vault)),
     };
     let path = folder.canonical()?;
-    found.here = records.at(&path, folder.identity()?).map(SeenPlace::from);
+    let identity = folder.identity()?;
+    let is_here = |place: &&Place| place.path == path || place.identity == identity;
+    found.here = records.places().iter().find(is_here).map(SeenPlace::from);
     found.places = records.places().iter().map(SeenPlace::from).collect();
     let others = pinned(records.folder(), &path, Fingerprint::of(vault));
     found.path_of_others = others.iter().map(ToString::to_string).collect();
@@ -349,7 +351,8 @@ pub fn forget(folder: impl AsRef<Path>, seen: &SeenRecords) -> Result<bool> {
     };
     match seen.folder() {
         None => Ok(false),
-        Some(kept_in) => forget_path(&kept_in, &path, None)
-            .map_err(Error::io("forgetting what was seen of the vault")),
+        Some(kept_in) => {
+            forget_path(&kept_in, &path).map_err(Error::io("forgetting what was seen of the vault"))
+        }
     }
 }

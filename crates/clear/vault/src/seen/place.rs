@@ -5,7 +5,7 @@
 //! Never   looks at a disk or a clock
 //! Spec    spec/9-seen.md, section 9.3
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use strongroom_format::{InstanceId, RecordId};
 
@@ -37,6 +37,15 @@ pub(crate) struct Place {
     pub(crate) copy_of: Option<PathBuf>,
     /// Seconds since 1970.
     pub(crate) seen_s: u64,
+}
+
+impl Place {
+    /// Whether this is the folder of that path, or the folder itself under another one.
+    ///
+    /// The number of a folder that was removed is given to another one: under another path the name must be the same, too.
+    pub(crate) fn is_of(&self, path: &Path, identity: Identity, instance: InstanceId) -> bool {
+        self.path == path || (self.identity == identity && self.instance == instance)
+    }
 }
 
 /// A recorded place, and what it is now.
@@ -108,21 +117,22 @@ pub(crate) fn judge(known: &[Known<'_>], here: &Here<'_>) -> Verdict {
     if known.is_empty() {
         return Verdict::First;
     }
-    let is_here =
-        |known: &&Known<'_>| known.place.identity == here.identity || known.place.path == here.path;
-    if !known.iter().any(|known| is_here(&known)) {
-        if let Some(other) = known.iter().rev().find(|known| known.stands) {
-            return Verdict::Copy(other.place.path.clone());
-        }
+    let is_here = |known: &Known<'_>| {
+        let place = known.place;
+        place.is_of(&here.path, here.identity, here.instance)
+    };
+    let is_this = known.iter().any(is_here);
+    let standing = known.iter().rev().find(|known| known.stands);
+    if let Some(other) = standing.filter(|_| !is_this) {
+        return Verdict::Copy(other.place.path.clone());
     }
-    let is_this = known.iter().any(|known| is_here(&known));
-    let same_name = |known: &&Known<'_>| known.place.instance == here.instance;
-    let is_named = known.iter().any(|known| same_name(&known));
+    let same_name = |known: &Known<'_>| known.place.instance == here.instance;
+    let is_named = known.iter().any(same_name);
     for (index, known) in known.iter().enumerate() {
         // Moved: of several that are gone it is the one of its name, or else any of them.
         let counts = match (is_this, is_named) {
-            (true, _) => is_here(&known),
-            (false, true) => same_name(&known),
+            (true, _) => is_here(known),
+            (false, true) => same_name(known),
             (false, false) => true,
         };
         let how = known.place.state.and_then(|seen| seen.ahead_of(here));
@@ -246,6 +256,17 @@ mod tests {
         assert_eq!(swapped, Verdict::Behind(1, How::Older));
         let at_home = verdict(&known, ("/backup", 8, 1, state(2, 20)));
         assert_eq!(at_home, Verdict::Known);
+    }
+
+    /// Goal: a copy that was removed and one that was made later, whose folder got the number of the first.
+    #[test]
+    fn a_folder_that_got_the_number_of_a_removed_one_is_not_taken_for_it() {
+        let known = [
+            (place("/removed", 8, 2, state(2, 90)), false),
+            (place("/v", 7, 1, state(2, 50)), true),
+        ];
+        let later = verdict(&known, ("/later", 8, 1, state(2, 40)));
+        assert_eq!(later, Verdict::Copy("/v".into()));
     }
 
     #[test]
