@@ -285,10 +285,12 @@ fn a_vault_that_anybody_could_make_is_used_after_a_person_said_that_it_is_the_on
     support::copy_folder(&stranger.path("v"), &place.path("v"));
     let ls = ["ls", "v", "--identity", "age"];
     let mut terminal = Terminal::start(&place, &ls);
-    terminal.answer("Is it the same? [yes/no] ", "no\n");
+    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.press("no\n");
     assert_eq!(terminal.end(), Some(5));
     let mut terminal = Terminal::start(&place, &ls);
-    terminal.answer("Is it the same? [yes/no] ", "yes\n");
+    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.press("yes\n");
     assert_eq!(terminal.end(), Some(0));
     let mut terminal = Terminal::start(&place, &ls);
     assert_eq!(terminal.end(), Some(0));
