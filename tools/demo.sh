@@ -7,6 +7,8 @@ bin=$here/target/release/strongroom
 big_mib=${DEMO_BIG_MIB:-1024}
 
 work=$(mktemp -d)
+# What is seen of the vault is remembered here, and not of this user.
+export XDG_STATE_HOME=$work/state
 vault=$work/vault
 mount=$work/drive
 cleanup() {

@@ -132,6 +132,8 @@ def main():
     compression = sys.argv[3] if len(sys.argv) > 3 else "zstd"
     print(f"{len(chosen)} commits of {repository.resolve().name}, {chosen[0][:10]} to {chosen[-1][:10]}; vault with compression {compression}")
     with tempfile.TemporaryDirectory(prefix="strongroom-history.") as folder:
+        # What is seen of the vaults is remembered here, and not of this user.
+        os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         folder = Path(folder)
         vault = Vault(folder)
         run(BINARY, "compression", vault.vault, compression, "--passphrase-file", vault.passphrase)

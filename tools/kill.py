@@ -184,6 +184,8 @@ def main():
     print(f"seed {seed}")
     chance = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="strongroom-kill-"))
+    # What is seen of the vaults is remembered here, and not of this user.
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     vault = Vault(folder)
     totals = [0, 0, 0]
     try:

@@ -122,6 +122,8 @@ def steps(vault, mount, daemon, count):
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     work = Path(tempfile.mkdtemp(prefix="million-", dir=os.environ.get("FIGURES_DIR", str(ROOT / "target"))))
+    # What is seen of the vaults is remembered here, and not of this user.
+    os.environ["XDG_STATE_HOME"] = str(work / "state")
     vault, mount = work / "vault", work / "mount"
     mount.mkdir()
     (work / "passphrase").write_text("million")

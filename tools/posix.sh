@@ -30,6 +30,7 @@ install_fsx() {
 [ -x "$tools/bin/fsx" ] || install_fsx
 
 work=$(mktemp -d)
+export XDG_STATE_HOME=$work/state
 mount=$work/mnt
 vault=$work/vault
 cleanup() {

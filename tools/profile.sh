@@ -29,6 +29,7 @@ fi
 
 # In memory: writing a profile to the disk that is measured would be a part of it.
 work=$(mktemp -d -p /dev/shm)
+export XDG_STATE_HOME=$work/state
 mounted=
 trap 'rm -rf "$work"; [ -z "$mounted" ] || umount "$mounted"' EXIT
 mkdir -p "$into"

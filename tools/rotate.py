@@ -136,6 +136,8 @@ def main():
     print(f"{gib} GiB, {kills} kills, seed {seed}")
     random.seed(seed)
     with tempfile.TemporaryDirectory(prefix="strongroom-rotate.") as folder:
+        # What is seen of the vaults is remembered here, and not of this user.
+        os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         vault = Vault(Path(folder))
         vault.start()
         try:

@@ -478,6 +478,8 @@ def main():
         "memory": [],
     }
     with tempfile.TemporaryDirectory(prefix="scale-", dir=ROOT / "target") as work:
+        # What is seen of the vaults is remembered here, and not of this user.
+        os.environ["XDG_STATE_HOME"] = f"{work}/state"
         for name in arguments.only:
             rows, memory = compare(work, name, arguments.quick)
             report["rows"] += rows

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use strongroom::Fingerprint;
 
 use crate::content_arguments::{FindContent, Hash};
 use crate::damage_arguments::{Recover, Repair, Verify};
@@ -164,6 +165,12 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+/// A fingerprint as `init` prints it.
+fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+    Fingerprint::parse(text)
+        .ok_or_else(|| "a fingerprint is ten groups of four digits or letters a to f".to_owned())
+}
+
 /// Where the secret comes from. Never from an argument or the environment, which other users may see.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SecretArguments {
@@ -193,6 +200,12 @@ pub(crate) struct SecretArguments {
     /// Unlock with an age or SSH private key
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) identity: Option<PathBuf>,
+    /// Use only the vault with this fingerprint, and ask nothing if it is new to you or to this path
+    #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint, help_heading = "Trust")]
+    pub(crate) fingerprint: Option<Fingerprint>,
+    /// Use the vault even if it is older than what was last seen of it: a backup that you restored
+    #[arg(long, help_heading = "Trust")]
+    pub(crate) accept_older: bool,
 }
 
 /// `--json`, and the secret: what most commands take.
@@ -519,6 +532,9 @@ pub(crate) struct Info {
     /// Ask for the passphrase, and verify what is shown
     #[arg(long)]
     pub(crate) unlock: bool,
+    /// Forget which vaults were seen at this path, and what they were
+    #[arg(long, conflicts_with_all = ["unlock", "secret"])]
+    pub(crate) forget: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

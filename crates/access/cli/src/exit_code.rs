@@ -100,6 +100,8 @@ impl ExitCode {
             Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
             Error::Odd { .. } => Self::Damaged,
+            Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
+            Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,

@@ -95,8 +95,13 @@ pub(crate) fn hash() -> String {
 pub(crate) fn info() -> String {
     format!(
         "Without a secret it shows what the header says, for which nobody vouches. A process that has the vault open \
-         vouches, and so does unlocking it.\n\n{}",
-        example(&["strongroom info photos", "strongroom info --unlock photos"])
+         vouches, and so does unlocking it. What you last saw of each vault is kept in ~/.local/state/strongroom/vaults (or in \
+         $XDG_STATE_HOME), so that an older state or another vault in its place is refused; --forget forgets it for one path.\n\n{}",
+        example(&[
+            "strongroom info photos",
+            "strongroom info --unlock photos",
+            "strongroom info --forget photos",
+        ])
     )
 }
 

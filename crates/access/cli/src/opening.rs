@@ -1,14 +1,15 @@
 //! Opens the vault a command is about, by itself or through the process that has it open.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use strongroom::{Access, Error, OpenOptions, Vault};
+use strongroom::{Access, Error, Fingerprint, IfOlder, OpenOptions, SecretSource, Trust, Vault};
 
 use crate::arguments::SecretArguments;
 use crate::failure::{About, Failure, Result};
 use crate::location::Location;
 use crate::printable::show_path;
-use crate::secret;
+use crate::{prompt, secret};
 
 /// What a command will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,44 +23,80 @@ pub(crate) enum Intent {
 /// Opens `folder`.
 pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -> Result<Vault> {
     // For writing even if this command only reads: another one may want to write through this process meanwhile.
-    let opened = match open_as(folder, arguments, Access::ReadWrite) {
-        Err(Error::Io { source, .. }) if intent == Intent::Read && is_not_writable(&source) => {
-            open_as(folder, arguments, Access::ReadOnly)
+    let source = secret::source(arguments, folder);
+    let opened = trusting(arguments, |trust| {
+        let open = |access| open_as(folder, arguments, &source, access, trust);
+        match open(Access::ReadWrite) {
+            Err(Error::Io { source, .. }) if intent == Intent::Read && is_not_writable(&source) => {
+                open(Access::ReadOnly)
+            }
+            Err(Error::NoLocks) if intent == Intent::Read => open(Access::ReadOnly),
+            opened => opened,
         }
-        Err(Error::NoLocks) if intent == Intent::Read => {
-            open_as(folder, arguments, Access::ReadOnly)
-        }
-        opened => opened,
-    };
+    });
     opened.about(show_path(folder))
+}
+
+/// What the options say that the vault must be.
+pub(crate) fn trust(arguments: &SecretArguments) -> Trust {
+    Trust {
+        expected_fingerprint: arguments.fingerprint,
+        older: match arguments.accept_older {
+            true => IfOlder::Accept,
+            false => IfOlder::Refuse,
+        },
+        ..Trust::default()
+    }
+}
+
+/// Does `work`; if the vault is one that anybody could have made, a person is asked whether it is the one that is meant.
+///
+/// `work` is done a second time then; nothing of the vault was used the first time.
+pub(crate) fn trusting<T>(
+    arguments: &SecretArguments,
+    mut work: impl FnMut(&Trust) -> strongroom::Result<T>,
+) -> strongroom::Result<T> {
+    let mut trust = trust(arguments);
+    let fingerprint = match work(&trust) {
+        Err(Error::UnknownVault { fingerprint }) if secret::can_ask() => fingerprint,
+        done => return done,
+    };
+    if !is_meant(&fingerprint) {
+        return Err(Error::UnknownVault { fingerprint });
+    }
+    trust.expected_fingerprint = Some(fingerprint);
+    work(&trust)
+}
+
+/// Asks whether a vault is the one that is meant.
+pub(crate) fn is_meant(fingerprint: &Fingerprint) -> bool {
+    let question = format!(
+        "You have not used this vault before, and anybody can make one for an age or SSH key.\n\
+         Its fingerprint is {fingerprint}; init printed it when the vault was made.\n\
+         Is it the same? [yes/no] "
+    );
+    prompt::confirm(&question).unwrap_or(false)
 }
 
 fn open_as(
     folder: &Path,
     arguments: &SecretArguments,
+    source: &SecretSource,
     access: Access,
+    trust: &Trust,
 ) -> strongroom::Result<Vault> {
     let options = OpenOptions {
         access,
+        trust: trust.clone(),
         ..OpenOptions::default()
     };
-    let source = secret::source(arguments, folder);
     if secret::is_given(arguments) || secret::can_ask() {
-        return Vault::open_or_connect(folder, source, options);
+        return Vault::open_or_connect(folder, Arc::clone(source), options);
     }
-    match Vault::connect_if_owned(folder, options)? {
+    match Vault::connect_if_owned(folder, options.clone())? {
         Some(vault) => Ok(vault),
         // Fails, and says what there is besides a terminal.
-        None => source().and_then(|secret| {
-            Vault::open(
-                folder,
-                secret,
-                OpenOptions {
-                    access,
-                    ..OpenOptions::default()
-                },
-            )
-        }),
+        None => source().and_then(|secret| Vault::open(folder, secret, options)),
     }
 }
 

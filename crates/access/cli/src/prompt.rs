@@ -1,4 +1,4 @@
-//! Asks a person for one line on the terminal, without showing it.
+//! Asks a person for one line on the terminal, without showing it, or for a yes.
 //!
 //! Takes   a prompt
 //! Gives   the line that was typed
@@ -61,6 +61,27 @@ impl Drop for Hidden<'_> {
         // A terminal that is gone needs nothing any more.
         let _ = tcsetattr(self.terminal, OptionalActions::Now, &self.before);
     }
+}
+
+/// Shows `question`; gives whether the whole word `yes` was typed. Anything else is no.
+///
+/// # Errors
+/// Of the terminal; without one, that.
+pub(crate) fn confirm(question: &str) -> io::Result<bool> {
+    let terminal = terminal()?;
+    (&terminal).write_all(question.as_bytes())?;
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < LINE_BYTES_MAX {
+        match (&terminal).read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(line.trim_ascii().eq_ignore_ascii_case(b"yes"))
 }
 
 /// Shows `prompt`, and gives what is typed up to the end of the line.

@@ -37,8 +37,12 @@ fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouc
         .unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[7].starts_with("last seen    20"), "{shown}");
+    assert!(lines[8].starts_with("known at     /"), "{shown}");
+    assert!(lines[9].starts_with("record       /"), "{shown}");
+    assert_eq!(lines.len(), 11, "{shown}");
     assert_eq!(
-        lines[..lines.len() - 1],
+        lines[..7],
         [
             "format       1",
             &format!("fingerprint  {}", made["fingerprint"].as_str().unwrap()),
@@ -50,7 +54,7 @@ fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouc
         ]
     );
     assert!(
-        lines[7].starts_with("verified     no: who can write"),
+        lines[10].starts_with("verified     no: who can write"),
         "{shown}"
     );
     let public = json(&place.done(&["info", "v", "--json"]));

@@ -45,6 +45,7 @@ impl Terminal {
             .args(command.get_args())
             .current_dir(place.path(""))
             .env("XDG_RUNTIME_DIR", place.path("run"))
+            .env("XDG_STATE_HOME", place.path("state"))
             .stdin(screen.try_clone().unwrap())
             .stdout(screen.try_clone().unwrap())
             .stderr(screen.try_clone().unwrap())
@@ -270,4 +271,27 @@ fn an_age_key_and_an_ssh_key_open_the_vault_that_was_made_for_them_and_no_other(
         "age",
     ]);
     assert_eq!(place.done(&["ls", "v", "--identity", "ssh"]), "a\n");
+}
+
+/// Failed before: nobody was asked.
+#[test]
+fn a_vault_that_anybody_could_make_is_used_after_a_person_said_that_it_is_the_one() {
+    use age::secrecy::ExposeSecret;
+    let (place, stranger) = (Place::empty(), Place::empty());
+    let key = age::x25519::Identity::generate();
+    std::fs::write(place.path("age"), key.to_string().expose_secret()).unwrap();
+    let recipient = key.to_public().to_string();
+    stranger.done(&["init", "v", "--recipient", &recipient, "--key-file", "key"]);
+    support::copy_folder(&stranger.path("v"), &place.path("v"));
+    let ls = ["ls", "v", "--identity", "age"];
+    let mut terminal = Terminal::start(&place, &ls);
+    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.press("no\n");
+    assert_eq!(terminal.end(), Some(5));
+    let mut terminal = Terminal::start(&place, &ls);
+    terminal.wait_for("Is it the same? [yes/no] ");
+    terminal.press("yes\n");
+    assert_eq!(terminal.end(), Some(0));
+    let mut terminal = Terminal::start(&place, &ls);
+    assert_eq!(terminal.end(), Some(0));
 }

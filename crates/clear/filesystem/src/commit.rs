@@ -34,6 +34,17 @@ struct Progress {
     running: bool,
     /// All mutations counted up to here are durable.
     durable: u64,
+    /// The newest commit of this run that is durable for certain.
+    state: Option<DurableState>,
+}
+
+/// A state of the database that no power cut takes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableState {
+    /// The count of commits that the database has ever seen.
+    pub commits: u64,
+    /// The one value that stands for all of its pages; `None` of a database that keeps none.
+    pub root: Option<[u8; 32]>,
 }
 
 impl Filesystem {
@@ -55,6 +66,13 @@ impl Filesystem {
             }
         }
         commit_covering(&self.core, self.core.changes.load(Ordering::Acquire))
+    }
+
+    /// The newest commit of this run that is durable for certain; `None` before the first. Never ahead of the disk: a commit
+    /// counts once the sync after it has returned.
+    #[must_use]
+    pub fn durable_state(&self) -> Option<DurableState> {
+        self.core.commits.progress.lock().state
     }
 
     /// Barrier: everything that was acknowledged before is durable on return.
@@ -137,8 +155,9 @@ fn commit_in_turn<T>(
     let mut progress = core.commits.progress.lock();
     progress.running = false;
     let result = match result {
-        Ok((covered, done)) => {
+        Ok((covered, state, done)) => {
             progress.durable = progress.durable.max(covered);
+            progress.state = Some(state);
             Ok(done)
         }
         Err(error) => {
@@ -162,8 +181,11 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     core.commits.progress.lock().durable < core.changes.load(Ordering::Acquire)
 }
 
-/// One commit, and `then` right behind it; gives the count of mutations that the commit covers.
-fn commit_once<T>(core: &Core, then: impl FnOnce(&mut Transaction<'_>) -> T) -> Result<(u64, T)> {
+/// One commit, and `then` right behind it; gives the count of mutations that the commit covers, and the state that is durable then.
+fn commit_once<T>(
+    core: &Core,
+    then: impl FnOnce(&mut Transaction<'_>) -> T,
+) -> Result<(u64, DurableState, T)> {
     let mut synced = 0;
     for attempt in 0.. {
         let installed = core.space.installed_sequence.load(Ordering::Acquire);
@@ -194,12 +216,16 @@ fn commit_once<T>(core: &Core, then: impl FnOnce(&mut Transaction<'_>) -> T) -> 
             writer.checkpoint()
         };
         let done = then(&mut writer);
+        let state = DurableState {
+            commits: writer.commits()?,
+            root: core.store.root(),
+        };
         drop(writer);
         if core.store.has_failed() {
             moved?;
         }
         core.store.sync_log()?;
-        return Ok((covered, done));
+        return Ok((covered, state, done));
     }
     unreachable!("the third attempt returns")
 }

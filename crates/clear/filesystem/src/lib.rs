@@ -59,6 +59,7 @@ mod xattr;
 use std::sync::Arc;
 
 pub use check::CheckReport;
+pub use commit::DurableState;
 pub use content_hash::{Hashed, HashedFiles};
 pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;

@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) The new database is whole and durable, with its page tree, before anything puts it in the place of the old one.
 //!  (2) No connection is open while the files change places: the last one to close would remove a log by its name.
+//!  (3) The count of commits of a state under the new key is above that of every state under the old one that others can have noted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -28,6 +29,9 @@ use crate::transaction::Transaction;
 use crate::tree::Leaf;
 use crate::tree_file::TREE_FILE;
 use crate::vfs;
+
+/// A setting that is written only for the commit that it makes.
+const REKEYED: &str = "rekeyed";
 
 /// How long readers may take to give their connections back, before the attempt is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -72,6 +76,9 @@ impl Transaction<'_> {
         if self.is_dirty() {
             return Err(Error::Invalid("a transaction is open"));
         }
+        // Another root of the same count of commits would look like another history of the vault.                  (3)
+        self.put_setting(REKEYED, &[])?;
+        self.commit()?;
         // Invariant (2) of the store: whoever holds the checkpointer may be waiting for this very guard.
         let mut checkpointer = store.checkpointer.try_lock().ok_or(Error::Busy)?;
         let nobody_reads = store

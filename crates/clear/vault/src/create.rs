@@ -32,6 +32,7 @@ use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::Port;
 use crate::request::Access;
 use crate::runtime::Listener;
+use crate::seen::{self, SeenRecords, Sight};
 use crate::tuning::{self, Tuning};
 use crate::{Error, Result, Vault};
 
@@ -120,6 +121,13 @@ impl CreateOptions {
         self
     }
 
+    /// Where it is recorded that this user has seen the vault.
+    #[must_use]
+    pub fn seen(mut self, seen: SeenRecords) -> Self {
+        self.engine.trust.seen = seen;
+        self
+    }
+
     fn slots(&self, recovery_code: &RecoveryCode) -> Result<Vec<NewSlot>> {
         let slot = |label: &str, key| NewSlot {
             label: label.to_owned(),
@@ -187,7 +195,9 @@ impl Vault {
         let made_folder = folder.make()?;
         let lock = claim(&folder)?; // (3)
         let listener = Listener::bind(&folder)?;
-        let built = begin(&folder).and_then(|()| on_wiped_stack(|| build(&folder, &options)));
+        let built = seen::begin_new(&folder, &options.engine.trust)
+            .and_then(|()| begin(&folder))
+            .and_then(|()| on_wiped_stack(|| build(&folder, &options)));
         let (filesystem, keys, recovery_code) = match built {
             Ok(built) => built,
             Err(error) => {
@@ -195,10 +205,13 @@ impl Vault {
                 return Err(error);
             }
         };
+        let durable = filesystem.durable_state();
+        let sight = Sight::of_new(&folder, &keys, durable, &options.engine.trust)?;
         let owner = open::start(
             &folder,
             filesystem,
             keys,
+            sight,
             Access::ReadWrite,
             Some((lock, listener)),
         )?;

@@ -1,7 +1,10 @@
 //! Why an operation on a vault failed.
 
+use strongroom_crypto::Fingerprint;
 use strongroom_filesystem as filesystem;
 use strongroom_metadata as metadata;
+
+use crate::seen::{OlderFolder, show};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -171,6 +174,42 @@ pub enum Error {
         seen: u64,
         /// What the folder holds now.
         found: u64,
+    },
+    /// Tampering, or a restored backup: the folder is behind what was last seen of the vault.
+    #[error("{0}")]
+    OlderFolder(Box<OlderFolder>),
+    /// Tampering, or another vault than the caller means: it has another fingerprint than the one that was given.
+    #[error(
+        "the fingerprint of this vault is {found}, not {expected}: it is another vault than the one that is meant; nothing of it was used"
+    )]
+    OtherVault {
+        /// The one that was given.
+        expected: Fingerprint,
+        /// The vault's.
+        found: Fingerprint,
+    },
+    /// Tampering, or a folder that was replaced: another vault was seen at this path before.
+    #[error(
+        "{} held another vault before: its fingerprint was {expected}, now there is a vault with {found}. If you put it there yourself, \
+         open it once with --fingerprint {found}, or forget the other one with `strongroom info --forget`",
+        show(path)
+    )]
+    PathOfAnother {
+        /// The folder.
+        path: std::path::PathBuf,
+        /// What was seen there.
+        expected: Fingerprint,
+        /// What is there now.
+        found: Fingerprint,
+    },
+    /// Caller: an age or SSH key opened a vault that this user has not seen before. Anybody who has the public key can make one.
+    #[error(
+        "this user has not seen this vault before, and anybody can make a vault for an age or SSH key: compare its fingerprint \
+         with the one printed at init, then open it once with --fingerprint {fingerprint}"
+    )]
+    UnknownVault {
+        /// What to compare.
+        fingerprint: Fingerprint,
     },
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]

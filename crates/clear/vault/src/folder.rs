@@ -91,6 +91,15 @@ impl Folder {
         }
     }
 
+    /// The path of the folder without links.
+    pub(crate) fn canonical(&self) -> Result<PathBuf> {
+        match fs::canonicalize(&self.vault) {
+            Ok(path) => Ok(path),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotAVault),
+            Err(error) => Err(Error::io("looking at the vault folder")(error)),
+        }
+    }
+
     /// The path of the vault folder, as the user gave it.
     pub(crate) fn path(&self) -> &Path {
         &self.vault

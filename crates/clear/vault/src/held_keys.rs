@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::{BlockSealer, Changed, Keyring};
 use strongroom_filesystem::Filesystem;
-use strongroom_format::Epoch;
+use strongroom_format::{Epoch, InstanceId};
 use strongroom_metadata::Store;
 
 use crate::folder::{Folder, HEADER, Prepared, REPLICA};
@@ -117,6 +117,11 @@ impl HeldKeys {
 
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// The name of this copy of the vault.
+    pub(crate) fn instance(&self) -> InstanceId {
+        self.unlocked.replica.instance()
     }
 
     pub(crate) fn keyring(&self) -> &Keyring {

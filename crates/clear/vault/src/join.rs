@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::client::Client;
+use crate::client::{Client, Unanswered};
 use crate::folder::Folder;
 use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
 use crate::open::{self, OpenOptions};
 use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::Port;
-use crate::request::{Access, Successor};
-use crate::{Error, Result, Secret};
+use crate::port::{Port, unexpected};
+use crate::request::{Access, Request, Response, Successor};
+use crate::{Error, Result, Secret, seen};
 
 /// How long an opener waits for an owner that holds the lock but does not answer.
 pub(crate) const OWNER_WAIT: Duration = Duration::from_millis(OWNER_WAIT_MS);
@@ -187,8 +187,19 @@ impl Joining {
         } else {
             Successor::HasNone
         };
-        let client = Client::connect(&self.folder, self.access, successor)?;
-        Ok(client.map(|client| Port::Client(Arc::new(client))))
+        let Some(client) = Client::connect(&self.folder, self.access, successor)? else {
+            return Ok(None);
+        };
+        // The owner may have been asked to open a vault that nobody means here: the path may lead elsewhere since.
+        match client.ask(&Request::Information) {
+            Ok(Response::Information(found)) => {
+                seen::check_owned(&self.folder, &found.fingerprint, &self.options.trust)?;
+                Ok(Some(Port::Client(Arc::new(client))))
+            }
+            Ok(_) => Err(unexpected()),
+            Err(Unanswered::NotDone | Unanswered::Unknown) => Ok(None),
+            Err(Unanswered::Failed(error)) => Err(error),
+        }
     }
 
     /// Takes the lock and opens; `None` if another has the lock.

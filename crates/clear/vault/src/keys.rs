@@ -28,12 +28,14 @@ use crate::open::{Unlocked, now_s, of_replica};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::unexpected;
 use crate::request::{Access, Request, Response, Successor};
+use crate::seen::{Trust, Watch};
 use crate::{Error, Result};
 
 /// The keys of a vault. Others may use the vault meanwhile.
 pub struct Keys {
     folder: Folder,
     unlocked: Unlocked,
+    trust: Trust,
 }
 
 impl std::fmt::Debug for Keys {
@@ -67,10 +69,24 @@ impl Keys {
     /// `WrongSecret`, and what opening a vault can give; `OwnerUnreachable` if a process has the vault open and does
     /// not answer.
     pub fn open(folder: impl AsRef<Path>, secret: &Secret) -> Result<Self> {
+        Self::open_with(folder, secret, Trust::default())
+    }
+
+    /// As `open`, of a vault that must be what `trust` says.
+    ///
+    /// # Errors
+    /// As `open`; `OlderFolder`, `OtherVault`, `PathOfAnother`, `UnknownVault`.
+    pub fn open_with(folder: impl AsRef<Path>, secret: &Secret, trust: Trust) -> Result<Self> {
         let folder = Folder::new(folder.as_ref()).absolute()?;
         folder.header()?;
         let unlocked = Unlocked::new(&folder, secret)?;
-        let keys = Self { folder, unlocked };
+        // Before a new passphrase gets into the hands of a stranger's vault.
+        Watch::begin(&folder, &unlocked.keyring, Access::ReadWrite, &trust)?;
+        let keys = Self {
+            folder,
+            unlocked,
+            trust,
+        };
         // Says now what would stand in the way, not when a new passphrase has been thought of and typed twice.
         if let Reached::Free(lock) = keys.reach()? {
             keys.hold(&lock)?;
@@ -205,7 +221,11 @@ impl Keys {
             replica: replica.map_err(of_replica)?,
             keyring,
         };
-        let store = unlocked.store(&self.folder, Access::ReadWrite)?;
+        let access = Access::ReadWrite;
+        let mut watch = Watch::begin(&self.folder, &unlocked.keyring, access, &self.trust)?;
+        let store = unlocked.store(&self.folder, access, &mut watch)?;
+        watch.name_anew(&self.folder, &mut unlocked)?;
+        watch.sight(unlocked.replica.instance());
         unlocked.refresh_replica(&self.folder)?;
         Ok((HeldKeys::new(&self.folder, unlocked)?, store))
     }

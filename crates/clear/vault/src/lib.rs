@@ -67,6 +67,7 @@ mod revisions;
 mod rotation;
 mod runtime;
 mod schedule;
+mod seen;
 mod server;
 mod session;
 mod settings;
@@ -103,11 +104,13 @@ pub use request_history::{ErasedContent, PathDifference, Restored, RevisionInfo,
 pub use request_verify::{FileProblem, Loss};
 pub use rotation::Rotation;
 pub use schedule::{Schedule, ScheduleStep};
+pub use seen::{IfOlder, LastSeen, OlderFolder, SeenPlace, SeenRecords, Trust, forget, last_seen};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
-    AgeIdentity, AgeKeyError, AgeRecipient, Compression, HashAlgorithm, KeyFile, NewKey,
-    Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked, on_wiped_stack,
+    AgeIdentity, AgeKeyError, AgeRecipient, Compression, Fingerprint, HashAlgorithm, KeyFile,
+    NewKey, Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked,
+    on_wiped_stack,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;

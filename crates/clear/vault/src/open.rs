@@ -30,6 +30,7 @@ use crate::owner_lock::OwnerLock;
 use crate::provider_in_use::in_use;
 use crate::request::{Access, Information};
 use crate::runtime::Listener;
+use crate::seen::{Sight, Trust, Watch};
 use crate::session::Engine;
 use crate::tuning::{self, Tuning};
 use crate::{Error, Result, switch};
@@ -53,6 +54,8 @@ pub struct OpenOptions {
     pub tuning: Tuning,
     /// What tells the time if this process becomes the owner.
     pub clock: Arc<dyn Clock>,
+    /// What the vault must be before anything of it is used: no older state, and no other vault.
+    pub trust: Trust,
 }
 
 impl std::fmt::Debug for OpenOptions {
@@ -63,6 +66,7 @@ impl std::fmt::Debug for OpenOptions {
             .field("engine", &self.engine)
             .field("patience", &self.patience)
             .field("tuning", &self.tuning)
+            .field("trust", &self.trust)
             .finish_non_exhaustive()
     }
 }
@@ -76,6 +80,7 @@ impl Default for OpenOptions {
             patience,
             clock: Arc::new(SystemClock),
             tuning: Tuning::default(),
+            trust: Trust::default(),
         }
     }
 }
@@ -110,8 +115,13 @@ impl Unlocked {
         Ok(Self { keyring, replica })
     }
 
-    /// Opens the metadata and compares generations.                                                          (1)
-    pub(crate) fn store(&self, folder: &Folder, access: Access) -> Result<Store> {
+    /// Opens the metadata and compares generations, and all with what was last seen of the vault.               (1)
+    pub(crate) fn store(
+        &self,
+        folder: &Folder,
+        access: Access,
+        watch: &mut Watch,
+    ) -> Result<Store> {
         let key = self.replica.metadata_key().bytes();
         let options = strongroom_metadata::Options::default();
         let store = match access {
@@ -120,6 +130,8 @@ impl Unlocked {
         }?;
         let seen = read_generation(&store)?;
         self.keyring.check_generation(seen)?;
+        // Before the first write.
+        watch.judge(folder, &self.keyring, &self.replica, &store)?;
         if access == Access::ReadWrite && seen != self.keyring.generation() {
             write_setting(&store, GENERATION, &self.keyring.generation().to_le_bytes())?;
         }
@@ -211,21 +223,19 @@ fn unlock_and_start(
     options: &OpenOptions,
 ) -> Result<Owner> {
     let mut unlocked = Unlocked::new(folder, secret)?;
-    let store = unlocked.store(folder, access)?;
+    let mut watch = Watch::begin(folder, &unlocked.keyring, access, &options.trust)?;
+    let store = unlocked.store(folder, access, &mut watch)?;
     if access == Access::ReadWrite {
+        watch.name_anew(folder, &mut unlocked)?;
         unlocked.refresh_replica(folder)?;
         keep_second_copies(folder, &unlocked.keyring)?;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
     tell_replay(folder, &filesystem, access);
-    start(
-        folder,
-        filesystem,
-        HeldKeys::new(folder, unlocked)?,
-        access,
-        guard,
-    )
+    let sight = watch.sight(unlocked.replica.instance());
+    let keys = HeldKeys::new(folder, unlocked)?;
+    start(folder, filesystem, keys, sight, access, guard)
 }
 
 /// Tells what became of the last syncs of a run that did not end well.
@@ -341,6 +351,7 @@ pub(crate) fn start(
     folder: &Folder,
     filesystem: Filesystem,
     keys: HeldKeys,
+    sight: Sight,
     access: Access,
     guard: Option<(OwnerLock, Listener)>,
 ) -> Result<Owner> {
@@ -366,7 +377,7 @@ pub(crate) fn start(
         }
     }
     let (lock, listener) = guard.unzip();
-    let engine = Engine::new(filesystem, information, keys, kept, lock);
+    let engine = Engine::new(filesystem, information, keys, sight, kept, lock);
     Owner::start(engine, access, listener)
 }
 

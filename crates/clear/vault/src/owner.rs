@@ -13,6 +13,7 @@ use crate::Result;
 use crate::request::Access;
 use crate::rotation::Rotator;
 use crate::runtime::Listener;
+use crate::seen::Keeper;
 use crate::server::Server;
 use crate::session::{Engine, Session};
 
@@ -24,6 +25,8 @@ pub(crate) struct Owner {
     server: Option<Server>,
     /// `None` where nothing is done in the background.
     rotator: Option<Rotator>,
+    /// `None` where nothing is recorded meanwhile.
+    keeper: Option<Keeper>,
     closed: AtomicBool,
 }
 
@@ -43,6 +46,9 @@ impl Owner {
             .has_background()
             .then(|| Rotator::start(&engine))
             .transpose()?;
+        let keeper = (engine.filesystem.has_background() && engine.keeps_seen())
+            .then(|| Keeper::start(&engine))
+            .transpose()?;
         let caller = Caller {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -54,6 +60,7 @@ impl Owner {
             session,
             server,
             rotator,
+            keeper,
             closed: AtomicBool::new(false),
         })
     }
@@ -73,8 +80,13 @@ impl Owner {
         if let Some(rotator) = &self.rotator {
             rotator.stop();
         }
+        if let Some(keeper) = &self.keeper {
+            keeper.stop();
+        }
         self.session.engine.refuse_requests();
         let closed = self.session.filesystem().close();
+        // What is durable is recorded, also if the rest could not be made so.
+        self.session.engine.note_seen();
         Ok(closed?)
     }
 }

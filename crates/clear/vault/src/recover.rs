@@ -28,14 +28,18 @@ use crate::kept::{record_files, record_name};
 use crate::open::{GENERATION, now_s, of_replica, write_setting};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::rebuild::{Rebuild, Rebuilt};
+use crate::request::Access;
 use crate::request_history::{RevisionFields, RevisionInfo};
+use crate::seen::{self, Trust, Watch};
 use crate::{Damage, Error, FileProblem, Result, misnamed, switch};
 
 /// How a vault is recovered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverOptions {
     /// Rebuild the database even if it is sound: it may be an older copy than the rest of the folder.
     pub rebuild: bool,
+    /// What the vault must be before it is touched. A rebuilt database begins to count again: it is not taken for an older one.
+    pub trust: Trust,
 }
 
 /// Whether anything is written.
@@ -137,18 +141,18 @@ pub fn recover(
     folder.check()?;
     folder.remove_unfinished()?;
     switch::finish(&folder)?;
-    recover_locked(&folder, secret, options, Trial::ForReal, told)
+    recover_locked(&folder, secret, &options, Trial::ForReal, told)
 }
 
 /// As `recover`, for who holds the lock.
 pub(crate) fn recover_locked(
     folder: &Folder,
     secret: &Secret,
-    options: RecoverOptions,
+    options: &RecoverOptions,
     trial: Trial,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
-    let (mut keyring, header) = bring_header(folder, secret, trial)?;
+    let (mut keyring, header) = bring_header(folder, secret, trial, &options.trust)?;
     let (keys, replica) = bring_replica(folder, &mut keyring, trial)?;
     if trial == Trial::ForReal {
         save_copies(folder)?;
@@ -171,6 +175,9 @@ pub(crate) fn recover_locked(
     if !options.rebuild && is_sound(folder, &keyring, &keys)? {
         return Ok(report);
     }
+    if trial == Trial::ForReal {
+        seen::expect_rebuilt(folder, &keyring, &options.trust)?;
+    }
     rebuild(folder, &keyring, &keys, trial, &mut report, told)?;
     Ok(report)
 }
@@ -189,7 +196,15 @@ pub(crate) fn take_lock(folder: &Folder) -> Result<OwnerLock> {
 // ---- header and replica file
 
 /// Unlocks the newest header that is left, and puts it in its place.
-fn bring_header(folder: &Folder, secret: &Secret, trial: Trial) -> Result<(Keyring, Brought)> {
+fn bring_header(
+    folder: &Folder,
+    secret: &Secret,
+    trial: Trial,
+    trust: &Trust,
+) -> Result<(Keyring, Brought)> {
+    // Before anything is put back: nothing is done in a vault that nobody means.
+    let check =
+        |keyring: &Keyring| Watch::begin(folder, keyring, Access::ReadOnly, trust).map(drop);
     let present = folder.header();
     let saved = folder.saved(HEADER).ok().flatten();
     // Each try at a passphrase costs a second: the same bytes are tried once.
@@ -202,11 +217,13 @@ fn bring_header(folder: &Folder, secret: &Secret, trial: Trial) -> Result<(Keyri
     match (unlocked, from_saved) {
         // An older header was put in the place of a newer one.
         (Ok(keyring), Some(Ok(newer))) if newer.generation() > keyring.generation() => {
+            check(&newer)?;
             put_back(folder, HEADER, saved.as_deref(), trial)?;
             Ok((newer, Brought::PutBack))
         }
-        (Ok(keyring), _) => Ok((keyring, Brought::Sound)),
+        (Ok(keyring), _) => check(&keyring).map(|()| (keyring, Brought::Sound)),
         (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
+            check(&keyring)?;
             put_back(folder, HEADER, saved.as_deref(), trial)?;
             Ok((keyring, Brought::PutBack))
         }

@@ -29,6 +29,7 @@ use crate::recover::{
     RecoverOptions, RecoverProgress, RecoverReport, Trial, recover_locked, take_lock,
 };
 use crate::request::Access;
+use crate::seen::Trust;
 use crate::verification::{VerifyOptions, VerifyReport};
 use crate::verify::show_segment;
 use crate::{Error, GoOn, Result, Vault, switch};
@@ -37,10 +38,12 @@ use crate::{Error, GoOn, Result, Vault, switch};
 const MEND_BYTES: usize = 4 * 1024 * 1024;
 
 /// How a vault is repaired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
     /// Only say what would be done.
     pub dry_run: bool,
+    /// What the vault must be before it is touched.
+    pub trust: Trust,
 }
 
 /// What a repair did, or would do, and what it could not do.
@@ -103,7 +106,11 @@ pub fn repair(
     if trial == Trial::ForReal {
         switch::finish(&folder)?;
     }
-    let recovered = recover_locked(&folder, secret, RecoverOptions::default(), trial, told)?;
+    let recovering = RecoverOptions {
+        rebuild: false,
+        trust: options.trust.clone(),
+    };
+    let recovered = recover_locked(&folder, secret, &recovering, trial, told)?;
     let mut report = RepairReport {
         recovered,
         found: VerifyReport::default(),
@@ -125,6 +132,7 @@ pub fn repair(
     };
     let joining = OpenOptions {
         access,
+        trust: options.trust,
         ..OpenOptions::default()
     };
     let owner = Arc::new(open::open(&folder, Some(lock), secret, access, &joining)?);

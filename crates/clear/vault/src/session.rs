@@ -20,6 +20,7 @@ use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
 use crate::rotation::Rotating;
+use crate::seen::Sight;
 use crate::{Error, Result, counters};
 
 /// An open file system and what all its sessions share.
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     keys: Mutex<HeldKeys>,
     pub(crate) kept: Arc<Kept>,
     pub(crate) rotating: Rotating,
+    sight: Sight,
     closed: AtomicBool,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
@@ -41,6 +43,7 @@ impl Engine {
         filesystem: Filesystem,
         information: Information,
         keys: HeldKeys,
+        sight: Sight,
         kept: Arc<Kept>,
         lock: Option<OwnerLock>,
     ) -> Self {
@@ -51,6 +54,7 @@ impl Engine {
             keys: Mutex::new(keys),
             kept,
             rotating: Rotating::default(),
+            sight,
             closed: AtomicBool::new(false),
             _lock: lock,
         }
@@ -95,6 +99,18 @@ impl Engine {
     /// Looks at the keys and at what keeps them.
     pub(crate) fn with_keys<T>(&self, look: impl FnOnce(&HeldKeys) -> T) -> T {
         look(&self.keys.lock())
+    }
+
+    /// Whether what is seen of the vault is recorded.
+    pub(crate) fn keeps_seen(&self) -> bool {
+        self.sight.keeps()
+    }
+
+    /// Records how far the vault is durable.
+    pub(crate) fn note_seen(&self) {
+        // The two are read one after the other and compared one by one: each only grows.
+        let keyring = self.with_keys(|keys| keys.keyring().clone());
+        self.sight.note(&keyring, self.filesystem.durable_state());
     }
 
     /// What was counted since the vault was opened, by name: here, and by who shows the vault.

@@ -304,7 +304,11 @@ fn settle_in(
 }
 
 /// `strongroom` in the folder of `variable`, or of `usual` in `home`; `None` where neither is an absolute path.
-fn folder(variable: Option<OsString>, home: Option<OsString>, usual: &str) -> Option<PathBuf> {
+pub(crate) fn folder(
+    variable: Option<OsString>,
+    home: Option<OsString>,
+    usual: &str,
+) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let named = variable.and_then(absolute);
     let folder = named.or_else(|| Some(home.and_then(absolute)?.join(usual)))?;

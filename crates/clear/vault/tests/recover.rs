@@ -9,8 +9,8 @@ use std::path::Path;
 
 use strongroom::filesystem::{AllocateMode, NodeKind, XattrMode};
 use strongroom::{
-    Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions, RecoverOptions,
-    RecoverReport, Vault, VerifyOptions, recover,
+    Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions,
+    RecoverOptions, RecoverReport, Vault, VerifyOptions, recover,
 };
 
 use support::{Place, content};
@@ -343,7 +343,10 @@ fn without_any_replica_file_the_vault_comes_back_as_a_new_device() {
 fn a_vault_that_is_open_is_not_recovered() {
     let (place, vault) = Place::new();
     vault.write("/file", "content").unwrap();
-    let refused = place.try_recover(RecoverOptions { rebuild: true });
+    let refused = place.try_recover(RecoverOptions {
+        rebuild: true,
+        ..RecoverOptions::default()
+    });
     assert!(matches!(refused, Err(Error::InUse)));
     assert_eq!(vault.read("/file").unwrap(), b"content");
 }
@@ -388,17 +391,17 @@ fn a_database_of_an_older_state_beside_newer_files_is_damage_and_rebuilt() {
     std::fs::write(place.folder().join("metadata.db"), old).unwrap();
     let secret = place.secret.clone();
     let refused = Vault::open(place.folder(), secret, OpenOptions::default()).unwrap_err();
+    let metadata = "metadata.db";
     assert!(
-        matches!(
-            refused,
-            Error::Damaged {
-                what: "metadata.db",
-                ..
-            }
-        ),
+        matches!(refused, Error::Damaged { what, .. } if what == metadata),
         "{refused}"
     );
-    let report = place.try_recover(RecoverOptions { rebuild: true }).unwrap();
+    let report = place
+        .try_recover(RecoverOptions {
+            rebuild: true,
+            ..RecoverOptions::default()
+        })
+        .unwrap();
     assert_eq!(report.revision.unwrap().tags, ["two"]);
     let vault = place.open();
     assert!(vault.read("/new").unwrap() == content(100 << 10, 2));

@@ -14,7 +14,10 @@ use support::{Place, content};
 
 impl Place {
     fn repair(&self, dry_run: bool) -> RepairReport {
-        let options = RepairOptions { dry_run };
+        let options = RepairOptions {
+            dry_run,
+            ..RepairOptions::default()
+        };
         repair(self.folder(), &self.secret, options, &mut |_| {}).unwrap()
     }
 }

@@ -19,7 +19,8 @@ use crate::principal::Principal;
 use crate::providers::registry::blake3;
 use std::collections::BTreeMap;
 use strongroom_format::{
-    Epoch, FormatError, Header, PrincipalId, Role, Slot, SlotId, SlotKind, SuiteId, VaultId,
+    Epoch, FormatError, Header, PrincipalId, RecordId, Role, Slot, SlotId, SlotKind, SuiteId,
+    VaultId,
 };
 use zeroize::Zeroizing;
 
@@ -195,6 +196,18 @@ impl Keyring {
     #[must_use]
     pub fn device(&self) -> Option<PrincipalId> {
         Some(self.signer.id()).filter(|id| self.membership.is(*id, Role::Device))
+    }
+
+    /// The newest membership record: what a later header of this vault must go on from.
+    #[must_use]
+    pub const fn head(&self) -> RecordId {
+        self.membership.head()
+    }
+
+    /// Whether the chain of this vault contains the membership record `id`.
+    #[must_use]
+    pub fn has_record(&self, id: RecordId) -> bool {
+        self.header.records.iter().any(|record| record.id == id)
     }
 
     /// The content of `vault.json` for this keyring.

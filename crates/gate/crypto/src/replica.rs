@@ -117,6 +117,15 @@ impl Replica {
         self.epoch
     }
 
+    /// This replica under a new name, for a folder that is a copy of another one.
+    ///
+    /// # Errors
+    /// `RandomError` if `random` fails.
+    pub fn with_new_instance(mut self, random: &dyn Random) -> Result<Self, RandomError> {
+        random.fill(&mut self.instance.0)?;
+        Ok(self)
+    }
+
     /// This replica with another metadata key, for when the database was exported under it.
     #[must_use]
     pub fn with_metadata_key(mut self, metadata_key: MetadataKey) -> Self {

@@ -30,6 +30,7 @@ use inflict::{Fault, Inflicted, Sort};
 use look::{Seen, State, living, lost_of, see};
 
 use crate::random::Choices;
+use crate::unseen;
 
 /// What one seed came to.
 #[derive(Clone, Debug)]
@@ -121,7 +122,11 @@ impl Trial<'_> {
     }
 
     fn open(&self) -> Result<Vault, Error> {
-        Vault::open(&self.folder, self.secret(), OpenOptions::default())
+        let options = OpenOptions {
+            trust: unseen(),
+            ..OpenOptions::default()
+        };
+        Vault::open(&self.folder, self.secret(), options)
     }
 
     /// The vault opens: what a verification says of it, and whether that is true.
@@ -207,7 +212,10 @@ impl Trial<'_> {
     /// A dry run changes nothing.
     fn dry_run(&self) -> Result<(), Violation> {
         let before = base::digest(&self.folder);
-        let options = RepairOptions { dry_run: true };
+        let options = RepairOptions {
+            dry_run: true,
+            trust: unseen(),
+        };
         // An error is that of the repair, which is judged there.
         let _ = repair(&self.folder, &self.secret(), options, &mut |_| {});
         if base::digest(&self.folder) == before {
@@ -334,5 +342,8 @@ impl Trial<'_> {
 }
 
 fn real() -> RepairOptions {
-    RepairOptions { dry_run: false }
+    RepairOptions {
+        dry_run: false,
+        trust: unseen(),
+    }
 }

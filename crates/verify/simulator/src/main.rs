@@ -458,7 +458,10 @@ fn run_damage(parsed: &Arguments) -> Result<bool, String> {
 fn mend(folder: &str, key: &str) -> Result<bool, String> {
     let key = std::fs::read(key).map_err(|error| error.to_string())?;
     let key = KeyFile::parse(&key).map_err(|error| error.to_string())?;
-    let options = RepairOptions { dry_run: false };
+    let options = RepairOptions {
+        dry_run: false,
+        trust: strongroom_simulator::unseen(),
+    };
     let secret = Secret::KeyFile(key);
     let report = strongroom::repair(folder, &secret, options, &mut |_| {});
     report.map(|_| true).map_err(|error| error.to_string())

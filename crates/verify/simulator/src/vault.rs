@@ -23,6 +23,7 @@ use tempfile::TempDir;
 
 use crate::disk::{Disk, Frozen, Mark, MountedDisk, Policy};
 use crate::run::{Seen, Trial, Worker, in_turn};
+use crate::unseen;
 use crate::worker::say;
 
 /// What the worker does, one after the other; the number of an act is its place here, from 1.
@@ -34,7 +35,7 @@ const ACTS: [fn(&Scene) -> strongroom::Result<()>; 10] = [
     |scene| scene.store(&scene.second, "/three"),
     remove_key,
     |scene| scene.store(&scene.second, "/four"),
-    |scene| Keys::open(&scene.folder, &Secret::KeyFile(scene.second.clone()))?.rotate(),
+    |scene| keys(scene, &scene.second)?.rotate(),
     seal_anew,
     |scene| scene.store(&scene.second, "/five"),
 ];
@@ -74,24 +75,29 @@ fn engine() -> Options {
     }
 }
 
+fn keys(scene: &Scene, key: &KeyFile) -> strongroom::Result<Keys> {
+    Keys::open_with(&scene.folder, &Secret::KeyFile(key.clone()), unseen())
+}
+
 fn create(scene: &Scene) -> strongroom::Result<()> {
     let options = CreateOptions::new()
         .key_file(scene.first.clone())
+        .seen(unseen().seen)
         .engine(engine());
     Vault::create(&scene.folder, options)?.vault.close()
 }
 
 fn add_key(scene: &Scene) -> strongroom::Result<()> {
-    let mut keys = Keys::open(&scene.folder, &Secret::KeyFile(scene.first.clone()))?;
+    let mut keys = keys(scene, &scene.first)?;
     let key = NewKey::KeyFile(scene.second.clone());
     keys.add("second", AddKey::Other(key))
 }
 
 fn remove_key(scene: &Scene) -> strongroom::Result<()> {
-    let slot = Keys::open(&scene.folder, &Secret::KeyFile(scene.first.clone()))?
+    let slot = keys(scene, &scene.first)?
         .unlocked_by()
         .expect("a key file opened a slot");
-    Keys::open(&scene.folder, &Secret::KeyFile(scene.second.clone()))?.remove(slot)
+    keys(scene, &scene.second)?.remove(slot)
 }
 
 fn seal_anew(scene: &Scene) -> strongroom::Result<()> {
@@ -104,6 +110,7 @@ impl Scene {
     fn open(&self, key: &KeyFile) -> strongroom::Result<Vault> {
         let options = OpenOptions {
             engine: engine(),
+            trust: unseen(),
             ..OpenOptions::default()
         };
         Vault::open(&self.folder, Secret::KeyFile(key.clone()), options)

@@ -3,17 +3,20 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use serde::Serialize;
+use strongroom::filesystem::Timestamp;
 use strongroom::{
-    Error, Information, OpenOptions, ProviderInUse, PublicInformation, Vault, describe,
+    Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation, SeenPlace,
+    SeenRecords, Vault, describe, last_seen,
 };
 
 use super::key::{SlotJson, slot_json};
 use crate::arguments::Info;
 use crate::failure::{About, Result};
 use crate::opening::{Intent, with};
-use crate::output::{print_json, stdout};
+use crate::output::{print_json, show_time, stdout};
 use crate::printable::{show, show_path};
 use crate::secret;
 
@@ -45,6 +48,69 @@ struct InfoJson<'a> {
     mounts: Vec<MountJson>,
     /// In the process that has the vault open; if none has, in one that would open it here.
     providers: &'a [ProviderInUse],
+    seen: SeenJson,
+}
+
+#[derive(Serialize)]
+struct ForgottenJson {
+    forgotten: bool,
+}
+
+/// What this user has seen of the vault.
+#[derive(Serialize)]
+struct SeenJson {
+    /// The folder of the records; none if nothing is kept.
+    kept_in: Option<String>,
+    trouble: Option<String>,
+    /// What was last seen in this folder.
+    here: Option<SeenPlaceJson>,
+    places: Vec<SeenPlaceJson>,
+    /// Fingerprints of vaults that were seen at this path, where this one was not.
+    path_of_others: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SeenPlaceJson {
+    path: String,
+    time: String,
+    commits: Option<u64>,
+    generation: Option<u64>,
+    copy_of: Option<String>,
+}
+
+impl From<&SeenPlace> for SeenPlaceJson {
+    fn from(place: &SeenPlace) -> Self {
+        let text = |path: &Path| show(path.as_os_str().as_bytes());
+        Self {
+            path: text(&place.path),
+            time: time(place.seen_s),
+            commits: place.commits,
+            generation: place.generation,
+            copy_of: place.copy_of.as_deref().map(text),
+        }
+    }
+}
+
+impl From<&LastSeen> for SeenJson {
+    fn from(seen: &LastSeen) -> Self {
+        Self {
+            kept_in: seen
+                .kept_in
+                .as_ref()
+                .map(|path| show(path.as_os_str().as_bytes())),
+            trouble: seen.trouble.clone(),
+            here: seen.here.as_ref().map(SeenPlaceJson::from),
+            places: seen.places.iter().map(SeenPlaceJson::from).collect(),
+            path_of_others: seen.path_of_others.clone(),
+        }
+    }
+}
+
+fn time(seconds: u64) -> String {
+    let nanoseconds = i64::try_from(seconds)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1_000_000_000);
+    show_time(Timestamp(nanoseconds))
 }
 
 #[derive(Serialize)]
@@ -55,19 +121,45 @@ struct MountJson {
 
 /// Shows what a vault is.
 pub(crate) fn info(arguments: &Info) -> Result<()> {
+    if arguments.forget {
+        return forget_path(arguments);
+    }
     let public = describe(&arguments.vault).about(show_path(&arguments.vault))?;
     let (owner, verified) = ask(arguments)?;
+    let seen =
+        last_seen(&arguments.vault, &SeenRecords::OfUser).about(show_path(&arguments.vault))?;
     // Two answers about two states of the header, if it changed in between: then the verified one counts.
     if arguments.common.json {
-        return print_json(&json(&public, &owner, verified.as_ref()));
+        return print_json(&json(&public, &owner, verified.as_ref(), &seen));
     }
-    text(&public, &owner, verified.as_ref())
+    text(&public, &owner, verified.as_ref(), &seen)
+}
+
+/// Forgets what was seen at the path of a vault.
+fn forget_path(arguments: &Info) -> Result<()> {
+    let forgotten = strongroom::forget(&arguments.vault, &SeenRecords::OfUser);
+    let forgotten = forgotten.about(show_path(&arguments.vault))?;
+    if arguments.common.json {
+        return print_json(&ForgottenJson { forgotten });
+    }
+    let mut out = stdout();
+    match forgotten {
+        true => writeln!(
+            out,
+            "forgotten: whatever vault is there next is taken for the one that is meant"
+        )?,
+        false => writeln!(out, "nothing was known of this path")?,
+    }
+    Ok(out.flush()?)
 }
 
 /// Who has the vault open, and what is known for certain.
 fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
     let vault = &arguments.vault;
-    match Vault::connect_if_owned(vault, OpenOptions::read_only()) {
+    // Shown whatever it is: what was seen before is shown beside it.
+    let mut options = OpenOptions::read_only();
+    options.trust.seen = SeenRecords::Nowhere;
+    match Vault::connect_if_owned(vault, options) {
         Ok(Some(vault)) => {
             let found = vault.information()?;
             return Ok((Owner::Process(found.owner_pid), Some(found)));
@@ -91,6 +183,7 @@ fn json<'a>(
     public: &'a PublicInformation,
     owner: &Owner,
     verified: Option<&'a Information>,
+    seen: &LastSeen,
 ) -> InfoJson<'a> {
     let mounts = verified.iter().flat_map(|found| &found.attachments);
     let text = |path: &Vec<u8>| OsStr::from_bytes(path).to_string_lossy().into_owned();
@@ -121,6 +214,7 @@ fn json<'a>(
             })
             .collect(),
         providers: verified.map_or(&public.providers, |found| &found.providers),
+        seen: seen.into(),
     }
 }
 
@@ -142,8 +236,53 @@ fn providers(entries: &[ProviderInUse]) -> String {
     line
 }
 
-fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information>) -> Result<()> {
-    let found = json(public, owner, verified);
+/// What this user has seen of the vault, as lines.
+fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
+    match (&seen.here, seen.places.last()) {
+        (Some(here), _) => {
+            let commits = here.commits.map(|commits| format!(", commit {commits}"));
+            let commits = commits.unwrap_or_default();
+            writeln!(out, "last seen    {}{commits}", &here.time[..19])?;
+            if let Some(of) = &here.copy_of {
+                writeln!(out, "copy of      {of}")?;
+            }
+        }
+        (None, Some(last)) => {
+            writeln!(out, "last seen    {}, not in this folder", &last.time[..19])?;
+        }
+        (None, None) => writeln!(out, "last seen    never by you")?,
+    }
+    for place in &seen.places {
+        writeln!(out, "known at     {}", place.path)?;
+    }
+    for other in &seen.path_of_others {
+        writeln!(
+            out,
+            "warning      another vault was seen at this path: {other}"
+        )?;
+    }
+    let why = seen.trouble.as_deref().unwrap_or_default();
+    match &seen.kept_in {
+        Some(folder) if why.is_empty() => writeln!(out, "record       {folder}")?,
+        Some(folder) => writeln!(
+            out,
+            "record       {folder}; that of this vault says nothing ({why}): an older state of it would not be noticed"
+        )?,
+        None => writeln!(
+            out,
+            "record       none is kept on this machine ({why}): an older state of a vault would not be noticed"
+        )?,
+    }
+    Ok(())
+}
+
+fn text(
+    public: &PublicInformation,
+    owner: &Owner,
+    verified: Option<&Information>,
+    seen: &LastSeen,
+) -> Result<()> {
+    let found = json(public, owner, verified, seen);
     let mut out = stdout();
     writeln!(out, "format       {}", found.format)?;
     writeln!(out, "fingerprint  {}", found.fingerprint)?;
@@ -172,6 +311,7 @@ fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information
             writeln!(out, "log          {}", show(log))?;
         }
     }
+    tell_seen(&mut out, &found.seen)?;
     writeln!(
         out,
         "verified     {}",

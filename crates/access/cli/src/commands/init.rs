@@ -26,6 +26,11 @@ pub(crate) fn init(arguments: &Init) -> Result<()> {
         );
         return Err(Failure::usage(message));
     }
+    if arguments.common.secret.fingerprint.is_some() || arguments.common.secret.accept_older {
+        return Err(Failure::usage(
+            "--fingerprint and --accept-older are for a vault that is there already; init makes a new one",
+        ));
+    }
     if arguments.common.secret.identity.is_some() {
         return Err(Failure::usage(
             "--identity: init takes the public half, as --recipient",

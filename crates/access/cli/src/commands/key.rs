@@ -7,7 +7,7 @@ use serde::Serialize;
 use strongroom::filesystem::Timestamp;
 use strongroom::{
     AddKey, AgeRecipient, KeyFile, Keys, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
-    SystemRandom, list_slots,
+    SystemRandom, Trust, list_slots,
 };
 
 use super::init::write_secret;
@@ -16,6 +16,7 @@ use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
+use crate::opening::trusting;
 use crate::output::{print_json, show_time, stdout};
 use crate::printable::show_path;
 use crate::secret;
@@ -35,7 +36,8 @@ fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
     // Before a person types a passphrase for nothing.
     list_slots(vault)?;
     let secret = secret::get(arguments, &show_path(vault))?;
-    Ok(Keys::open(vault, &secret)?)
+    let open = |trust: &Trust| Keys::open_with(vault, &secret, trust.clone());
+    Ok(trusting(arguments, open)?)
 }
 
 #[derive(Serialize)]

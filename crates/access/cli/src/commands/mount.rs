@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
 use strongroom::{
-    Access, Attachment, Change, Error, Observer, OpenOptions, Schedule, ScheduleStep, Vault,
+    Access, Attachment, Change, Error, Fingerprint, Observer, OpenOptions, Schedule, ScheduleStep,
+    SeenRecords, Vault, describe, last_seen,
 };
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
@@ -19,6 +20,7 @@ use crate::arguments::{Mount, SecretArguments, Umount};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::logging;
+use crate::opening::{is_meant, trusting};
 use crate::printable::show_path;
 use crate::secret;
 
@@ -126,7 +128,13 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     Vault::wait_until_free(folder, PATIENCE)?;
     let secret = strongroom::on_wiped_stack(|| source())?;
     drop(source);
-    Vault::open(folder, secret, options)
+    trusting(arguments, |trust| {
+        let options = OpenOptions {
+            trust: trust.clone(),
+            ..options.clone()
+        };
+        Vault::open(folder, secret.clone(), options)
+    })
 }
 
 /// Tells the kernel of changes by other processes, and them of the mount.
@@ -178,11 +186,37 @@ fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
     }
     // The person is asked here, where the terminal is; what was typed goes through a pipe.
     let typed = forward_secret(arguments, &mut command)?;
+    forward_trust(arguments, &mut command)?;
     command.extend(["--".into(), vault.into(), directory.into()]);
     let input = typed
         .as_ref()
         .map_or(DaemonInput::Nothing, |text| DaemonInput::Secret(text));
     spawn_background(&command, &input).map_err(parse_report)
+}
+
+/// Adds the options that say which vault is meant; asks for what they leave open, since nobody can be asked in the background.
+fn forward_trust(arguments: &Mount, command: &mut Vec<OsString>) -> Result<()> {
+    let secret = &arguments.secret;
+    if secret.accept_older {
+        command.push("--accept-older".into());
+    }
+    let mut expected = secret.fingerprint;
+    if expected.is_none() && secret.identity.is_some() && secret::can_ask() {
+        // What the header says is not proven here: the background process accepts no other vault than the one compared.
+        let seen = last_seen(&arguments.vault, &SeenRecords::OfUser)?;
+        let public = describe(&arguments.vault)?;
+        let fingerprint = Fingerprint::parse(&public.fingerprint);
+        if let Some(fingerprint) = fingerprint.filter(|_| seen.places.is_empty()) {
+            if !is_meant(&fingerprint) {
+                return Err(Error::UnknownVault { fingerprint }.into());
+            }
+            expected = Some(fingerprint);
+        }
+    }
+    if let Some(fingerprint) = expected {
+        command.extend(["--fingerprint".into(), fingerprint.to_string().into()]);
+    }
+    Ok(())
 }
 
 /// Adds the options that name the secret; gives the bytes for standard input, if it is to come from there.

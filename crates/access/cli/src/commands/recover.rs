@@ -9,6 +9,7 @@ use super::verify::DamageJson;
 use crate::damage_arguments::Recover;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
+use crate::opening::trusting;
 use crate::output::{print_json, show_bytes, show_time, stdout};
 use crate::printable::{show, show_path};
 use crate::progress::Meter;
@@ -23,11 +24,16 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         common,
     } = arguments;
     let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
-    let options = RecoverOptions { rebuild: *rebuild };
     let mut meter = Meter::new(*quiet, "read");
-    let report = strongroom::recover(vault, &secret, options, &mut |progress| match progress {
-        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    let report = trusting(&common.secret, |trust| {
+        let options = RecoverOptions {
+            rebuild: *rebuild,
+            trust: trust.clone(),
+        };
+        strongroom::recover(vault, &secret, options, &mut |progress| match progress {
+            RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+            RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+        })
     });
     drop(meter);
     let report = report.about(show_path(vault))?;

@@ -10,6 +10,7 @@ use super::verify::VerifyJson;
 use crate::damage_arguments::Repair;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
+use crate::opening::trusting;
 use crate::output::{print_json, stdout};
 use crate::printable::{show, show_path};
 use crate::progress::Meter;
@@ -24,11 +25,16 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         common,
     } = arguments;
     let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
-    let options = RepairOptions { dry_run: *dry_run };
     let mut meter = Meter::new(*quiet, "read");
-    let report = strongroom::repair(vault, &secret, options, &mut |progress| match progress {
-        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    let report = trusting(&common.secret, |trust| {
+        let options = RepairOptions {
+            dry_run: *dry_run,
+            trust: trust.clone(),
+        };
+        strongroom::repair(vault, &secret, options, &mut |progress| match progress {
+            RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+            RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+        })
     });
     drop(meter);
     let report = report.about(show_path(vault))?;

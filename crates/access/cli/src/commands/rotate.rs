@@ -55,10 +55,19 @@ pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
     // Before a person types a passphrase for nothing.
     list_slots(&arguments.vault)?;
     // A change of keys takes the secret, whoever has the vault open.
+    let options = secret;
     let secret = secret::get(secret, &show_path(&arguments.vault))?;
-    let mut keys = Keys::open(&arguments.vault, &secret)?;
-    let source: SecretSource = Arc::new(move || Ok(secret.clone()));
-    let vault = Vault::open_or_connect(&arguments.vault, source, OpenOptions::default())?;
+    let (mut keys, vault) = opening::trusting(options, |trust| {
+        let keys = Keys::open_with(&arguments.vault, &secret, trust.clone())?;
+        let secret = secret.clone();
+        let source: SecretSource = Arc::new(move || Ok(secret.clone()));
+        let options = OpenOptions {
+            trust: trust.clone(),
+            ..OpenOptions::default()
+        };
+        let vault = Vault::open_or_connect(&arguments.vault, source, options)?;
+        Ok((keys, vault))
+    })?;
     let rotated = begin_and_wait(&vault, &mut keys, arguments);
     let finished = opening::finish(&vault);
     let rotation = rotated?;

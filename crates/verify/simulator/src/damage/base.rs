@@ -17,6 +17,7 @@ use strongroom::{
 use super::inflict::Fault;
 use super::look::State;
 use crate::random::Choices;
+use crate::unseen;
 
 /// Files of each group; each group goes to a segment of its own.
 const GROUPS: usize = 4;
@@ -69,8 +70,13 @@ impl Base {
         let key = KeyFile::random(&SystemRandom).map_err(text)?;
         let key_path = place.path().join("key");
         fs::write(&key_path, key.text().as_bytes()).map_err(text)?;
-        let made =
-            Vault::create(&folder, CreateOptions::new().key_file(key.clone())).map_err(text)?;
+        let made = Vault::create(
+            &folder,
+            CreateOptions::new()
+                .seen(unseen().seen)
+                .key_file(key.clone()),
+        )
+        .map_err(text)?;
         let mut building = Building {
             vault: made.vault,
             folder: folder.clone(),
@@ -89,7 +95,10 @@ impl Base {
         building.vault = Vault::open(
             &folder,
             Secret::KeyFile(key.clone()),
-            OpenOptions::default(),
+            OpenOptions {
+                trust: unseen(),
+                ..OpenOptions::default()
+            },
         )
         .map_err(text)?;
         // A header of another generation, with the same keys.
@@ -194,7 +203,7 @@ impl Building {
 
     fn another_code(&self, key: &KeyFile) -> Result<(), String> {
         let secret = Secret::KeyFile(key.clone());
-        let mut keys = Keys::open(&self.folder, &secret).map_err(text)?;
+        let mut keys = Keys::open_with(&self.folder, &secret, unseen()).map_err(text)?;
         let code = RecoveryCode::random(&SystemRandom).map_err(text)?;
         keys.add("another", AddKey::Other(NewKey::RecoveryCode(code)))
             .map_err(text)
@@ -219,7 +228,7 @@ fn segments(folder: &Path) -> Vec<String> {
 /// A segment of another vault.
 fn foreign(place: &Path) -> Result<PathBuf, String> {
     let folder = place.join("foreign");
-    let made = Vault::create(&folder, CreateOptions::new()).map_err(text)?;
+    let made = Vault::create(&folder, CreateOptions::new().seen(unseen().seen)).map_err(text)?;
     made.vault.write("/x", vec![7; 90_000]).map_err(text)?;
     made.vault.close().map_err(text)?;
     let file = segments(&folder).pop().unwrap_or_default();

@@ -1,0 +1,390 @@
+//! Keeps outside of every vault folder what was last seen of each vault, so that who can write the folder cannot put an
+//! older state or a look-alike in its place without a word.
+//!
+//! Takes   an unlocked vault, and a folder of this user
+//! Gives   leave to go on, or why not; a record of what was seen
+//! Never   writes into a vault folder, holds up a sync, or records what a power cut could take back
+//! Spec    spec/9-seen.md
+//!
+//! A record that cannot be read counts as none, with a warning: who can write the vault folder cannot write the record, so it
+//! is the disk or another version that spoiled it. To refuse would lock people out of a sound vault for a file that is
+//! no part of it. What is lost is what a first use lacks too, and an age or SSH key asks for the fingerprint again.
+//!
+//! Invariants
+//!  (1) What is recorded was durable in the folder before: no power cut makes a sound folder look older.      [9.2.4]
+//!  (2) A record never goes back but by order of the user: compared under the lock before it is replaced.     [9.2.5]
+//!  (3) Nothing of a vault is used before it is known to be the one that is meant, and not an older one.      [9.3]
+
+mod keeper;
+mod known;
+mod place;
+mod record;
+mod shelf;
+mod words;
+
+use std::path::PathBuf;
+
+use strongroom_crypto::{Fingerprint, Keyring, Replica, SystemRandom};
+use strongroom_filesystem::DurableState;
+use strongroom_format::InstanceId;
+use strongroom_metadata::{DATABASE_FILE, Store};
+
+use crate::folder::{Folder, REPLICA};
+use crate::held_keys::HeldKeys;
+use crate::open::{Unlocked, now_s};
+use crate::request::Access;
+use crate::{Error, Result};
+
+pub(crate) use keeper::Keeper;
+pub use known::{LastSeen, SeenPlace, forget, last_seen};
+use known::{Note, Records};
+use place::{Here, Identity, Known, Place, State, Verdict, judge};
+pub use words::OlderFolder;
+pub(crate) use words::show;
+
+/// Where it is remembered what was last seen of each vault.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SeenRecords {
+    /// `strongroom/vaults` in `$XDG_STATE_HOME`, by default `~/.local/state`.
+    #[default]
+    OfUser,
+    /// A folder that is made when it is missing; the program's own, not below a vault.
+    In(PathBuf),
+    /// Nowhere: each vault is met for the first time, and an older one is not noticed.
+    Nowhere,
+}
+
+impl SeenRecords {
+    /// The folder; `None` if nothing is to be remembered, or this user has no home.
+    fn folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::OfUser => shelf::of_user(),
+            Self::In(folder) => Some(folder.clone()),
+            Self::Nowhere => None,
+        }
+    }
+}
+
+/// What is done about a vault that is older than what was seen of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfOlder {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is taken for what the user put back: it gets a name of its own, and counts from now on.
+    Accept,
+}
+
+/// What a vault must be before anything of it is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// What it is compared with, and where what is seen is kept.
+    pub seen: SeenRecords,
+    /// The only vault that may be meant. It then needs no question when it is new to this user or to this path.
+    pub expected_fingerprint: Option<Fingerprint>,
+    /// Whether an older state may be put back.
+    pub older: IfOlder,
+}
+
+/// A vault that is being opened, and what was seen of it before.
+pub(crate) struct Watch {
+    records: Records,
+    path: PathBuf,
+    identity: Identity,
+    access: Access,
+    older: IfOlder,
+    found: Option<Found>,
+}
+
+/// What `judge` came to.
+struct Found {
+    state: State,
+    /// Whether no power cut takes that state back.
+    is_durable: bool,
+    copy_of: Option<PathBuf>,
+    needs_name: bool,
+    note: Note,
+}
+
+impl Watch {
+    /// Of the vault in `folder`, whose secret was right: refuses a look-alike.                                 (3)
+    ///
+    /// # Errors
+    /// `OtherVault`, `PathOfAnother`, `UnknownVault`.
+    pub(crate) fn begin(
+        folder: &Folder,
+        keyring: &Keyring,
+        access: Access,
+        trust: &Trust,
+    ) -> Result<Self> {
+        let watch = Self {
+            records: Records::load(&trust.seen, keyring.vault_id()),
+            path: folder.canonical()?,
+            identity: folder.identity()?,
+            access,
+            older: trust.older,
+            found: None,
+        };
+        watch
+            .records
+            .check_path(&watch.path, keyring.fingerprint(), trust)?;
+        let is_unknown = watch.records.places().is_empty() && trust.expected_fingerprint.is_none();
+        if is_unknown && keyring.needs_fingerprint_check() {
+            let fingerprint = keyring.fingerprint();
+            return Err(Error::UnknownVault { fingerprint });
+        }
+        Ok(watch)
+    }
+
+    /// Compares the vault, whose metadata is open and was not written to, with what was seen.                  (3)
+    ///
+    /// # Errors
+    /// `OlderFolder`.
+    pub(crate) fn judge(
+        &mut self,
+        folder: &Folder,
+        keyring: &Keyring,
+        replica: &Replica,
+        store: &Store,
+    ) -> Result<()> {
+        // Without changes it gives the count of the last one.
+        let commits = store.lock().commit()?;
+        let state = state_of(keyring, commits, store.root());
+        let here = Here {
+            path: self.path.clone(),
+            identity: self.identity,
+            instance: replica.instance(),
+            state,
+            has_record: &|id| keyring.has_record(id),
+        };
+        let known: Vec<Known<'_>> = self.records.places().iter().map(stands).collect();
+        let verdict = judge(&known, &here);
+        let is_named_alike =
+            |place: &Place| place.identity != self.identity && place.instance == replica.instance();
+        let recorded = self.records.at(&self.path, self.identity, here.instance);
+        let mut found = Found {
+            state,
+            is_durable: self.access == Access::ReadWrite || is_durable(folder),
+            copy_of: recorded.and_then(|place| place.copy_of.clone()),
+            needs_name: recorded.is_some_and(|place| place.copy_of.is_some())
+                && self.records.places().iter().any(is_named_alike),
+            note: Note::Newer,
+        };
+        match verdict {
+            Verdict::First | Verdict::Known => {}
+            Verdict::Copy(of) => {
+                words::tell_copy(&of);
+                found.copy_of = Some(of);
+                found.needs_name = true;
+            }
+            Verdict::Behind(index, how) => {
+                let seen = &self.records.places()[index];
+                let older = OlderFolder::new(how, seen, state);
+                if self.older == IfOlder::Refuse {
+                    return Err(Error::OlderFolder(Box::new(older)));
+                }
+                log::warn!("an older state of the vault is accepted: {}", older.facts());
+                found.needs_name = true;
+                found.note = Note::Replace;
+            }
+        }
+        self.found = Some(found);
+        Ok(())
+    }
+
+    /// Gives a copy, or a state that was put back, a name of its own, durably.                             [9.4.2]
+    pub(crate) fn name_anew(&self, folder: &Folder, unlocked: &mut Unlocked) -> Result<()> {
+        let Some(found) = &self.found else {
+            return Ok(());
+        };
+        if self.access == Access::ReadOnly {
+            return Ok(());
+        }
+        let instance = unlocked.replica.instance();
+        let recorded = self.records.at(&self.path, self.identity, instance);
+        let head = recorded.and_then(|place| place.state).map(|seen| seen.head);
+        if head != Some(found.state.head) {
+            // Whoever changed the keys may have died before the name of the header was durable.               (1)
+            folder.sync()?;
+        }
+        if !found.needs_name {
+            return Ok(());
+        }
+        let replica = unlocked.replica.clone().with_new_instance(&SystemRandom)?;
+        let sealed = unlocked.keyring.seal_replica(&replica, &SystemRandom)?;
+        folder.replace(REPLICA, &sealed)?;
+        unlocked.replica = replica;
+        Ok(())
+    }
+
+    /// Records what was found where the record says something else, and goes on recording.
+    pub(crate) fn sight(self, instance: InstanceId) -> Sight {
+        let place = Place {
+            path: self.path,
+            identity: self.identity,
+            instance,
+            state: None,
+            copy_of: None,
+            seen_s: now_s(),
+        };
+        let Some(found) = self.found else {
+            return Sight::new(self.records, place, None);
+        };
+        // Read only, an older state that was accepted is accepted for this time.
+        let note = match self.access {
+            Access::ReadOnly => Note::Newer,
+            Access::ReadWrite => found.note,
+        };
+        let place = Place {
+            state: Some(found.state).filter(|_| found.is_durable),
+            copy_of: found.copy_of,
+            ..place
+        };
+        let is_reader = self.access == Access::ReadOnly;
+        let recorded = self.records.at(&place.path, place.identity, place.instance);
+        let is_recorded = recorded.is_some_and(|recorded| {
+            recorded.path == place.path
+                && recorded.identity == place.identity
+                && recorded.instance == place.instance
+                && (!is_reader || recorded.state == place.state || place.state.is_none())
+        });
+        let is_news = !is_recorded || note == Note::Replace;
+        let is_for_once = is_reader && found.note == Note::Replace;
+        let sight = Sight::new(
+            self.records,
+            place,
+            Some(found.state).filter(|_| !is_reader),
+        );
+        if is_news && !is_for_once {
+            sight.note_as(note);
+        }
+        sight
+    }
+}
+
+/// An open vault, and how it is recorded.
+pub(crate) struct Sight {
+    records: Records,
+    place: parking_lot::Mutex<Place>,
+    /// What the folder held when it was opened; `None` if it is not recorded any further: a reader sees no more than that.
+    opened: Option<State>,
+}
+
+impl Sight {
+    fn new(records: Records, place: Place, opened: Option<State>) -> Self {
+        Self {
+            records,
+            place: parking_lot::Mutex::new(place),
+            opened,
+        }
+    }
+
+    /// Of a vault that was just made in `folder`: it is known from now on, and no other one at this path.      [9.5.3]
+    pub(crate) fn of_new(
+        folder: &Folder,
+        keys: &HeldKeys,
+        durable: Option<DurableState>,
+        trust: &Trust,
+    ) -> Result<Self> {
+        let keyring = keys.keyring();
+        let durable = durable.map(|durable| state_of(keyring, durable.commits, durable.root));
+        let place = Place {
+            path: folder.canonical()?,
+            identity: folder.identity()?,
+            instance: keys.instance(),
+            state: durable,
+            copy_of: None,
+            seen_s: now_s(),
+        };
+        let records = Records::load(&trust.seen, keyring.vault_id());
+        let sight = Self::new(records, place, durable);
+        sight.note_as(Note::Replace);
+        Ok(sight)
+    }
+
+    /// Whether anything is recorded.
+    pub(crate) fn keeps(&self) -> bool {
+        self.records.folder().is_some() && self.opened.is_some()
+    }
+
+    /// Records how far the folder is durable now, if that is further than before.                              (1)
+    pub(crate) fn note(&self, keyring: &Keyring, durable: Option<DurableState>) {
+        let Some(opened) = self.opened else { return };
+        let (commits, root) = durable.map_or((opened.commits, opened.root), |durable| {
+            (durable.commits, durable.root)
+        });
+        let state = state_of(keyring, commits, root);
+        {
+            let mut place = self.place.lock();
+            if place.state == Some(state) && now_s() < place.seen_s.saturating_add(TIME_GRAIN_S) {
+                return;
+            }
+            place.state = Some(state);
+            place.seen_s = now_s();
+        }
+        self.note_as(Note::Newer);
+    }
+
+    fn note_as(&self, note: Note) {
+        let place = self.place.lock().clone();
+        if let Err(error) = self.records.note(place, note) {
+            log::debug!("what was seen of the vault could not be recorded: {error}");
+        }
+    }
+}
+
+/// A record that differs only in its time is written again after this long, in seconds.
+const TIME_GRAIN_S: u64 = 3600;
+
+fn state_of(keyring: &Keyring, commits: u64, root: Option<[u8; 32]>) -> State {
+    State {
+        head: keyring.head(),
+        epoch: keyring.epoch().0,
+        generation: keyring.generation(),
+        commits,
+        root,
+    }
+}
+
+/// Whether what a reader finds in `folder` is durable: a log may be in memory only, a header in a folder that is not synced.
+fn is_durable(folder: &Folder) -> bool {
+    let log = format!("{DATABASE_FILE}-wal");
+    let len = folder.hold().and_then(|held| held.check_file(&log));
+    len.is_ok_and(|len| len.unwrap_or(0) == 0) && folder.sync().is_ok()
+}
+
+/// What a recorded place is now.
+fn stands(place: &Place) -> Known<'_> {
+    let is_there = Folder::new(&place.path).identity();
+    Known {
+        place,
+        stands: is_there.is_ok_and(|identity| identity == place.identity),
+    }
+}
+
+/// Before a process that has the vault open is asked for anything: whether its vault is the one that is meant.    [9.5.5]
+pub(crate) fn check_owned(folder: &Folder, fingerprint: &str, trust: &Trust) -> Result<()> {
+    let fingerprint = Fingerprint::parse(fingerprint)
+        .ok_or(Error::Protocol("a fingerprint of another version"))?;
+    known::check_path_of(folder, fingerprint, trust)
+}
+
+/// Before the database of a vault is made anew by order of the user: its count of commits begins again.          [9.4.4]
+pub(crate) fn expect_rebuilt(folder: &Folder, keyring: &Keyring, trust: &Trust) -> Result<()> {
+    let records = Records::load(&trust.seen, keyring.vault_id());
+    let noted = records.forget_state(&folder.canonical()?, folder.identity()?);
+    noted.map_err(Error::io("recording that the vault is rebuilt"))
+}
+
+/// Before a vault is made in `folder`, which holds none: whatever was seen at its path is no more.                [9.5.3]
+pub(crate) fn begin_new(folder: &Folder, trust: &Trust) -> Result<()> {
+    let path = folder.canonical()?;
+    if let Some(Err(error)) = trust
+        .seen
+        .folder()
+        .map(|kept| known::forget_path(&kept, &path))
+    {
+        log::debug!("the records of other vaults stay as they are: {error}");
+    }
+    Ok(())
+}
