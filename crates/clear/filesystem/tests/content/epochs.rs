@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strongroom_filesystem::{Caller, Resealed};
+use strongroom_filesystem::{Caller, Proof, Resealed, VerifyRange};
 use strongroom_format::index::decode_contents;
 use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
 use strongroom_segments::{Access, Scanned, SegmentStore, StoreOptions, Tail};
@@ -24,6 +24,18 @@ fn segments(lab: &Lab) -> BTreeMap<SegmentId, Scanned> {
     ids.into_iter()
         .filter_map(|id| Some((id, store.scan(id).ok()?)))
         .collect()
+}
+
+/// What a verification of every segment finds.
+fn problems(lab: &Lab) -> Vec<String> {
+    let range = VerifyRange {
+        after: None,
+        only: Vec::new(),
+        bytes_max: u64::MAX,
+        proof: Proof::Full,
+    };
+    let part = lab.verify_segments(&range).expect("verifies");
+    part.problems.into_iter().map(|found| found.what).collect()
 }
 
 fn of_epoch(lab: &Lab, epoch: Epoch) -> Vec<Scanned> {
@@ -80,6 +92,23 @@ fn the_open_segment_is_ended_with_its_contents_under_its_own_epoch() {
         .expect("opens under the old epoch alone");
     let contents = decode_contents(&clear).expect("decodes");
     assert_eq!(contents.len(), segment.batches.len());
+}
+
+/// Goal: a sound vault is said to be sound. A segment that is ended once its epoch has passed has an empty table of contents,
+/// sealed under the newest keys.
+/// Failed before: "its table of contents does not open".
+#[test]
+fn a_segment_that_was_ended_after_its_epoch_is_sound() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "first");
+    lab.write(file, 0, &pattern(1, 200_000)).expect("writes");
+    lab.reopen_in_next_epoch();
+    lab.write(file, 400_000, &pattern(2, 200_000))
+        .expect("writes");
+    lab.reopen();
+    let old = of_epoch(&lab, Epoch(0));
+    assert!(matches!(old[0].tail, Tail::Finished { .. }));
+    assert_eq!(problems(&lab), Vec::<String>::new());
 }
 
 #[test]
