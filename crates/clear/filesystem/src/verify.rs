@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use strongroom_crypto::BlockSealer;
-use strongroom_format::index::{IndexEntry, decode_contents, decode_index};
+use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, sealed_len};
 use strongroom_format::span::{chunk_count, chunk_span};
 use strongroom_format::survey::Survey;
@@ -523,10 +523,9 @@ fn index_problems(sealer: &BlockSealer, epoch: Epoch, survey: &Survey<'_>) -> Ve
     let mut problems = Vec::new();
     let mut indexes: Contents = Vec::new();
     for batch in survey.batches.iter().filter(|batch| batch.is_whole) {
-        let opened = sealer.open_record(epoch, Kind::BatchIndex, batch.sealed_index);
-        match opened.map(|clear| decode_index(&clear)) {
-            Ok(Ok(entries)) => indexes.push((batch.blocks_offset(), entries)),
-            _ => problems.push(format!(
+        match sealer.open_index(epoch, &batch.payload) {
+            Ok(entries) => indexes.push((batch.blocks_offset(), entries)),
+            Err(_) => problems.push(format!(
                 "the index of the batch at {} does not open",
                 batch.offset
             )),
@@ -569,11 +568,8 @@ fn open_contents(sealer: &BlockSealer, epoch: Epoch, contents: &[u8]) -> Option<
 /// What a file is that the database does not know.
 fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
     let opens = |epoch: Epoch| {
-        survey.batches.iter().any(|batch| {
-            sealer
-                .open_record(epoch, Kind::BatchIndex, batch.sealed_index)
-                .is_ok()
-        })
+        let mut batches = survey.batches.iter();
+        batches.any(|batch| sealer.open_index(epoch, &batch.payload).is_ok())
     };
     match survey.header {
         Ok(header) if opens(header.epoch) => {

@@ -6,6 +6,7 @@
 //! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
 #![forbid(unsafe_code)]
 
+pub mod batch;
 mod block_sealer;
 pub mod compression;
 mod content_hash;
@@ -28,7 +29,7 @@ pub use keys::{EpochKey, IdKey};
 pub use open::{OpenError, sealed_span};
 pub use pool::Pool;
 pub use providers::ProviderError;
-pub use random::{Random, RandomError, SystemRandom};
+pub use random::{Random, RandomError, SystemRandom, noise};
 
 // Keys and trust: spec/1-keys.md.
 mod age_key;

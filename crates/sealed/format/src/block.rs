@@ -82,6 +82,8 @@ pub enum Kind {
     CompressedExtentList = 13,
     /// What was written to a file, until the database has it.
     Intent = 14,
+    /// The lengths of a batch in a segment.
+    BatchLengths = 15,
 }
 
 impl Kind {
@@ -99,6 +101,7 @@ impl Kind {
         Self::CompressedTreeNode,
         Self::CompressedExtentList,
         Self::Intent,
+        Self::BatchLengths,
     ];
 
     /// The number that stands for it in the format.

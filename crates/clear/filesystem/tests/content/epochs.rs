@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use strongroom_filesystem::{Caller, Proof, Resealed, VerifyRange};
 use strongroom_format::index::decode_contents;
+use strongroom_format::segment::BatchLengths;
 use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
-use strongroom_segments::{Access, Scanned, SegmentStore, StoreOptions, Tail};
+use strongroom_segments::{Access, Scanned, ScannedBatch, SegmentStore, StoreOptions, Tail};
 
 use super::{CELL, all, pattern};
 use crate::support::{Lab, ROOT, sealer};
@@ -59,7 +60,13 @@ fn what_is_stored_after_an_epoch_began_is_sealed_under_it_and_what_was_before_st
     lab.sync().expect("syncs");
     assert_eq!(of_epoch(&lab, Epoch(0)), old, "the old epoch got nothing");
     let new = of_epoch(&lab, Epoch(1));
-    let blocks: u32 = new[0].batches.iter().map(|batch| batch.count).sum();
+    let count = |batch: &ScannedBatch| {
+        let sealed = &batch.sealed_lengths;
+        let clear = sealer(1).open_record(Epoch(1), Kind::BatchLengths, sealed);
+        let lengths = BatchLengths::decode(&clear.expect("opens")).expect("lengths");
+        lengths.count
+    };
+    let blocks: u32 = new[0].batches.iter().map(count).sum();
     assert_eq!((new.len(), blocks), (1, 10), "both files' blocks are new");
     for round in 0..2 {
         assert_eq!(all(&lab, before), pattern(1, 300_000), "{round}");

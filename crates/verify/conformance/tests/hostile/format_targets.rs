@@ -9,8 +9,9 @@ use strongroom_format::intent::{Intent, IntentLogId, encode_header, encode_recor
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::membership::Record;
 use strongroom_format::segment::{
-    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer,
-    SEGMENT_HEADER_BYTES, SegmentHeader, batch_len, checksum, ending_len, scan,
+    BATCH_HEADER_BYTES, BatchHeader, BatchLengths, BatchSize, FIRST_BATCH_OFFSET, FOOTER_BYTES,
+    Footer, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentVersion, batch_len, checksum, ending_len,
+    scan,
 };
 use strongroom_format::{
     BlockId, Epoch, Header, InstanceId, ReplicaFile, SegmentId, SuiteId, VaultId,
@@ -271,6 +272,7 @@ fn entries(count: u8) -> Vec<IndexEntry> {
 /// A finished segment of three batches.
 pub(crate) fn segment() -> Vec<u8> {
     let header = SegmentHeader {
+        version: SegmentVersion::Told,
         suite: SuiteId::Aes256GcmBlake3,
         epoch: Epoch(2),
         id: SegmentId([6; 16]),
@@ -283,9 +285,11 @@ pub(crate) fn segment() -> Vec<u8> {
         let batch = BatchHeader {
             segment: header.id,
             number,
-            count: 2,
-            blocks_len: payload.len() as u32 - 90,
-            index_len: 90,
+            size: BatchSize::Told(BatchLengths {
+                count: 2,
+                blocks_len: payload.len() as u32 - 90,
+                index_len: 90,
+            }),
             payload_checksum: checksum(&[&payload]),
             previous,
         };
