@@ -15,6 +15,8 @@
 //!      until a commit has it.
 //!  (3) The log begins anew only when all that its records tell is in a durable commit.                       [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
+//!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
+//!      number that a record or the database says was acknowledged is a loss.                              [8.10]
 //!
 //! The lock of the log comes before all others (see `core.rs`), and is never taken with another held.
 
@@ -25,12 +27,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use strongroom_crypto::record::padded_len;
 use strongroom_format::intent::{
-    FIRST_INTENT_OFFSET, Intent, IntentLogId, LoggedIntent, encode_record, record_len, scan,
+    FIRST_INTENT_OFFSET, FoundLog, INTENT_HEAD_BYTES, Intent, IntentLogId, IntentVersion,
+    LoggedIntent, encode_record, record_len, scan,
 };
 use strongroom_format::limits::{BLOCK_BYTES_MAX, INTENT_PIECES_MAX, INTENT_SEALED_BYTES_MAX};
 use strongroom_format::{Epoch, Kind};
-use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{InodeId, NodeKind, Timestamp, Transaction};
 use strongroom_segments::IntentLog;
 
 use crate::commit::{commit_covering, durable};
@@ -128,6 +132,11 @@ pub enum ReplayFault {
     /// It is no log, or another one than the database knows of.
     #[error("the file is damaged or of another run, and is kept as `intents.unreadable`")]
     Damaged,
+    /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
+    #[error(
+        "of what was acknowledged some is gone from it; the file is kept as `intents.unreadable`"
+    )]
+    Lost,
     /// A record does not open, or says what no record says.
     #[error("a record in it is damaged; the file is kept as `intents.unreadable`")]
     Record,
@@ -142,6 +151,10 @@ pub(crate) struct Intents {
     log: Mutex<Log>,
     /// The last record that is durable. Held while the log is synced, so that all who wait share the next sync.
     synced: Mutex<u64>,
+    /// The same, for those who must not wait for a flush.
+    acknowledged: AtomicU64,
+    /// What the setting says. Last of all locks.
+    named: Mutex<Option<Named>>,
     /// Records made. For tests and `stats`.
     pub(crate) made: AtomicU64,
     /// What opening found.
@@ -165,12 +178,45 @@ struct Log {
     is_unusable: bool,
 }
 
+/// What the database says of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Named {
+    id: IntentLogId,
+    /// Nothing counts any more that records up to this number tell.
+    settled: u64,
+    /// The newest number that was acknowledged at the last commit, or before.
+    acknowledged: u64,
+}
+
+impl Named {
+    fn encode(self) -> Vec<u8> {
+        let numbers = [self.settled.to_le_bytes(), self.acknowledged.to_le_bytes()];
+        [&self.id.0[..], &numbers.concat()].concat()
+    }
+
+    /// Of a log of version 0 the setting is the id alone.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk::<16>()?;
+        let number = |at: usize| Some(u64::from_le_bytes(*rest.get(at..)?.first_chunk::<8>()?));
+        match rest.len() {
+            0 | 16 => Some(Self {
+                id: IntentLogId(*id),
+                settled: number(0).unwrap_or(0),
+                acknowledged: number(8).unwrap_or(0),
+            }),
+            _ => None,
+        }
+    }
+}
+
 impl Intents {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
             log: Mutex::default(),
             synced: Mutex::default(),
+            acknowledged: AtomicU64::new(0),
+            named: Mutex::default(),
             made: AtomicU64::new(0),
             replay: Mutex::default(),
         }
@@ -219,6 +265,10 @@ fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
     };
     let _doing = core.doing(Work::Logging);
     debug_assert_eq!(last, sequence, "a record that is made gets the next number");
+    let intent = Intent {
+        acknowledged: core.intents.acknowledged.load(Ordering::Acquire),
+        ..intent
+    };
     match append(core, &mut log, sequence, &intent) {
         Ok(()) => {
             log.sequence = sequence;
@@ -264,19 +314,65 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     core.random.fill(&mut id)?;
     let len = core.options.thresholds.intent_log_bytes;
     core.admit(len as u64)?;
-    let file = IntentLog::create(folder, IntentLogId(id), len);
+    let room = noise_of(core, len.saturating_sub(FIRST_INTENT_OFFSET))?;
+    let file = IntentLog::create(folder, IntentLogId(id), &room);
     let file = file.map_err(|error| Error::Segments(strongroom_segments::Error::Io(error)))?;
-    core.store.lock().put_setting(SETTING, &id)?;
-    core.changed();
+    let named = Named {
+        id: file.id(),
+        settled: log.sequence,
+        acknowledged: log.sequence,
+    };
+    name(core, named)?;
     log.known_at = core.changes.load(Ordering::Acquire);
     log.end = FIRST_INTENT_OFFSET;
     log.file = Some(Arc::new(file));
     Ok(())
 }
 
+fn noise_of(core: &Core, len: usize) -> Result<Vec<u8>> {
+    let mut room = vec![0; len];
+    strongroom_crypto::noise(core.random.as_ref(), &mut room)?;
+    Ok(room)
+}
+
+/// Says in the database what counts; durable with the next commit.
+fn name(core: &Core, named: Named) -> Result<()> {
+    let mut writer = core.store.lock();
+    writer.put_setting(SETTING, &named.encode())?;
+    *core.intents.named.lock() = Some(named);
+    core.changed();
+    Ok(())
+}
+
+/// A commit says how far the log was acknowledged, so that its end cannot go missing unnoticed. (5)
+pub(crate) fn note_acknowledged(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
+    let mut named = core.intents.named.lock();
+    let acknowledged = core.intents.acknowledged.load(Ordering::Acquire);
+    match named.as_mut() {
+        Some(named) if named.acknowledged < acknowledged => {
+            named.acknowledged = acknowledged;
+            Ok(writer.put_setting(SETTING, &named.encode())?)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// (3): all that the records tell goes into a commit; then their place is free.
 fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
     drain_grouped(core, log.nodes.values().cloned().collect())?;
+    let named = *core.intents.named.lock();
+    if let Some(named) = named.filter(|named| named.settled < log.sequence) {
+        // In one commit with the content. (5)
+        let (settled, acknowledged) = (log.sequence, log.sequence);
+        name(
+            core,
+            Named {
+                settled,
+                acknowledged,
+                ..named
+            },
+        )?;
+    }
     commit_covering(core, core.changes.load(Ordering::Acquire))?;
     log.nodes.clear();
     log.end = FIRST_INTENT_OFFSET;
@@ -297,6 +393,8 @@ fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64
         return None;
     };
     let intent = Intent {
+        number: sequence,
+        acknowledged: 0,
         inode: node.id.0,
         birth_id: state.inode.birth_id,
         base: state.unlogged.base,
@@ -338,7 +436,9 @@ fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<
     let (record, epoch) = {
         // Nothing is sealed under an epoch that is over: see `Filesystem::begin_epoch`.
         let sealing = core.sealers.sealing();
-        let clear = intent.encode();
+        let mut clear = intent.encode();
+        // Its length shows to the sector only.                                                          [8.13]
+        clear.resize(padded_len(clear.len(), INTENT_HEAD_BYTES), 0);
         let sealed = sealing.seal_record(core.random.as_ref(), Kind::Intent, &clear)?;
         let epoch = sealing.epoch();
         (encode_record(file.id(), sequence, epoch, &sealed), epoch)
@@ -372,6 +472,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
         return Err(Error::Failed);
     }
     *synced = last;
+    core.intents.acknowledged.store(last, Ordering::Release);
     Ok(last >= sequence)
 }
 
@@ -409,8 +510,8 @@ fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
         log.oldest = None;
         return Ok(());
     };
-    let zeros = vec![0; file.size() - FIRST_INTENT_OFFSET];
-    let wiped = file.write(&zeros, FIRST_INTENT_OFFSET);
+    let room = noise_of(core, file.size() - FIRST_INTENT_OFFSET)?;
+    let wiped = file.write(&room, FIRST_INTENT_OFFSET);
     let wiped = wiped.and_then(|()| file.sync());
     match &wiped {
         Ok(()) => log.oldest = None,
@@ -434,7 +535,11 @@ pub(crate) fn close(core: &Core) -> Result<()> {
 
 /// The database forgets the log; then the file goes.
 fn forget(core: &Core) -> Result<()> {
-    core.store.lock().put_setting(SETTING, &[])?;
+    {
+        let mut writer = core.store.lock();
+        writer.put_setting(SETTING, &[])?;
+        *core.intents.named.lock() = None;
+    }
     core.changed();
     commit_covering(core, core.changes.load(Ordering::Acquire))?;
     let Some(folder) = &core.intents.folder else {
@@ -497,13 +602,16 @@ fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
         Ok(None) => return fault(ReplayFault::Missing),
         Err(_) => return fault(ReplayFault::Damaged),
     };
-    let found = match scan(&bytes) {
-        Ok((id, found)) if id.0 == *known => found,
+    let found = match (Named::decode(known), scan(&bytes)) {
+        (Some(named), Ok(found)) if found.id == named.id => Found::of(core, named, &found),
         _ => return fault(ReplayFault::Damaged),
     };
-    let mut replay = Replay::default();
-    for logged in &found {
-        match lay_one_over(core, logged) {
+    let mut replay = Replay {
+        records: 0,
+        fault: found.fault,
+    };
+    for intent in &found.intents {
+        match lay_one_over(core, intent) {
             Ok(true) => replay.records += 1,
             Ok(false) => {}
             Err(_) => {
@@ -515,13 +623,69 @@ fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
     replay
 }
 
-/// Gives whether the record told anything that the database does not have.
-fn lay_one_over(core: &Core, logged: &LoggedIntent<'_>) -> Result<bool> {
+/// What of a log counts.
+struct Found {
+    /// In the order of their numbers.
+    intents: Vec<Intent>,
+    fault: Option<ReplayFault>,
+}
+
+impl Found {
+    fn of(core: &Core, named: Named, log: &FoundLog<'_>) -> Self {
+        let mut intents = Vec::new();
+        let mut fault = (!log.is_intact).then_some(ReplayFault::Lost);
+        for logged in log
+            .records
+            .iter()
+            .filter(|one| one.sequence > named.settled)
+        {
+            match open(core, log.version, logged) {
+                Ok(intent) => intents.push(intent),
+                Err(_) => {
+                    fault = Some(ReplayFault::Record);
+                    if log.version == IntentVersion::Told {
+                        break;
+                    }
+                }
+            }
+        }
+        if log.version == IntentVersion::Told {
+            return Self { intents, fault };
+        }
+        intents.sort_by_key(|intent| intent.number);
+        intents.dedup_by_key(|intent| intent.number);
+        let numbers = (named.settled + 1..).zip(&intents);
+        let in_a_row = numbers.take_while(|(number, intent)| intent.number == *number);
+        let in_a_row = in_a_row.count();
+        let said = intents.iter().map(|intent| intent.acknowledged).max();
+        let acknowledged = said.unwrap_or(0).max(named.acknowledged);
+        // (5)
+        if acknowledged > named.settled.saturating_add(in_a_row as u64) {
+            fault = fault.or(Some(ReplayFault::Lost));
+        }
+        if fault.is_none() {
+            // What lies behind a gap was on its way when the power failed: nobody was told that it is there.
+            intents.truncate(in_a_row);
+        }
+        Self { intents, fault }
+    }
+}
+
+/// The intent of a record, if its number is the one that was sealed.
+fn open(core: &Core, version: IntentVersion, logged: &LoggedIntent<'_>) -> Result<Intent> {
     let sealer = core.sealers.newest();
     let clear = sealer
         .open_record(logged.epoch, Kind::Intent, logged.sealed)
         .map_err(|_| Error::Failed)?;
-    let intent = Intent::decode(&clear).map_err(|_| Error::Failed)?;
+    let intent = Intent::decode(version, &clear).map_err(|_| Error::Failed)?;
+    match version {
+        IntentVersion::Sectors if intent.number != logged.sequence => Err(Error::Failed),
+        _ => Ok(intent),
+    }
+}
+
+/// Gives whether the record told anything that the database does not have.
+fn lay_one_over(core: &Core, intent: &Intent) -> Result<bool> {
     let node = match core.node(InodeId(intent.inode)) {
         // Removed since, with all that was to be known of it.
         Err(Error::Stale | Error::ReadOnly) => return Ok(false),

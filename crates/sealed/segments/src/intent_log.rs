@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use strongroom_format::intent::{IntentLogId, encode_header};
-use strongroom_format::limits::INTENT_LOG_BYTES;
+use strongroom_format::intent::{FIRST_INTENT_OFFSET, IntentLogId, encode_header};
+use strongroom_format::limits::{INTENT_LOG_BYTES, SECTOR_BYTES};
 
 /// Its name in the vault folder.
 pub const INTENT_LOG: &str = "intents";
@@ -28,12 +28,15 @@ pub struct IntentLog {
 }
 
 impl IntentLog {
-    /// Makes a log of `len` bytes in `folder`, durably, in place of one that is there.
+    /// Makes a log in `folder`, durably, in place of one that is there.
+    ///
+    /// `noise`: what its room holds until a record is written there; the log is one sector longer.
     ///
     /// # Errors
-    /// `InvalidInput` if `len` is above `INTENT_LOG_BYTES`; those of the disk. Then what was begun is taken away again.
-    pub fn create(folder: &Path, id: IntentLogId, len: usize) -> io::Result<Self> {
-        if len > INTENT_LOG_BYTES {
+    /// `InvalidInput` if it would be longer than `INTENT_LOG_BYTES`, or no whole sectors; those of the disk. Then what was begun is taken away again.
+    pub fn create(folder: &Path, id: IntentLogId, noise: &[u8]) -> io::Result<Self> {
+        let len = noise.len().saturating_add(FIRST_INTENT_OFFSET);
+        if len > INTENT_LOG_BYTES || !len.is_multiple_of(SECTOR_BYTES) {
             return Err(ErrorKind::InvalidInput.into());
         }
         let file = OpenOptions::new()
@@ -44,7 +47,7 @@ impl IntentLog {
             .custom_flags(flags(OFlags::NOFOLLOW))
             .open(path(folder))?;
         let log = Self { file, id, len };
-        if let Err(error) = log.fill(folder) {
+        if let Err(error) = log.fill(folder, noise) {
             // The file names nothing that anybody knows; it goes at the next opening if it cannot go now.
             let _ = std::fs::remove_file(path(folder));
             return Err(error);
@@ -52,12 +55,12 @@ impl IntentLog {
         Ok(log)
     }
 
-    /// Zeros are written, not only set aside: a first write to room that is set aside changes the file system's own metadata,
+    /// Noise is written, and no room only set aside: a first write to room that is set aside changes the file system's own metadata,
     /// and its sync would cost as much as an append.
-    fn fill(&self, folder: &Path) -> io::Result<()> {
-        let mut bytes = encode_header(self.id);
-        bytes.resize(self.len, 0);
-        self.file.write_all_at(&bytes, 0)?;
+    fn fill(&self, folder: &Path, noise: &[u8]) -> io::Result<()> {
+        self.file
+            .write_all_at(&encode_header(self.id, self.len), 0)?;
+        self.file.write_all_at(noise, FIRST_INTENT_OFFSET as u64)?;
         self.file.sync_all()?;
         File::open(folder)?.sync_all()
     }
@@ -155,25 +158,28 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use strongroom_format::Epoch;
-    use strongroom_format::intent::{FIRST_INTENT_OFFSET, encode_record, scan};
+    use strongroom_format::intent::{encode_record, scan};
 
     use super::*;
 
     const ID: IntentLogId = IntentLogId([3; 16]);
     const LEN: usize = 64 * 1024;
+    const NOISE: [u8; LEN - SECTOR_BYTES] = [0x5a; LEN - SECTOR_BYTES];
+    const SEALED: [u8; SECTOR_BYTES - 64] = [9; SECTOR_BYTES - 64];
 
     #[test]
     fn what_was_written_is_read_back_and_the_length_stays() {
         let folder = tempfile::tempdir().unwrap();
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
         log.sync().unwrap();
         let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
         assert_eq!(bytes.len(), LEN);
-        let (id, found) = scan(&bytes).unwrap();
-        assert_eq!((id, found[0].sealed), (ID, &b"sealed"[..]));
+        let found = scan(&bytes).unwrap();
+        assert!(found.is_intact);
+        assert_eq!((found.id, found.records[0].sealed), (ID, &SEALED[..]));
         IntentLog::remove(folder.path()).unwrap();
         IntentLog::remove(folder.path()).unwrap();
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
@@ -182,8 +188,8 @@ mod tests {
     #[test]
     fn a_record_beyond_the_end_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         let error = log.write(&record, LEN).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
@@ -191,12 +197,12 @@ mod tests {
     #[test]
     fn a_new_log_takes_nothing_over_from_one_that_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
-        let _ = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let _ = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
         let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
-        assert!(scan(&bytes).unwrap().1.is_empty());
+        assert!(scan(&bytes).unwrap().records.is_empty());
     }
 
     #[test]
@@ -206,7 +212,7 @@ mod tests {
         std::fs::write(&elsewhere, b"content").unwrap();
         std::os::unix::fs::symlink(&elsewhere, path(folder.path())).unwrap();
         assert!(IntentLog::read(folder.path()).is_err());
-        assert!(IntentLog::create(folder.path(), ID, LEN).is_err());
+        assert!(IntentLog::create(folder.path(), ID, &NOISE).is_err());
         assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
         std::fs::remove_file(path(folder.path())).unwrap();
         std::fs::create_dir(path(folder.path())).unwrap();
