@@ -164,7 +164,7 @@ mod tests {
 
     const ID: IntentLogId = IntentLogId([3; 16]);
     const LEN: usize = 64 * 1024;
-    const NOISE: [u8; LEN - SECTOR_BYTES] = [0x5a; LEN - SECTOR_BYTES];
+    static NOISE: [u8; LEN - SECTOR_BYTES] = [0x5a; LEN - SECTOR_BYTES];
     const SEALED: [u8; SECTOR_BYTES - 64] = [9; SECTOR_BYTES - 64];
 
     #[test]
