@@ -104,7 +104,7 @@ write("whole-finished-no-contents", "A table of contents may have no bytes.", tw
 write("header-short", "A file ends inside its first sector.", h[:4095], "error TooShort")
 write("header-magic", "Another magic.", pad(header(magic=b"SRsegmnT")), "error Magic")
 write("header-checksum", "One bit of the epoch is other.", flip(h, 28), "error Checksum")
-write("header-version", "A version to come.", pad(header(version=1)), "error Version(1)")
+write("header-version", "A version to come.", pad(header(version=2)), "error Version(2)")
 write("header-suite", "A suite that no build knows.", pad(header(suite=99)), "error Suite(99)")
 write("header-spare", "A spare byte of the header is used.", pad(header(spare=b"\1")), "error NotZero")
 write("header-padding", "A byte of the padding behind the header is used.", flip(h, 4000), "error NotZero")
@@ -133,3 +133,59 @@ write("footer-offset", "The footer says that the contents begin a sector earlier
 write("footer-length", "The footer says that the contents are longer than the file.", two + ending(len(two), chain(r2), 2, CONTENTS, length=5000), "torn Magic", 2, 12288)
 write("footer-suite", "The footer names another suite than the header.", two + ending(len(two), chain(r2), 2, CONTENTS, suite=2), "torn Magic", 2, 12288)
 write("footer-not-last", "A sector of zeros follows the footer.", two + e + bytes(4096), "torn Magic", 2, 12288)
+
+
+# ---- version 1: lengths in sectors, no zeros behind what is sealed; here any bytes stand for sealed ones.
+
+
+def sealed(count, seed):
+    out, state = bytearray(), seed
+    while len(out) < count:
+        state = zlib.crc32(struct.pack("<I", state))
+        out += struct.pack("<I", state)
+    return bytes(out[:count])
+
+
+def batch1(number, previous, sectors, said=None, segment=ID, spare=b"", magic=b"SRbatch\1"):
+    payload = sealed(sectors * 4096 - 64, number + 1)
+    rec = record(
+        magic
+        + segment
+        + struct.pack("<IIII", number, sectors if said is None else said, zlib.crc32(payload), previous)
+        + spare
+    )
+    return rec, rec + payload
+
+
+def ending1(offset, previous, batches, sectors, said=None, version=1):
+    contents = sealed(sectors * 4096 - 64, 99)
+    footer = record(
+        b"SRfooter"
+        + ID
+        + struct.pack("<HHI", version, SUITE, EPOCH)
+        + struct.pack("<IIIII", offset, sectors if said is None else said, zlib.crc32(contents), batches, previous)
+    )
+    return contents + footer
+
+
+h1 = pad(header(version=1))
+v1, c1 = batch1(0, chain(header(version=1)), 1)
+v2, c2 = batch1(1, chain(v1), 2)
+both = h1 + c1 + c2
+end1 = ending1(len(both), chain(v2), 2, 1)
+next1 = lambda **changes: both + batch1(**{"number": 2, "previous": chain(v2), "sectors": 1, **changes})[1]
+
+write("v1-whole-empty", "Version 1: a header and no batch yet.", h1, "open", 0, 4096)
+write("v1-whole-open", "Version 1: two batches, and room set aside behind them.", both + bytes(8192), "open", 2, 16384)
+write("v1-whole-finished", "Version 1: two batches, a table of contents and a footer.", both + end1, "finished", 2, 16384)
+write("v1-batch-payload", "One bit of the last byte of a batch is other.", flip(next1(), 20479), "torn Checksum", 2, 16384)
+write("v1-batch-zero", "A batch of no sectors.", next1(said=0), "torn Length", 2, 16384)
+write("v1-batch-length", "A batch that would reach beyond the longest segment.", next1(said=4097), "torn Length", 2, 16384)
+write("v1-batch-overflow", "The most sectors that the field can say.", next1(said=0xFFFFFFFF), "torn Length", 2, 16384)
+write("v1-batch-short", "The file ends one byte before the batch does.", next1()[:-1], "torn TooShort", 2, 16384)
+write("v1-batch-spare", "A spare byte of the header of a batch is used.", next1(spare=b"\1"), "torn NotZero", 2, 16384)
+write("v1-batch-of-version-0", "A batch of version 0 in a file of version 1.", both + batch(2, chain(v2), bytes([0x44] * 26), b"third")[1], "torn OutOfPlace", 2, 16384)
+write("v0-batch-of-version-1", "A batch of version 1 in a file of version 0.", two + batch1(2, chain(r2), 1)[1], "torn OutOfPlace", 2, 12288)
+write("v1-footer-length", "The footer says more sectors than there are.", both + ending1(len(both), chain(v2), 2, 1, said=2), "torn Magic", 2, 16384)
+write("v1-footer-zero", "The footer says no sector.", both + ending1(len(both), chain(v2), 2, 1, said=0), "torn Magic", 2, 16384)
+write("v1-footer-version", "The footer says version 0.", both + ending1(len(both), chain(v2), 2, 1, version=0), "torn Magic", 2, 16384)

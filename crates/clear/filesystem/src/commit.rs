@@ -209,6 +209,7 @@ fn commit_once<T>(
         // Read before the attributes: what is counted until here is in memory or in the transaction.
         let covered = core.changes.load(Ordering::Acquire);
         store_attributes(core, &mut writer, covered)?;
+        crate::intents::note_acknowledged(core, &mut writer)?;
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {

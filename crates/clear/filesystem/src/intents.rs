@@ -15,8 +15,12 @@
 //!      until a commit has it.
 //!  (3) The log begins anew only when all that its records tell is in a durable commit.                       [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
+//!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
+//!      number that a record or the database says was acknowledged is a loss.                              [8.10]
 //!
 //! The lock of the log comes before all others (see `core.rs`), and is never taken with another held.
+
+mod replay;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,21 +29,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use strongroom_crypto::record::padded_len;
 use strongroom_format::intent::{
-    FIRST_INTENT_OFFSET, Intent, IntentLogId, LoggedIntent, encode_record, record_len, scan,
+    FIRST_INTENT_OFFSET, INTENT_HEAD_BYTES, Intent, IntentLogId, encode_record, record_len,
 };
 use strongroom_format::limits::{BLOCK_BYTES_MAX, INTENT_PIECES_MAX, INTENT_SEALED_BYTES_MAX};
 use strongroom_format::{Epoch, Kind};
-use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{InodeId, Transaction};
 use strongroom_segments::IntentLog;
 
 use crate::commit::{commit_covering, durable};
 use crate::core::{Core, Work};
-use crate::flush::{drain_all, drain_grouped};
-use crate::limits::FILE_BYTES_MAX;
+use crate::flush::drain_grouped;
 use crate::node::{Node, NodeState};
 use crate::overlay::Part;
 use crate::{Error, Result};
+
+pub(crate) use replay::replay;
 
 /// The setting that names the log whose records count.
 const SETTING: &str = "intent_log";
@@ -128,6 +134,11 @@ pub enum ReplayFault {
     /// It is no log, or another one than the database knows of.
     #[error("the file is damaged or of another run, and is kept as `intents.unreadable`")]
     Damaged,
+    /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
+    #[error(
+        "of what was acknowledged some is gone from it; the file is kept as `intents.unreadable`"
+    )]
+    Lost,
     /// A record does not open, or says what no record says.
     #[error("a record in it is damaged; the file is kept as `intents.unreadable`")]
     Record,
@@ -142,6 +153,10 @@ pub(crate) struct Intents {
     log: Mutex<Log>,
     /// The last record that is durable. Held while the log is synced, so that all who wait share the next sync.
     synced: Mutex<u64>,
+    /// The same, for those who must not wait for a flush.
+    acknowledged: AtomicU64,
+    /// What the setting says. Last of all locks.
+    named: Mutex<Option<Named>>,
     /// Records made. For tests and `stats`.
     pub(crate) made: AtomicU64,
     /// What opening found.
@@ -165,12 +180,45 @@ struct Log {
     is_unusable: bool,
 }
 
+/// What the database says of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Named {
+    id: IntentLogId,
+    /// Nothing counts any more that records up to this number tell.
+    settled: u64,
+    /// The newest number that was acknowledged at the last commit, or before.
+    acknowledged: u64,
+}
+
+impl Named {
+    fn encode(self) -> Vec<u8> {
+        let numbers = [self.settled.to_le_bytes(), self.acknowledged.to_le_bytes()];
+        [&self.id.0[..], &numbers.concat()].concat()
+    }
+
+    /// Of a log of version 0 the setting is the id alone.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk::<16>()?;
+        let number = |at: usize| Some(u64::from_le_bytes(*rest.get(at..)?.first_chunk::<8>()?));
+        match rest.len() {
+            0 | 16 => Some(Self {
+                id: IntentLogId(*id),
+                settled: number(0).unwrap_or(0),
+                acknowledged: number(8).unwrap_or(0),
+            }),
+            _ => None,
+        }
+    }
+}
+
 impl Intents {
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         Self {
             folder,
             log: Mutex::default(),
             synced: Mutex::default(),
+            acknowledged: AtomicU64::new(0),
+            named: Mutex::default(),
             made: AtomicU64::new(0),
             replay: Mutex::default(),
         }
@@ -219,6 +267,10 @@ fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
     };
     let _doing = core.doing(Work::Logging);
     debug_assert_eq!(last, sequence, "a record that is made gets the next number");
+    let intent = Intent {
+        acknowledged: core.intents.acknowledged.load(Ordering::Acquire),
+        ..intent
+    };
     match append(core, &mut log, sequence, &intent) {
         Ok(()) => {
             log.sequence = sequence;
@@ -264,19 +316,65 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     core.random.fill(&mut id)?;
     let len = core.options.thresholds.intent_log_bytes;
     core.admit(len as u64)?;
-    let file = IntentLog::create(folder, IntentLogId(id), len);
+    let room = noise_of(core, len.saturating_sub(FIRST_INTENT_OFFSET))?;
+    let file = IntentLog::create(folder, IntentLogId(id), &room);
     let file = file.map_err(of_disk)?;
-    core.store.lock().put_setting(SETTING, &id)?;
-    core.changed();
+    let named = Named {
+        id: file.id(),
+        settled: log.sequence,
+        acknowledged: log.sequence,
+    };
+    name(core, named)?;
     log.known_at = core.changes.load(Ordering::Acquire);
     log.end = FIRST_INTENT_OFFSET;
     log.file = Some(Arc::new(file));
     Ok(())
 }
 
+fn noise_of(core: &Core, len: usize) -> Result<Vec<u8>> {
+    let mut room = vec![0; len];
+    strongroom_crypto::noise(core.random.as_ref(), &mut room)?;
+    Ok(room)
+}
+
+/// Says in the database what counts; durable with the next commit.
+fn name(core: &Core, named: Named) -> Result<()> {
+    let mut writer = core.store.lock();
+    writer.put_setting(SETTING, &named.encode())?;
+    *core.intents.named.lock() = Some(named);
+    core.changed();
+    Ok(())
+}
+
+/// A commit says how far the log was acknowledged, so that its end cannot go missing unnoticed. (5)
+pub(crate) fn note_acknowledged(core: &Core, writer: &mut Transaction<'_>) -> Result<()> {
+    let mut named = core.intents.named.lock();
+    let acknowledged = core.intents.acknowledged.load(Ordering::Acquire);
+    match named.as_mut() {
+        Some(named) if named.acknowledged < acknowledged => {
+            named.acknowledged = acknowledged;
+            Ok(writer.put_setting(SETTING, &named.encode())?)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// (3): all that the records tell goes into a commit; then their place is free.
 fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
     drain_grouped(core, log.nodes.values().cloned().collect())?;
+    let named = *core.intents.named.lock();
+    if let Some(named) = named.filter(|named| named.settled < log.sequence) {
+        // In one commit with the content. (5)
+        let (settled, acknowledged) = (log.sequence, log.sequence);
+        name(
+            core,
+            Named {
+                settled,
+                acknowledged,
+                ..named
+            },
+        )?;
+    }
     commit_covering(core, core.changes.load(Ordering::Acquire))?;
     log.nodes.clear();
     log.end = FIRST_INTENT_OFFSET;
@@ -297,6 +395,8 @@ fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64
         return None;
     };
     let intent = Intent {
+        number: sequence,
+        acknowledged: 0,
         inode: node.id.0,
         birth_id: state.inode.birth_id,
         base: state.unlogged.base,
@@ -338,7 +438,9 @@ fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<
     let (record, epoch) = {
         // Nothing is sealed under an epoch that is over: see `Filesystem::begin_epoch`.
         let sealing = core.sealers.sealing();
-        let clear = intent.encode();
+        let mut clear = intent.encode();
+        // Its length shows to the sector only.                                                          [8.13]
+        clear.resize(padded_len(clear.len(), INTENT_HEAD_BYTES), 0);
         let sealed = sealing.seal_record(core.random.as_ref(), Kind::Intent, &clear)?;
         let epoch = sealing.epoch();
         (encode_record(file.id(), sequence, epoch, &sealed), epoch)
@@ -372,6 +474,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
         return Err(Error::Failed);
     }
     *synced = last;
+    core.intents.acknowledged.store(last, Ordering::Release);
     Ok(last >= sequence)
 }
 
@@ -409,8 +512,8 @@ fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
         log.oldest = None;
         return Ok(());
     };
-    let zeros = vec![0; file.size() - FIRST_INTENT_OFFSET];
-    let wiped = file.write(&zeros, FIRST_INTENT_OFFSET);
+    let room = noise_of(core, file.size() - FIRST_INTENT_OFFSET)?;
+    let wiped = file.write(&room, FIRST_INTENT_OFFSET);
     let wiped = wiped.and_then(|()| file.sync());
     match &wiped {
         Ok(()) => log.oldest = None,
@@ -434,7 +537,11 @@ pub(crate) fn close(core: &Core) -> Result<()> {
 
 /// The database forgets the log; then the file goes.
 fn forget(core: &Core) -> Result<()> {
-    core.store.lock().put_setting(SETTING, &[])?;
+    {
+        let mut writer = core.store.lock();
+        writer.put_setting(SETTING, &[])?;
+        *core.intents.named.lock() = None;
+    }
     core.changed();
     commit_covering(core, core.changes.load(Ordering::Acquire))?;
     let Some(folder) = &core.intents.folder else {
@@ -445,129 +552,6 @@ fn forget(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Lays what the log of an earlier run tells over what the database has, and stores it.
-pub(crate) fn replay(core: &Core) -> Result<()> {
-    let Some(folder) = &core.intents.folder else {
-        return Ok(());
-    };
-    // Something else in its place is no loss of what was synced, and nothing that goes by itself.
-    IntentLog::check(folder).map_err(of_disk)?;
-    let known = core.store.lock().setting(SETTING)?.unwrap_or_default();
-    if known.is_empty() {
-        // Left by a run that ended between the two steps of `make` or of `forget`.
-        let _ = IntentLog::remove(folder);
-        return Ok(());
-    }
-    let mut replay = lay_over(core, folder, &known);
-    match stored(core) {
-        Ok(()) if matches!(replay.fault, None | Some(ReplayFault::Missing)) => forget(core)?,
-        Ok(()) => {
-            // For whoever wants to look at it; nobody waits for it.
-            let _ = IntentLog::set_aside(folder);
-            forget(core)?;
-        }
-        Err(Error::NoSpace | Error::QuotaExceeded) => {
-            replay.fault = Some(ReplayFault::NoRoom);
-            let mut log = core.intents.log.lock();
-            log.is_unusable = true;
-            // Its records count until these are stored.
-            let dirty = core.dirty.lock();
-            log.nodes = dirty
-                .iter()
-                .map(|(id, node)| (*id, Arc::clone(node)))
-                .collect();
-            log.oldest = Some(Epoch(0));
-        }
-        Err(error) => return Err(error),
-    }
-    *core.intents.replay.lock() = replay;
-    Ok(())
-}
-
 fn of_disk(error: std::io::Error) -> Error {
     strongroom_segments::Error::of_io(error).into()
-}
-
-fn stored(core: &Core) -> Result<()> {
-    drain_all(core)?;
-    commit_covering(core, core.changes.load(Ordering::Acquire))
-}
-
-fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
-    let fault = |fault| Replay {
-        records: 0,
-        fault: Some(fault),
-    };
-    let bytes = match IntentLog::read(folder) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return fault(ReplayFault::Missing),
-        Err(_) => return fault(ReplayFault::Damaged),
-    };
-    let found = match scan(&bytes) {
-        Ok((id, found)) if id.0 == *known => found,
-        _ => return fault(ReplayFault::Damaged),
-    };
-    let mut replay = Replay::default();
-    for logged in &found {
-        match lay_one_over(core, logged) {
-            Ok(true) => replay.records += 1,
-            Ok(false) => {}
-            Err(_) => {
-                replay.fault = Some(ReplayFault::Record);
-                break;
-            }
-        }
-    }
-    replay
-}
-
-/// Gives whether the record told anything that the database does not have.
-fn lay_one_over(core: &Core, logged: &LoggedIntent<'_>) -> Result<bool> {
-    let sealer = core.sealers.newest();
-    let clear = sealer
-        .open_record(logged.epoch, Kind::Intent, logged.sealed)
-        .map_err(|_| Error::Failed)?;
-    let intent = Intent::decode(&clear).map_err(|_| Error::Failed)?;
-    let node = match core.node(InodeId(intent.inode)) {
-        // Removed since, with all that was to be known of it.
-        Err(Error::Stale | Error::ReadOnly) => return Ok(false),
-        node => node?,
-    };
-    let mut state = node.lock();
-    let version = state.inode.content_version;
-    let is_it = state.inode.kind == NodeKind::File && state.inode.birth_id == intent.birth_id;
-    // (1)
-    if state.purged || !is_it || !(intent.base..intent.version).contains(&version) {
-        return Ok(false);
-    }
-    let before = state.active.cost();
-    for (offset, bytes) in &intent.pieces {
-        let end = offset.saturating_add(bytes.len() as u64);
-        if end > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
-        state.active.write(*offset, bytes);
-        core.end_reservation(&mut state, &(*offset..end));
-        state.inode.size = state.inode.size.max(end);
-    }
-    core.recount(before, state.active.cost());
-    state.inode.content_version = intent.version;
-    // Attributes that were set later than the record stay as they were set.
-    if state.inode.ctime.0 <= intent.ctime {
-        state.inode.mtime = Timestamp(intent.mtime);
-        state.inode.ctime = Timestamp(intent.ctime);
-    }
-    state.changed();
-    core.list_dirty(&node, &mut state);
-    drop(state);
-    core.changed();
-    Ok(true)
-}
-
-impl crate::Filesystem {
-    /// What opening found in the intent log of an earlier run.
-    #[must_use]
-    pub fn replay(&self) -> Replay {
-        *self.core.intents.replay.lock()
-    }
 }

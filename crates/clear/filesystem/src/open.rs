@@ -14,7 +14,8 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState, has_no_file};
 use strongroom_segments::Recovery;
 
-use strongroom_format::SegmentId;
+use strongroom_format::segment::BatchPayload;
+use strongroom_format::{Epoch, SegmentId};
 
 use crate::core::{Core, Parts};
 use crate::lock::LockTable;
@@ -223,6 +224,11 @@ impl Filesystem {
 fn recover_segments(core: &Core) -> Result<()> {
     let rows = core.store.lock().segments()?;
     let mut resumed = Vec::new();
+    let sealer = core.sealers.newest();
+    let index_len = |epoch: Epoch, payload: &BatchPayload<'_>| {
+        let lengths = sealer.open_lengths(epoch, payload);
+        lengths.ok().map(|lengths| lengths.index_len)
+    };
     for row in &rows {
         if has_no_file(&row.id) {
             core.space.suspect_segment(row.number);
@@ -230,7 +236,10 @@ fn recover_segments(core: &Core) -> Result<()> {
         if row.state != SegmentState::Open {
             continue;
         }
-        match core.segments.recover_open(row.id, row.committed_len) {
+        let found = core
+            .segments
+            .recover_open(row.id, row.committed_len, &index_len);
+        match found {
             Ok(Recovery::Resumed { .. }) => resumed.push(row.id),
             Ok(Recovery::Finished) => {
                 core.store

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use parking_lot::RwLockReadGuard;
-use strongroom_format::index::{IndexEntry, encode_index};
+use strongroom_format::index::IndexEntry;
 use strongroom_format::{BlockHead, BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
-use strongroom_segments::{Appended, Batch};
+use strongroom_segments::{Appended, Batch, BatchTail};
 
 use crate::Result;
 use crate::core::Core;
@@ -277,36 +277,39 @@ fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec
     batches
 }
 
-/// Appends one batch of copies of `blocks`, with its sealed index.
+/// Appends one batch of copies of `blocks`, with its sealed tail.
 pub(crate) fn append_batch(
     core: &Core,
     sealing: &Sealing<'_>,
     blocks: &[&SealedBlock],
 ) -> Result<Appended> {
     let heads = blocks.iter().map(|block| block.head());
-    append_indexed(core, sealing, heads, |index| {
-        core.segments.append(sealing.epoch(), blocks, index)
+    let blocks_len = blocks.iter().map(|block| block.bytes.len()).sum();
+    append_indexed(core, sealing, heads, blocks_len, |tail| {
+        core.segments.append(sealing.epoch(), blocks, tail)
     })
 }
 
-/// Appends `batch`, which holds the blocks of `heads`, with its sealed index.
+/// Appends `batch`, which holds the blocks of `heads`, with its sealed tail.
 fn append_sealed_batch(
     core: &Core,
     sealing: &Sealing<'_>,
     batch: Batch,
     heads: &[BlockHead],
 ) -> Result<Appended> {
-    append_indexed(core, sealing, heads.iter().copied(), |index| {
-        core.segments.append_batch(sealing.epoch(), batch, index)
+    let (heads, blocks_len) = (heads.iter().copied(), batch.blocks_len());
+    append_indexed(core, sealing, heads, blocks_len, |tail| {
+        core.segments.append_batch(sealing.epoch(), batch, tail)
     })
 }
 
-/// Calls `append` with the sealed index of `heads`, and notes where the batch went.
+/// Calls `append` with the sealed tail of `heads`, whose blocks are `blocks_len` bytes long, and notes where the batch went.
 fn append_indexed(
     core: &Core,
     sealing: &Sealing<'_>,
     heads: impl Iterator<Item = BlockHead>,
-    append: impl FnOnce(&[u8]) -> strongroom_segments::Result<Appended>,
+    blocks_len: usize,
+    append: impl FnOnce(BatchTail<'_>) -> strongroom_segments::Result<Appended>,
 ) -> Result<Appended> {
     let entry = |head: BlockHead| IndexEntry {
         id: head.id,
@@ -314,14 +317,14 @@ fn append_indexed(
         clear_len: head.clear_len,
     };
     let entries: Vec<IndexEntry> = heads.map(entry).collect();
-    let index = sealing.seal_record(
-        core.random.as_ref(),
-        Kind::BatchIndex,
-        &encode_index(&entries),
-    )?;
+    let sealed = sealing.seal_tail(core.random.as_ref(), &entries, blocks_len)?;
+    let tail = BatchTail {
+        bytes: &sealed.bytes,
+        index_len: sealed.index_len,
+    };
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.space.contents.lock();
-    let appended = append(&index)?;
+    let appended = append(tail)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }

@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use strongroom_crypto::BlockSealer;
-use strongroom_format::index::{IndexEntry, decode_index, encode_contents};
+use strongroom_crypto::record::{padded_len, record_len};
+use strongroom_format::index::{IndexEntry, encode_contents};
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
+use strongroom_format::segment::FOOTER_BYTES;
 use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{
     BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
@@ -248,7 +250,7 @@ pub(crate) fn note_finished(core: &Core, id: SegmentId, sequence: u64) -> Result
     Ok(())
 }
 
-/// The sealed table of contents. Empty where it would be longer than a record may be, or where the segment
+/// The sealed table of contents. Empty where it would be longer than a record or its room may be, or where the segment
 /// is of an older epoch, whose keys seal nothing any more: a reader then goes by the indexes of the batches.
 fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec<u8>> {
     let known = core.space.contents.lock().remove(&id);
@@ -260,21 +262,25 @@ fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec
         }
         _ => Vec::new(),
     };
-    if clear.len() > SEALED_RECORD_CLEAR_BYTES_MAX {
+    // Zeros behind it are no batch; so its length shows to the sector only.
+    let room = core.segments.contents_room(id).unwrap_or(0);
+    let mut padded = padded_len(clear.len(), FOOTER_BYTES);
+    if padded > SEALED_RECORD_CLEAR_BYTES_MAX || record_len(padded) as u64 > room {
         clear = Vec::new();
+        padded = padded_len(0, FOOTER_BYTES);
     }
+    clear.resize(padded, 0);
     Ok(sealer.seal_record(core.random.as_ref(), Kind::SegmentTable, &clear)?)
 }
 
 fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Contents> {
-    let scanned = core.segments.scan(id)?;
-    let mut batches = Vec::with_capacity(scanned.batches.len());
-    for batch in &scanned.batches {
-        let opened = sealer.open_record(sealer.epoch(), Kind::BatchIndex, &batch.sealed_index);
+    let file = core.segments.whole(id)?;
+    let survey = file.survey();
+    let mut batches = Vec::with_capacity(survey.batches.len());
+    for batch in survey.batches.iter().filter(|batch| batch.is_whole) {
         // A batch whose index does not open has no block that could be found by it.
-        let Ok(clear) = opened else { continue };
-        if let Ok(entries) = decode_index(&clear) {
-            batches.push((batch.blocks_offset, entries));
+        if let Ok(entries) = sealer.open_index(sealer.epoch(), &batch.payload) {
+            batches.push((batch.blocks_offset(), entries));
         }
     }
     Ok(batches)

@@ -8,8 +8,7 @@
 //! sealed it before it is part of the checksum, and what the disk takes is one stretch of memory.
 
 use strongroom_crypto::BlockSealer;
-use strongroom_crypto::record::record_len;
-use strongroom_format::index::ENTRY_BYTES;
+use strongroom_crypto::batch::tail_room;
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockHead, Kind};
 use strongroom_segments::Batch;
@@ -87,8 +86,7 @@ fn job<B: AsRef<[u8]> + Send>(
     clear: Vec<B>,
 ) -> Result<impl FnOnce() -> SealedBatch + Send + use<B>> {
     let bytes = clear.iter().map(sealed_bytes).sum();
-    let index_bytes = record_len(4 + clear.len() * ENTRY_BYTES);
-    let batch = core.segments.batch(bytes, index_bytes)?;
+    let batch = core.segments.batch(bytes, tail_room(clear.len()))?;
     let sealer = BlockSealer::clone(sealing);
     Ok(move || seal(&sealer, batch, &clear))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use strongroom_crypto::BlockSealer;
-use strongroom_format::index::{IndexEntry, decode_contents, decode_index};
+use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, sealed_len};
 use strongroom_format::span::{chunk_count, chunk_span};
 use strongroom_format::survey::Survey;
@@ -480,6 +480,9 @@ fn opens(
         .is_ok()
 }
 
+/// A table of contents: per batch where its first block lies, and what blocks it has.
+type Contents = Vec<(u32, Vec<IndexEntry>)>;
+
 /// What is wrong with the file of a segment as far as it was committed: header, checksums, indexes, end. (2)
 fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<String> {
     let mut problems = Vec::new();
@@ -526,12 +529,11 @@ fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<Str
 /// Indexes that do not open, or do not agree with the table of contents.
 fn index_problems(sealer: &BlockSealer, epoch: Epoch, survey: &Survey<'_>) -> Vec<String> {
     let mut problems = Vec::new();
-    let mut indexes: Vec<(u32, Vec<IndexEntry>)> = Vec::new();
+    let mut indexes: Contents = Vec::new();
     for batch in survey.batches.iter().filter(|batch| batch.is_whole) {
-        let opened = sealer.open_record(epoch, Kind::BatchIndex, batch.sealed_index);
-        match opened.map(|clear| decode_index(&clear)) {
-            Ok(Ok(entries)) => indexes.push((batch.blocks_offset(), entries)),
-            _ => problems.push(format!(
+        match sealer.open_index(epoch, &batch.payload) {
+            Ok(entries) => indexes.push((batch.blocks_offset(), entries)),
+            Err(_) => problems.push(format!(
                 "the index of the batch at {} does not open",
                 batch.offset
             )),
@@ -540,11 +542,10 @@ fn index_problems(sealer: &BlockSealer, epoch: Epoch, survey: &Survey<'_>) -> Ve
     let Some(contents) = survey.contents else {
         return problems;
     };
-    let opened = sealer.open_record(epoch, Kind::SegmentTable, contents);
-    match opened.map(|clear| decode_contents(&clear)) {
+    match open_contents(sealer, epoch, contents) {
         // None is kept where it would be too long, or the epoch had passed.
-        Ok(Ok(table)) if table.is_empty() => {}
-        Ok(Ok(table)) => {
+        Some(table) if table.is_empty() => {}
+        Some(table) => {
             let known: HashSet<u32> = table.iter().map(|(offset, _)| *offset).collect();
             let differs = |(offset, entries): &(u32, Vec<IndexEntry>)| {
                 known.contains(offset) && !table.contains(&(*offset, entries.clone()))
@@ -553,19 +554,30 @@ fn index_problems(sealer: &BlockSealer, epoch: Epoch, survey: &Survey<'_>) -> Ve
                 problems.push("its table of contents is not that of its batches".to_owned());
             }
         }
-        _ => problems.push("its table of contents does not open".to_owned()),
+        None => problems.push("its table of contents does not open".to_owned()),
     }
     problems
+}
+
+/// The table of contents of a segment of `epoch`. One that was ended after that epoch has an empty table, sealed under the
+/// keys of a later one.                                                                          [3.12]
+fn open_contents(sealer: &BlockSealer, epoch: Epoch, contents: &[u8]) -> Option<Contents> {
+    let open = |epoch| {
+        let opened = sealer.open_record(epoch, Kind::SegmentTable, contents);
+        decode_contents(&opened.ok()?).ok()
+    };
+    open(epoch).or_else(|| {
+        let later = epoch.0.saturating_add(1)..=sealer.epoch().0;
+        let mut opened = later.filter_map(|later| open(Epoch(later)));
+        opened.next().filter(Vec::is_empty)
+    })
 }
 
 /// What a file is that the database does not know.
 fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
     let opens = |epoch: Epoch| {
-        survey.batches.iter().any(|batch| {
-            sealer
-                .open_record(epoch, Kind::BatchIndex, batch.sealed_index)
-                .is_ok()
-        })
+        let mut batches = survey.batches.iter();
+        batches.any(|batch| sealer.open_index(epoch, &batch.payload).is_ok())
     };
     match survey.header {
         Ok(header) if opens(header.epoch) => {
@@ -582,6 +594,33 @@ mod tests {
     use super::*;
     use strongroom_crypto::{EpochKey, IdKey};
     use strongroom_format::SuiteId;
+
+    /// Goal: what excuses an empty table excuses nothing else.
+    #[test]
+    fn a_table_of_contents_under_a_later_epoch_counts_only_if_it_is_empty() {
+        let key = |byte| EpochKey::from_bytes([byte; 32]);
+        let mut sealer = BlockSealer::new(
+            SuiteId::Aes256GcmBlake3,
+            [0; 16],
+            IdKey::from_bytes([2; 32]),
+            vec![(Epoch(0), key(1))],
+        );
+        let seal = |sealer: &BlockSealer, clear: &[u8]| {
+            let random = strongroom_crypto::SystemRandom;
+            let sealed = sealer.seal_record(&random, Kind::SegmentTable, clear);
+            sealed.unwrap()
+        };
+        let table = vec![(4160, Vec::new())];
+        let clear = strongroom_format::index::encode_contents(&table);
+        let own = seal(&sealer, &clear);
+        sealer.add_epoch(Epoch(1), &key(5));
+        sealer.add_epoch(Epoch(2), &key(6));
+        let (later, empty) = (seal(&sealer, &clear), seal(&sealer, &[]));
+        assert_eq!(open_contents(&sealer, Epoch(0), &own), Some(table));
+        assert_eq!(open_contents(&sealer, Epoch(0), &later), None);
+        assert_eq!(open_contents(&sealer, Epoch(0), &empty), Some(Vec::new()));
+        assert_eq!(open_contents(&sealer, Epoch(2), &own), None);
+    }
 
     /// Goal: no chunk of the longest block is beyond what is told of it, the last one neither.
     #[test]

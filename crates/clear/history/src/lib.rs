@@ -38,7 +38,7 @@ pub use held_alone::{Stored, each_held_alone, held_alone, stored};
 pub use node::names_of_block;
 pub use read::{Directory, Listed, Tree, XattrList};
 pub use retention::{Retention, SCHEDULED, State, Whose};
-pub use revision::{Revision, RevisionBody, RevisionId};
+pub use revision::{Revision, RevisionBody, RevisionId, stored_form};
 pub use salvage::{Blocks, Salvage};
 pub use select::{Candidate, SelectError, select, select_one};
 pub use survey::{Survey, TreeDamage, TreeLoss};

@@ -219,6 +219,21 @@ impl Revision {
     }
 }
 
+/// The stored form that `bytes` begin with; `None` if there is none, or anything but zeros behind it.                 [6.2.7]
+#[must_use]
+pub fn stored_form(bytes: &[u8]) -> Option<&[u8]> {
+    let mut decoder = Decoder::new(WHAT, bytes);
+    decoder.array_exact(2).ok()?;
+    let body = decoder.bytes(REVISION_BYTES_MAX).ok()?;
+    let signature: &[u8; 64] = decoder.bytes_exact().ok()?;
+    let mut encoder = Encoder::new();
+    // There is one encoding, so this is as long as what was read.
+    encoder.array(2).bytes(body).bytes(signature);
+    let len = encoder.finish().len();
+    let (stored, zeros) = bytes.split_at_checked(len)?;
+    zeros.iter().all(|byte| *byte == 0).then_some(stored)
+}
+
 fn id_of(body: &[u8]) -> RevisionId {
     RevisionId(blake3::derive_key(ID_CONTEXT, body))
 }

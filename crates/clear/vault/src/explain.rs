@@ -16,7 +16,7 @@ use strongroom_metadata::{self as metadata, BlockNumber};
 
 use crate::folder::{REVISIONS, UNEXPLAINED, below};
 use crate::inventory::FoundBlocks;
-use crate::kept::{record_files, record_name};
+use crate::kept::{open_revision, record_files, record_name};
 use crate::recover::Trial;
 use crate::repair::Repair;
 use crate::verify::show_segment;
@@ -42,10 +42,7 @@ impl Repair<'_> {
                 .zip(bytes)
                 .and_then(|((_, epoch), bytes)| {
                     let epoch = strongroom_format::Epoch(epoch);
-                    engine
-                        .sealer()
-                        .open_record(epoch, Kind::Revision, &bytes)
-                        .ok()
+                    open_revision(&engine.sealer(), epoch, &bytes)
                 });
             let revision = opened.and_then(|clear| kept.prove(&clear).ok());
             let fresh = |revision: &Revision| {
@@ -259,10 +256,7 @@ impl Repair<'_> {
             };
             let opened = bytes.and_then(|bytes| {
                 let epoch = strongroom_format::Epoch(epoch);
-                engine
-                    .sealer()
-                    .open_record(epoch, Kind::Revision, &bytes)
-                    .ok()
+                open_revision(&engine.sealer(), epoch, &bytes)
             });
             if opened.is_some_and(|clear| bodies.get(id).is_some_and(|body| *body == *clear)) {
                 sound.insert(id.to_owned());

@@ -17,7 +17,7 @@ use std::sync::mpsc::sync_channel;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::LostChunks;
-use strongroom_format::index::{IndexEntry, decode_contents, decode_index};
+use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::sealed_len;
 use strongroom_format::span::chunk_count;
 use strongroom_format::survey::Survey;
@@ -219,10 +219,7 @@ fn listing(
             if batches.iter().any(|(offset, _)| *offset == first) {
                 continue;
             }
-            let opened = sealer.open_record(epoch, Kind::BatchIndex, batch.sealed_index);
-            if let Ok(clear) = opened
-                && let Ok(entries) = decode_index(&clear)
-            {
+            if let Ok(entries) = sealer.open_index(epoch, &batch.payload) {
                 batches.push((first, entries));
             }
         }

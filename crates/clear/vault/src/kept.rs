@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 use parking_lot::{Mutex, MutexGuard};
+use strongroom_crypto::record::padded_len;
 use strongroom_crypto::{BlockSealer, Compression, RevisionSigner};
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, History, InodeId, KeptExtent, ListedEntry, Listing,
@@ -460,7 +461,9 @@ impl Kept {
 
     fn write_record_of(&self, filesystem: &Filesystem, id: &str, bytes: &[u8]) -> Result<()> {
         let engine = filesystem.engine();
-        let (epoch, sealed) = engine.seal_record(Kind::Revision, bytes)?;
+        let mut padded = bytes.to_vec();
+        padded.resize(padded_len(bytes.len(), 0), 0);
+        let (epoch, sealed) = engine.seal_record(Kind::Revision, &padded)?;
         let records = self.records_folder();
         records.make()?;
         records.replace(&format!("{id}.{}", epoch.0), &sealed)
@@ -479,8 +482,7 @@ impl Kept {
             Ok(Some(sealed)) => sealed,
             Err(error) => return Err(error),
         };
-        let opened = sealer.open_record(epoch, Kind::Revision, &sealed).ok();
-        Ok(opened.map(|body| body.to_vec()))
+        Ok(open_revision(sealer, epoch, &sealed))
     }
 
     fn remove_record(&self, id: &RevisionId) -> Result<()> {
@@ -527,6 +529,13 @@ pub(crate) fn record_files(folder: &Folder) -> Result<Vec<(String, Option<Vec<u8
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// The stored form of a revision from the bytes of its record; `None` if it does not open. Records of earlier versions are not
+/// padded.
+pub(crate) fn open_revision(sealer: &BlockSealer, epoch: Epoch, sealed: &[u8]) -> Option<Vec<u8>> {
+    let clear = sealer.open_record(epoch, Kind::Revision, sealed).ok()?;
+    history::stored_form(&clear).map(<[u8]>::to_vec)
 }
 
 /// Id and epoch of a record, from its name.

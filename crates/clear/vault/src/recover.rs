@@ -16,7 +16,7 @@ use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
 };
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, Kind};
+use strongroom_format::Epoch;
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
@@ -24,7 +24,7 @@ use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
-use crate::kept::{record_files, record_name};
+use crate::kept::{open_revision, record_files, record_name};
 use crate::open::{GENERATION, now_s, of_replica, write_setting};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::rebuild::{Rebuild, Rebuilt};
@@ -409,11 +409,7 @@ fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<S
         let Some((id, epoch)) = record_name(&name) else {
             continue;
         };
-        let opened = bytes.and_then(|bytes| {
-            sealer
-                .open_record(Epoch(epoch), Kind::Revision, &bytes)
-                .ok()
-        });
+        let opened = bytes.and_then(|bytes| open_revision(&sealer, Epoch(epoch), &bytes));
         let revision = opened.and_then(|clear| Revision::decode(&clear, &signer).ok());
         match revision.filter(|revision| revision.id.to_string() == id) {
             Some(revision) => drop(found.insert(revision.id, revision)),

@@ -17,7 +17,7 @@ use strongroom_metadata::{BlockNumber, DATABASE_FILE};
 
 use crate::folder::{HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::held_keys::HeldKeys;
-use crate::kept::{Kept, record_name};
+use crate::kept::{Kept, open_revision, record_name};
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::request::Response;
 use crate::request_verify::{
@@ -190,12 +190,11 @@ fn record_problems(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProbl
         };
         let opened = bytes.and_then(|bytes| {
             let epoch = strongroom_format::Epoch(epoch);
-            let opened = before.open_record(epoch, Kind::Revision, &bytes);
-            let opened = opened.or_else(|_| after.open_record(epoch, Kind::Revision, &bytes));
-            opened.ok()
+            let opened = open_revision(&before, epoch, &bytes);
+            opened.or_else(|| open_revision(&after, epoch, &bytes))
         });
         let what = match (bodies.get(id), opened) {
-            (Some(body), Some(opened)) if *opened == *body => {
+            (Some(body), Some(opened)) if opened == *body => {
                 there.insert(id.to_owned());
                 continue;
             }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use strongroom::filesystem::{AllocateMode, NodeKind, XattrMode};
 use strongroom::{
-    Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions,
-    RecoverOptions, RecoverReport, Vault, VerifyOptions, recover,
+    Brought, Error, FileOptions, GoOn, Links, Loss, NewRevision, OpenOptions, RecoverOptions,
+    RecoverReport, Vault, VerifyOptions, recover,
 };
 
 use support::{Place, content};

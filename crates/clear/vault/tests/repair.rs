@@ -188,27 +188,37 @@ fn a_vault_that_is_open_is_not_repaired() {
     vault.close().unwrap();
 }
 
-/// Goal: what lies in a batch whose index is damaged is sound, but no file says so any more; it is stored anew from where the
-/// database says that it lies, and the damaged file goes.
+/// Goal: what lies in a batch whose index, or the record of its lengths, is damaged is sound, but no file says so any more; it is
+/// stored anew from where the database says that it lies, and the damaged file goes.
 #[test]
-fn sound_blocks_leave_a_segment_whose_index_is_damaged() {
-    let (place, vault) = Place::new();
-    let bytes = content(300 << 10, 5);
-    vault.write("/file", &bytes).unwrap();
-    take(&vault, "one");
-    vault.close().unwrap();
-    let path = place.segments().pop().unwrap();
-    let segment = std::fs::read(&path).unwrap();
-    // The first batch begins behind the header; its index lies behind its head and its blocks.
-    let head = &segment[4096..4096 + 64];
-    let blocks = u32::from_le_bytes(head[32..36].try_into().unwrap()) as usize;
-    assert!(blocks > 300 << 10, "the batch of the file");
-    flip(&path, 4096 + 64 + blocks + 20);
-    let report = place.repair(false);
-    assert!(!report.found.is_sound() && report.found.damages.is_empty());
-    assert!(report.is_whole(), "{report:?}");
-    assert!(!path.exists());
-    let vault = place.open();
-    assert_eq!(vault.read("/file").unwrap(), bytes);
-    assert_sound(&vault);
+fn sound_blocks_leave_a_segment_whose_index_or_lengths_are_damaged() {
+    for from_end in [false, true] {
+        let (place, vault) = Place::new();
+        let bytes = content(300 << 10, 5);
+        vault.write("/file", &bytes).unwrap();
+        take(&vault, "one");
+        vault.close().unwrap();
+        let path = place.segments().pop().unwrap();
+        let segment = std::fs::read(&path).unwrap();
+        // The first batch begins behind the header; its index lies behind its head and its blocks, a tag for each chunk.
+        let blocks = (300 << 10) + 75 * 16;
+        let sectors = u32::from_le_bytes(segment[4124..4128].try_into().unwrap()) as usize;
+        assert!(sectors * 4096 > blocks, "the batch of the file");
+        let index = 4096 + 64 + blocks + 20;
+        flip(
+            &path,
+            if from_end {
+                (1 + sectors) * 4096 - 9
+            } else {
+                index
+            },
+        );
+        let report = place.repair(false);
+        assert!(!report.found.is_sound() && report.found.damages.is_empty());
+        assert!(report.is_whole(), "{report:?}");
+        assert!(!path.exists());
+        let vault = place.open();
+        assert_eq!(vault.read("/file").unwrap(), bytes);
+        assert_sound(&vault);
+    }
 }

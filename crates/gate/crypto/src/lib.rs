@@ -6,6 +6,7 @@
 //! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
 #![deny(unsafe_code)] // locked.rs says why it has some
 
+pub mod batch;
 mod block_sealer;
 pub mod compression;
 mod content_hash;
@@ -31,7 +32,7 @@ pub use locked::keys_are_locked;
 pub use open::{OpenError, sealed_span};
 pub use pool::Pool;
 pub use providers::ProviderError;
-pub use random::{Random, RandomError, SystemRandom};
+pub use random::{Random, RandomError, SystemRandom, noise};
 pub use wiped_stack::on_wiped_stack;
 
 // Keys and trust: spec/1-keys.md.

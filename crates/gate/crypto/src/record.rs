@@ -13,8 +13,8 @@ use crate::open::{OpenError, open_chunks};
 use crate::random::{Random, RandomError};
 use crate::seal::seal_chunks;
 use crate::suite::{BlockSecret, SALT_BYTES, block_id};
-use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
-use strongroom_format::span::{clear_len, sealed_len};
+use strongroom_format::limits::{SEALED_RECORD_CLEAR_BYTES_MAX, SECTOR_BYTES};
+use strongroom_format::span::{self, clear_len, sealed_len};
 use strongroom_format::{BlockId, Epoch, Kind};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -26,6 +26,23 @@ pub const RECORD_HEAD_BYTES: usize = SALT_BYTES + 32;
 #[must_use]
 pub const fn record_len(clear_len: usize) -> usize {
     RECORD_HEAD_BYTES.saturating_add(sealed_len(clear_len))
+}
+
+/// How long content of `clear_len` bytes is made by zeros at its end, before it is sealed, so that the record and `beside` other bytes
+/// fill whole sectors.
+///
+/// The fewest sectors that can be filled: some counts cannot, because no content seals to that length. Depends on `clear_len`
+/// by the sectors alone.
+#[must_use]
+pub const fn padded_len(clear_len: usize, beside: usize) -> usize {
+    let fixed = beside + RECORD_HEAD_BYTES;
+    let mut whole = (fixed + sealed_len(clear_len)).next_multiple_of(SECTOR_BYTES);
+    loop {
+        if let Some(padded) = span::clear_len(whole - fixed) {
+            return padded;
+        }
+        whole += SECTOR_BYTES;
+    }
 }
 
 impl BlockSealer {
@@ -110,6 +127,32 @@ impl BlockSealer {
             Ok(clear)
         } else {
             Err(tampered)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is padded fills sectors, holds what it pads, and never gets shorter as that gets longer.
+    #[test]
+    fn padded_content_fills_whole_sectors_whatever_its_length() {
+        for beside in [0, 64] {
+            let mut last = 0;
+            for clear_len in (0..9000).chain((9000..1_100_000).step_by(101)) {
+                let padded = padded_len(clear_len, beside);
+                assert!(padded >= clear_len && padded >= last);
+                assert_eq!(
+                    (beside + record_len(padded)) % SECTOR_BYTES,
+                    0,
+                    "{clear_len}"
+                );
+                let needed = (beside + record_len(clear_len)).div_ceil(SECTOR_BYTES);
+                let taken = (beside + record_len(padded)) / SECTOR_BYTES;
+                assert!(taken - needed <= usize::from(taken > 240), "{clear_len}");
+                last = padded;
+            }
         }
     }
 }

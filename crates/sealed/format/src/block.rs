@@ -82,8 +82,10 @@ pub enum Kind {
     CompressedExtentList = 13,
     /// What was written to a file, until the database has it.
     Intent = 14,
+    /// The lengths of a batch in a segment.
+    BatchLengths = 15,
     /// Where a verification was stopped.
-    VerifyState = 15,
+    VerifyState = 16,
 }
 
 impl Kind {
@@ -101,6 +103,7 @@ impl Kind {
         Self::CompressedTreeNode,
         Self::CompressedExtentList,
         Self::Intent,
+        Self::BatchLengths,
         Self::VerifyState,
     ];
 

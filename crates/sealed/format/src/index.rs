@@ -5,13 +5,21 @@
 //! Never   panics, and never allocates more than the bytes given justify
 //! Spec    spec/3-segment.md
 //!
-//! Layout, little-endian: count u32, then per entry id 32 ‖ kind u16 ‖ clear length u32.
+//! Layout, little-endian: count u32, then per entry id 32 ‖ kind u16 ‖ clear length u32. A table of contents may be followed
+//! by zeros: no batch has its first block at offset 0.
 
 use crate::BlockId;
 use crate::limits::BLOCK_BYTES_MAX;
+use crate::segment::all_zero;
 
 /// Bytes of one entry.
 pub const ENTRY_BYTES: usize = 32 + 2 + 4;
+
+/// Bytes of an index of `count` blocks.
+#[must_use]
+pub const fn index_len(count: usize) -> usize {
+    4 + count * ENTRY_BYTES
+}
 
 /// One block of a batch. Its offset follows from the sealed lengths of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +52,7 @@ pub enum IndexError {
 /// The bytes of an index.
 #[must_use]
 pub fn encode_index(entries: &[IndexEntry]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(4 + entries.len() * ENTRY_BYTES);
+    let mut bytes = Vec::with_capacity(index_len(entries.len()));
     let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&count.to_le_bytes());
     for entry in entries.iter().take(count as usize) {
@@ -75,6 +83,13 @@ pub fn decode_contents(bytes: &[u8]) -> Result<Vec<(u32, Vec<IndexEntry>)>, Inde
     let mut batches = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
+        if rest.iter().take(4).all(|&byte| byte == 0) {
+            return if all_zero(rest) {
+                Ok(batches)
+            } else {
+                Err(wrong)
+            };
+        }
         let (first, tail) = rest.split_first_chunk::<4>().ok_or(wrong)?;
         let count = u32::from_le_bytes(*tail.first_chunk::<4>().ok_or(wrong)?);
         let len = usize::try_from(count)
@@ -156,8 +171,14 @@ mod tests {
             (300_000, entries()),
         ];
         let bytes = encode_contents(&batches);
-        assert_eq!(decode_contents(&bytes), Ok(batches));
-        let whole = [0, 8 + 3 * ENTRY_BYTES, 16 + 3 * ENTRY_BYTES];
+        assert_eq!(decode_contents(&bytes).as_ref(), Ok(&batches));
+        let mut padded = bytes.clone();
+        padded.resize(bytes.len() + 5000, 0);
+        assert_eq!(decode_contents(&padded).as_ref(), Ok(&batches));
+        padded.push(1);
+        assert!(decode_contents(&padded).is_err());
+        // Cut behind its first byte, a zero, it is padding alone.
+        let whole = [0, 1, 8 + 3 * ENTRY_BYTES, 16 + 3 * ENTRY_BYTES];
         for len in (0..bytes.len()).filter(|len| !whole.contains(len)) {
             assert!(decode_contents(&bytes[..len]).is_err(), "{len}");
         }

@@ -29,8 +29,8 @@ pub const INTENT_LOG_BYTES: usize = 4 * 1024 * 1024;
 /// The most ranges of a file that one intent tells of. Together they hold at most `BLOCK_BYTES_MAX` bytes.
 pub const INTENT_PIECES_MAX: usize = 64;
 
-/// The longest sealed intent, in bytes; 2 KiB are enough for heads and tags.
-pub const INTENT_SEALED_BYTES_MAX: usize = BLOCK_BYTES_MAX + 2 * 1024;
+/// The longest sealed intent, in bytes: what 17 sectors hold behind the head of a record.
+pub const INTENT_SEALED_BYTES_MAX: usize = 17 * SECTOR_BYTES - 64;
 
 /// The longest `vault.json`, in bytes; a longer one is refused before it is parsed.
 pub const HEADER_BYTES_MAX: usize = 1024 * 1024;

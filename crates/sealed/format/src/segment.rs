@@ -9,11 +9,15 @@
 //!  (1) Header, batches and footer begin and end on a sector boundary.                    [3.1]
 //!  (2) A batch names its file and the batch before it, so that bytes left over from an
 //!      earlier attempt never join a later chain.                                         [3.3]
-//!  (3) Every byte of a whole file is determined by its blocks, indexes and contents:
-//!      unused bytes are zero, and a reader refuses others.                               [3.2]
+//!  (3) Every byte of a whole file is covered by a checksum, or is zero and a reader refuses others.   [3.2]
+//!  (4) From version 1 on no clear field tells a length finer than a sector.              [3.13]
+
+mod scan;
 
 use crate::block::{Epoch, SegmentId, SuiteId};
-use crate::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
+use crate::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX, sealed_len};
+
+pub use scan::{Batch, Scan, ScanTail, scan};
 
 /// Bytes of an encoded segment header. It is padded with zeros to one sector in the file.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
@@ -24,12 +28,18 @@ pub const FOOTER_BYTES: usize = 64;
 /// First byte of the first batch.
 pub const FIRST_BATCH_OFFSET: u64 = SECTOR_BYTES as u64;
 
-const VERSION: u16 = 0;
+/// Bytes of the sealed lengths that a batch ends with: a record of 12 bytes with its salt and name. [2.24]
+pub const SEALED_LENGTHS_BYTES: usize = 32 + 32 + sealed_len(LENGTHS_BYTES);
+/// Bytes of a batch's lengths before they are sealed.
+pub const LENGTHS_BYTES: usize = 12;
+
 const SEGMENT_MAGIC: &[u8; 8] = b"SRsegmnt";
-const BATCH_MAGIC: &[u8; 8] = b"SRbatch\0";
+/// The last byte is the version of the file that the batch is in.
+const BATCH_MAGIC: [&[u8; 8]; 2] = [b"SRbatch\0", b"SRbatch\x01"];
 const FOOTER_MAGIC: &[u8; 8] = b"SRfooter";
 /// Each of the three records ends with the CRC-32 of what is before it.
 const CHECKSUM_OFFSET: usize = 60;
+const SECTOR: u32 = SECTOR_BYTES as u32;
 
 /// Why bytes are no segment, batch or footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,9 +71,57 @@ pub enum SegmentFormatError {
     Length,
 }
 
+/// How the bytes of a file are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum SegmentVersion {
+    /// Clear lengths to the byte; read, and written no more.
+    Told = 0,
+    /// Clear lengths in sectors.
+    Sectors = 1,
+}
+
+/// The lengths of what a batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLengths {
+    /// How many blocks.
+    pub count: u32,
+    /// Bytes of the blocks, back to back.
+    pub blocks_len: u32,
+    /// Bytes of the sealed index behind them.
+    pub index_len: u32,
+}
+
+/// What a batch says of its lengths without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchSize {
+    /// Everything: version 0.
+    Told(BatchLengths),
+    /// How many sectors all of it takes.
+    Sectors(u32),
+}
+
+/// What follows the header of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchPayload<'a> {
+    bytes: &'a [u8],
+    told: Option<BatchLengths>,
+}
+
+/// Where the lengths of a batch are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaidLengths<'a> {
+    /// In its header.
+    Told(BatchLengths),
+    /// In this record, of kind `BatchLengths`.
+    Sealed(&'a [u8]),
+}
+
 /// The first record of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// How the file is laid out.
+    pub version: SegmentVersion,
     /// The algorithms that sealed its blocks.
     pub suite: SuiteId,
     /// The keys that sealed its blocks.
@@ -79,13 +137,9 @@ pub struct BatchHeader {
     pub segment: SegmentId,
     /// Counts up from 0 within the file.
     pub number: u32,
-    /// How many blocks.
-    pub count: u32,
-    /// Bytes of the blocks, back to back.
-    pub blocks_len: u32,
-    /// Bytes of the sealed index behind them.
-    pub index_len: u32,
-    /// CRC-32 of blocks and index.
+    /// What it says of its lengths.
+    pub size: BatchSize,
+    /// CRC-32 of blocks and index; from version 1 on of everything behind the header.
     pub payload_checksum: u32,
     /// `chain` of the record before it: of the segment header or of the batch before.
     pub previous: u32,
@@ -98,7 +152,7 @@ pub struct Footer {
     pub header: SegmentHeader,
     /// First byte of the sealed table of contents; also the end of the last batch.
     pub contents_offset: u32,
-    /// Its bytes.
+    /// Its bytes; from version 1 on they and the footer fill whole sectors.
     pub contents_len: u32,
     /// Its CRC-32.
     pub contents_checksum: u32,
@@ -114,7 +168,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut record = Record::new(SEGMENT_MAGIC);
         record.put(8, &self.id.0);
-        record.put(24, &VERSION.to_le_bytes());
+        record.put(24, &(self.version as u16).to_le_bytes());
         record.put(26, &(self.suite as u16).to_le_bytes());
         record.put(28, &self.epoch.0.to_le_bytes());
         record.finish()
@@ -147,14 +201,21 @@ impl BatchHeader {
     /// Its bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; BATCH_HEADER_BYTES] {
-        let mut record = Record::new(BATCH_MAGIC);
+        let mut record = Record::new(BATCH_MAGIC[self.version() as usize]);
         record.put(8, &self.segment.0);
         record.put(24, &self.number.to_le_bytes());
-        record.put(28, &self.count.to_le_bytes());
-        record.put(32, &self.blocks_len.to_le_bytes());
-        record.put(36, &self.index_len.to_le_bytes());
-        record.put(40, &self.payload_checksum.to_le_bytes());
-        record.put(44, &self.previous.to_le_bytes());
+        let fields = match self.size {
+            BatchSize::Told(lengths) => {
+                record.put(28, &lengths.encode());
+                40
+            }
+            BatchSize::Sectors(sectors) => {
+                record.put(28, &sectors.to_le_bytes());
+                32
+            }
+        };
+        record.put(fields, &self.payload_checksum.to_le_bytes());
+        record.put(fields + 4, &self.previous.to_le_bytes());
         record.finish()
     }
 
@@ -163,19 +224,40 @@ impl BatchHeader {
     /// # Errors
     /// Says what is wrong with them.
     pub fn decode(bytes: &[u8]) -> Result<Self, SegmentFormatError> {
-        let record = Record::open(bytes, BATCH_MAGIC)?;
-        if !all_zero(&record.0[48..CHECKSUM_OFFSET]) {
+        let begins_like = |magic: &[u8; 8]| bytes.starts_with(magic);
+        let is_of_sectors = begins_like(BATCH_MAGIC[1]);
+        let record = Record::open(bytes, BATCH_MAGIC[usize::from(is_of_sectors)])?;
+        let fields = if is_of_sectors { 32 } else { 40 };
+        if !all_zero(&record.0[fields + 8..CHECKSUM_OFFSET]) {
             return Err(SegmentFormatError::NotZero);
+        }
+        let size = match is_of_sectors {
+            true => BatchSize::Sectors(record.u32_at(28)),
+            false => BatchSize::Told(BatchLengths {
+                count: record.u32_at(28),
+                blocks_len: record.u32_at(32),
+                index_len: record.u32_at(36),
+            }),
+        };
+        if size == BatchSize::Sectors(0) {
+            return Err(SegmentFormatError::Length);
         }
         Ok(Self {
             segment: record.segment_id(),
             number: record.u32_at(24),
-            count: record.u32_at(28),
-            blocks_len: record.u32_at(32),
-            index_len: record.u32_at(36),
-            payload_checksum: record.u32_at(40),
-            previous: record.u32_at(44),
+            size,
+            payload_checksum: record.u32_at(fields),
+            previous: record.u32_at(fields + 4),
         })
+    }
+
+    /// How the file that it is in is laid out.
+    #[must_use]
+    pub const fn version(&self) -> SegmentVersion {
+        match self.size {
+            BatchSize::Told(_) => SegmentVersion::Told,
+            BatchSize::Sectors(_) => SegmentVersion::Sectors,
+        }
     }
 
     /// What the record after this one says as `previous`.
@@ -187,7 +269,97 @@ impl BatchHeader {
     /// Bytes of the whole batch, padding included.
     #[must_use]
     pub fn batch_len(&self) -> u64 {
-        batch_len(u64::from(self.blocks_len), u64::from(self.index_len))
+        match self.size {
+            BatchSize::Told(lengths) => {
+                batch_len(lengths.blocks_len.into(), lengths.index_len.into())
+            }
+            BatchSize::Sectors(sectors) => u64::from(sectors) * SECTOR_BYTES as u64,
+        }
+    }
+
+    /// What follows the header in `batch`, its bytes from the first one on; and whether that is as it was written.
+    ///
+    /// # Errors
+    /// `TooShort` if there are fewer bytes than it says.
+    pub(crate) fn payload<'a>(
+        &self,
+        batch: &'a [u8],
+    ) -> Result<(BatchPayload<'a>, Result<(), SegmentFormatError>), SegmentFormatError> {
+        let len = usize::try_from(self.batch_len()).map_err(|_| SegmentFormatError::Length)?;
+        let bytes = batch
+            .get(BATCH_HEADER_BYTES..len)
+            .ok_or(SegmentFormatError::TooShort)?;
+        let (told, end) = match self.size {
+            // Inside `bytes`, so that nothing overflows.
+            BatchSize::Told(lengths) => (Some(lengths), lengths.end()),
+            BatchSize::Sectors(_) => (None, bytes.len()),
+        };
+        let (covered, padding) = bytes.split_at(end);
+        let state = if checksum(&[covered]) != self.payload_checksum {
+            Err(SegmentFormatError::Checksum)
+        } else if !all_zero(padding) {
+            Err(SegmentFormatError::NotZero)
+        } else {
+            Ok(())
+        };
+        Ok((BatchPayload { bytes, told }, state))
+    }
+}
+
+impl BatchLengths {
+    /// Its bytes, which are then sealed.
+    #[must_use]
+    pub fn encode(&self) -> [u8; LENGTHS_BYTES] {
+        let mut bytes = [0; LENGTHS_BYTES];
+        let fields = [self.count, self.blocks_len, self.index_len];
+        for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The lengths that `bytes`, opened, are; `None` if they are none.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; LENGTHS_BYTES] = bytes.try_into().ok()?;
+        let field = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        Some(Self {
+            count: field(0),
+            blocks_len: field(4),
+            index_len: field(8),
+        })
+    }
+
+    fn end(&self) -> usize {
+        (self.blocks_len as usize).saturating_add(self.index_len as usize)
+    }
+}
+
+impl<'a> BatchPayload<'a> {
+    /// Where its lengths are found; `None` if there is no room for them.
+    #[must_use]
+    pub fn lengths(&self) -> Option<SaidLengths<'a>> {
+        match self.told {
+            Some(lengths) => Some(SaidLengths::Told(lengths)),
+            None => {
+                let start = self.bytes.len().checked_sub(SEALED_LENGTHS_BYTES)?;
+                Some(SaidLengths::Sealed(&self.bytes[start..]))
+            }
+        }
+    }
+
+    /// The sealed blocks, back to back; `None` if they would reach beyond the batch.
+    #[must_use]
+    pub fn blocks(&self, lengths: &BatchLengths) -> Option<&'a [u8]> {
+        self.bytes.get(..lengths.blocks_len as usize)
+    }
+
+    /// The sealed index; `None` if it would reach beyond the batch.
+    #[must_use]
+    pub fn sealed_index(&self, lengths: &BatchLengths) -> Option<&'a [u8]> {
+        self.bytes.get(lengths.blocks_len as usize..lengths.end())
     }
 }
 
@@ -197,11 +369,16 @@ impl Footer {
     pub fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut record = Record::new(FOOTER_MAGIC);
         record.put(8, &self.header.id.0);
-        record.put(24, &VERSION.to_le_bytes());
+        record.put(24, &(self.header.version as u16).to_le_bytes());
         record.put(26, &(self.header.suite as u16).to_le_bytes());
         record.put(28, &self.header.epoch.0.to_le_bytes());
         record.put(32, &self.contents_offset.to_le_bytes());
-        record.put(36, &self.contents_len.to_le_bytes());
+        let len = match self.header.version {
+            SegmentVersion::Told => self.contents_len,
+            // (4)
+            SegmentVersion::Sectors => (self.contents_len + FOOTER_BYTES as u32) / SECTOR,
+        };
+        record.put(36, &len.to_le_bytes());
         record.put(40, &self.contents_checksum.to_le_bytes());
         record.put(44, &self.batches.to_le_bytes());
         record.put(48, &self.previous.to_le_bytes());
@@ -222,10 +399,17 @@ impl Footer {
         if !all_zero(&record.0[52..CHECKSUM_OFFSET]) {
             return Err(SegmentFormatError::NotZero);
         }
+        let said = record.u32_at(36);
+        let contents_len = match header.version {
+            SegmentVersion::Told => Some(said),
+            SegmentVersion::Sectors => said
+                .checked_mul(SECTOR)
+                .and_then(|len| len.checked_sub(FOOTER_BYTES as u32)),
+        };
         let footer = Self {
             header,
             contents_offset: record.u32_at(32),
-            contents_len: record.u32_at(36),
+            contents_len: contents_len.ok_or(SegmentFormatError::Length)?,
             contents_checksum: record.u32_at(40),
             batches: record.u32_at(44),
             previous: record.u32_at(48),
@@ -282,133 +466,7 @@ impl Checksum {
     }
 }
 
-/// What a file holds, up to where it ends or stops being whole.
-#[derive(Clone, Debug)]
-pub struct Scan<'a> {
-    /// Its first record.
-    pub header: SegmentHeader,
-    /// The whole batches, in order.
-    pub batches: Vec<Batch<'a>>,
-    /// End of the last whole batch in bytes.
-    pub end: u64,
-    /// What the next batch says as `previous`.
-    pub chain: u32,
-    /// What follows.
-    pub tail: ScanTail<'a>,
-}
-
-/// A whole batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
-    /// Its first byte in the file.
-    pub offset: u32,
-    /// Its first record.
-    pub header: BatchHeader,
-    /// The sealed blocks, back to back.
-    pub blocks: &'a [u8],
-    /// The sealed index.
-    pub sealed_index: &'a [u8],
-}
-
-/// What follows the last whole batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScanTail<'a> {
-    /// The sealed table of contents and a footer that belong to exactly these batches.
-    Finished(&'a [u8]),
-    /// Nothing, or zeros.
-    Open,
-    /// Something that is not whole, for this reason.
-    Torn(SegmentFormatError),
-}
-
-/// Reads a whole file, `bytes`, as far as it is whole. O(n) time; allocates one entry per batch found.
-///
-/// # Errors
-/// If the header is no good: then nothing in the file can be told.
-pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, SegmentFormatError> {
-    let header = SegmentHeader::decode(bytes)?;
-    let mut found = Scan {
-        header,
-        batches: Vec::new(),
-        end: FIRST_BATCH_OFFSET,
-        chain: header.chain(),
-        tail: ScanTail::Open,
-    };
-    let stopped_by = loop {
-        let rest = usize::try_from(found.end)
-            .ok()
-            .and_then(|end| bytes.get(end..))
-            .unwrap_or(&[]);
-        match next_batch(&found, rest) {
-            Ok(batch) => {
-                found.end += batch.header.batch_len();
-                found.chain = batch.header.chain();
-                found.batches.push(batch);
-            }
-            Err(error) => break (error, rest),
-        }
-    };
-    let (error, rest) = stopped_by;
-    found.tail = match finished_contents(&found, bytes, rest) {
-        Some(contents) => ScanTail::Finished(contents),
-        None if all_zero(rest) => ScanTail::Open,
-        None => ScanTail::Torn(error),
-    };
-    Ok(found)
-}
-
-/// The batch that `rest` begins with, if it is whole and the next one after those of `found`.
-fn next_batch<'a>(found: &Scan<'_>, rest: &'a [u8]) -> Result<Batch<'a>, SegmentFormatError> {
-    let header = BatchHeader::decode(rest)?;
-    let number = u32::try_from(found.batches.len()).map_err(|_| SegmentFormatError::OutOfPlace)?;
-    if header.segment != found.header.id
-        || header.number != number
-        || header.previous != found.chain
-    {
-        return Err(SegmentFormatError::OutOfPlace);
-    }
-    let offset = u32::try_from(found.end).map_err(|_| SegmentFormatError::Length)?;
-    if found.end + header.batch_len() > SEGMENT_BYTES_MAX {
-        return Err(SegmentFormatError::Length);
-    }
-    // Both lengths are below SEGMENT_BYTES_MAX here, so that nothing below overflows.
-    let index_start = BATCH_HEADER_BYTES + header.blocks_len as usize;
-    let index_end = index_start + header.index_len as usize;
-    let whole = usize::try_from(header.batch_len()).map_err(|_| SegmentFormatError::Length)?;
-    let batch = rest.get(..whole).ok_or(SegmentFormatError::TooShort)?;
-    if checksum(&[&batch[BATCH_HEADER_BYTES..index_end]]) != header.payload_checksum {
-        return Err(SegmentFormatError::Checksum);
-    }
-    if !all_zero(&batch[index_end..]) {
-        return Err(SegmentFormatError::NotZero);
-    }
-    Ok(Batch {
-        offset,
-        header,
-        blocks: &batch[BATCH_HEADER_BYTES..index_start],
-        sealed_index: &batch[index_start..index_end],
-    })
-}
-
-/// The table of contents, if `bytes` end with a footer for exactly the batches of `found`.
-fn finished_contents<'a>(found: &Scan<'_>, bytes: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
-    let footer = Footer::decode(bytes, bytes.len() as u64).ok()?;
-    let belongs = footer.header == found.header
-        && u64::from(footer.contents_offset) == found.end
-        && footer.batches as usize == found.batches.len()
-        && footer.previous == found.chain;
-    if !belongs {
-        return None;
-    }
-    let padding_end = rest.len().checked_sub(FOOTER_BYTES)?;
-    let (contents, padding) = rest
-        .get(..padding_end)?
-        .split_at_checked(footer.contents_len as usize)?;
-    let whole = checksum(&[contents]) == footer.contents_checksum && all_zero(padding);
-    whole.then_some(contents)
-}
-
-const fn to_sector(len: u64) -> u64 {
+pub(crate) const fn to_sector(len: u64) -> u64 {
     len.div_ceil(SECTOR_BYTES as u64) * SECTOR_BYTES as u64
 }
 
@@ -475,11 +533,13 @@ impl Record {
 
     /// What header and footer share.
     fn segment_header(&self) -> Result<SegmentHeader, SegmentFormatError> {
-        let version = self.u16_at(24);
-        if version != VERSION {
-            return Err(SegmentFormatError::Version(version));
-        }
+        let version = match self.u16_at(24) {
+            0 => SegmentVersion::Told,
+            1 => SegmentVersion::Sectors,
+            other => return Err(SegmentFormatError::Version(other)),
+        };
         Ok(SegmentHeader {
+            version,
             suite: suite(self.u16_at(26))?,
             epoch: Epoch(self.u32_at(28)),
             id: self.segment_id(),

@@ -12,8 +12,8 @@
 use crate::block::SegmentId;
 use crate::limits::SECTOR_BYTES;
 use crate::segment::{
-    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentFormatError,
-    SegmentHeader, all_zero, checksum,
+    BATCH_HEADER_BYTES, BatchHeader, BatchPayload, FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer,
+    SegmentFormatError, SegmentHeader, all_zero, checksum,
 };
 
 /// What a file holds, damaged or not.
@@ -39,10 +39,8 @@ pub struct SurveyedBatch<'a> {
     pub offset: u32,
     /// Its first record.
     pub header: BatchHeader,
-    /// The sealed blocks, back to back.
-    pub blocks: &'a [u8],
-    /// The sealed index.
-    pub sealed_index: &'a [u8],
+    /// What follows.
+    pub payload: BatchPayload<'a>,
     /// Whether checksum and padding say that all of it is as it was written.
     pub is_whole: bool,
 }
@@ -147,19 +145,12 @@ fn batch<'a>(
         return Err(SegmentFormatError::OutOfPlace);
     }
     let offset = u32::try_from(at).map_err(|_| SegmentFormatError::Length)?;
-    let len = usize::try_from(header.batch_len()).map_err(|_| SegmentFormatError::Length)?;
-    let whole = rest.get(..len).ok_or(SegmentFormatError::TooShort)?;
-    // Inside `whole`, so that nothing overflows.
-    let index_start = BATCH_HEADER_BYTES + header.blocks_len as usize;
-    let index_end = index_start + header.index_len as usize;
-    let is_whole = checksum(&[&whole[BATCH_HEADER_BYTES..index_end]]) == header.payload_checksum
-        && all_zero(&whole[index_end..]);
+    let (payload, state) = header.payload(rest)?;
     Ok(SurveyedBatch {
         offset,
         header,
-        blocks: &whole[BATCH_HEADER_BYTES..index_start],
-        sealed_index: &whole[index_start..index_end],
-        is_whole,
+        payload,
+        is_whole: state.is_ok(),
     })
 }
 

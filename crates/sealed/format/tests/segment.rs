@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{
-    BATCH_HEADER_BYTES, BatchHeader, FIRST_BATCH_OFFSET, Footer, ScanTail, SegmentHeader, checksum,
+    BATCH_HEADER_BYTES, Batch, BatchHeader, BatchLengths, BatchSize, FIRST_BATCH_OFFSET, Footer,
+    SEALED_LENGTHS_BYTES, SaidLengths, ScanTail, SegmentHeader, SegmentVersion, checksum,
     ending_len, scan,
 };
 use strongroom_format::{Epoch, SegmentId, SuiteId};
 
 /// How many files `spec/vectors/segment` holds: a vector that is not found is not run.
-const VECTORS: usize = 33;
+const VECTORS: usize = 47;
 
 /// One vector: bytes, and what they are.
 #[derive(Default)]
@@ -77,11 +78,103 @@ fn every_vector_is_told_what_it_is() {
     assert_eq!(run, VECTORS);
 }
 
+/// Of version 0, which is read for ever.
 const HEADER: SegmentHeader = SegmentHeader {
+    version: SegmentVersion::Told,
     suite: SuiteId::Aes256GcmBlake3,
     epoch: Epoch(7),
     id: SegmentId([0xa5; 16]),
 };
+
+fn told(batch: &Batch<'_>) -> BatchLengths {
+    match batch.payload.lengths() {
+        Some(SaidLengths::Told(lengths)) => lengths,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn blocks<'a>(batch: &Batch<'a>) -> &'a [u8] {
+    batch.payload.blocks(&told(batch)).expect("inside")
+}
+
+fn index<'a>(batch: &Batch<'a>) -> &'a [u8] {
+    batch.payload.sealed_index(&told(batch)).expect("inside")
+}
+
+/// A finished file of version 1, of batches of so many sectors.
+fn in_sectors(batches: &[usize], contents_sectors: usize) -> Vec<u8> {
+    let header = SegmentHeader {
+        version: SegmentVersion::Sectors,
+        ..HEADER
+    };
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(SECTOR_BYTES, 0);
+    let mut previous = header.chain();
+    for (number, sectors) in batches.iter().enumerate() {
+        let payload = vec![number as u8 + 1; sectors * SECTOR_BYTES - BATCH_HEADER_BYTES];
+        let batch = BatchHeader {
+            segment: header.id,
+            number: number as u32,
+            size: BatchSize::Sectors(*sectors as u32),
+            payload_checksum: checksum(&[&payload]),
+            previous,
+        };
+        previous = batch.chain();
+        bytes.extend_from_slice(&batch.encode());
+        bytes.extend_from_slice(&payload);
+    }
+    let contents = vec![9; contents_sectors * SECTOR_BYTES - 64];
+    let footer = Footer {
+        header,
+        contents_offset: bytes.len() as u32,
+        contents_len: contents.len() as u32,
+        contents_checksum: checksum(&[&contents]),
+        batches: batches.len() as u32,
+        previous,
+    };
+    bytes.extend_from_slice(&contents);
+    bytes.extend_from_slice(&footer.encode());
+    bytes
+}
+
+#[test]
+fn a_file_of_version_1_tells_its_sectors_and_no_length() {
+    let bytes = in_sectors(&[1, 3, 2], 2);
+    let found = scan(&bytes).expect("a segment");
+    let offsets: Vec<u32> = found.batches.iter().map(|batch| batch.offset).collect();
+    assert_eq!(offsets, [4096, 8192, 20480]);
+    let contents = vec![9; 2 * SECTOR_BYTES - 64];
+    assert_eq!(found.tail, ScanTail::Finished(&contents[..]));
+    for (batch, sectors) in found.batches.iter().zip([1, 3, 2]) {
+        assert_eq!(batch.header.batch_len(), sectors * SECTOR_BYTES as u64);
+        let Some(SaidLengths::Sealed(sealed)) = batch.payload.lengths() else {
+            panic!("its lengths are sealed")
+        };
+        assert_eq!(sealed.len(), SEALED_LENGTHS_BYTES);
+        let beyond = BatchLengths {
+            count: 1,
+            blocks_len: u32::MAX,
+            index_len: u32::MAX,
+        };
+        assert_eq!(batch.payload.blocks(&beyond), None);
+        assert_eq!(batch.payload.sealed_index(&beyond), None);
+    }
+}
+
+/// Goal: from version 1 on no byte of a batch or an ending is outside of a checksum.
+#[test]
+fn an_altered_byte_of_a_file_of_version_1_is_found_wherever_it_is() {
+    let whole = in_sectors(&[1, 2], 1);
+    for at in SECTOR_BYTES..whole.len() {
+        let mut altered = whole.clone();
+        altered[at] ^= 0x10;
+        let found = scan(&altered).expect("a segment");
+        let finished = matches!(found.tail, ScanTail::Finished(_));
+        assert!(!finished, "byte {at}");
+        let kept = usize::from(at >= 2 * SECTOR_BYTES) + usize::from(at >= 4 * SECTOR_BYTES);
+        assert_eq!(found.batches.len(), kept, "byte {at}");
+    }
+}
 
 /// Builds files as a writer does.
 struct Builder {
@@ -105,9 +198,11 @@ impl Builder {
         BatchHeader {
             segment: HEADER.id,
             number: self.batches,
-            count: 1,
-            blocks_len: blocks.len() as u32,
-            index_len: index.len() as u32,
+            size: BatchSize::Told(BatchLengths {
+                count: 1,
+                blocks_len: blocks.len() as u32,
+                index_len: index.len() as u32,
+            }),
             payload_checksum: checksum(&[blocks, index]),
             previous: self.chain,
         }
@@ -154,7 +249,7 @@ fn what_was_written_is_read_back_byte_for_byte() {
     let batches: Vec<_> = found
         .batches
         .iter()
-        .map(|batch| (batch.offset, batch.blocks, batch.sealed_index))
+        .map(|batch| (batch.offset, blocks(batch), index(batch)))
         .collect();
     assert_eq!(
         batches,
@@ -236,7 +331,7 @@ fn what_is_left_of_an_earlier_attempt_never_joins_the_chain() {
     bytes[..again.len()].copy_from_slice(&again);
     let found = scan(&bytes).expect("a segment");
     assert_eq!(found.batches.len(), 2);
-    assert_eq!(found.batches[1].sealed_index, b"went over");
+    assert_eq!(index(&found.batches[1]), b"went over");
     assert!(matches!(found.tail, ScanTail::Torn(_)));
 }
 
@@ -258,15 +353,18 @@ fn no_length_reaches_beyond_the_file_whatever_it_says() {
         for index_len in lengths {
             let mut builder = Builder::new();
             let header = BatchHeader {
-                blocks_len,
-                index_len,
+                size: BatchSize::Told(BatchLengths {
+                    count: 1,
+                    blocks_len,
+                    index_len,
+                }),
                 ..builder.header_for(&[], &[])
             };
             builder.bytes.extend_from_slice(&header.encode());
             builder.bytes.resize(3 * SECTOR_BYTES, 0);
             for batch in scan(&builder.bytes).expect("a segment").batches {
                 assert!(
-                    batch.blocks.len() + batch.sealed_index.len() + BATCH_HEADER_BYTES
+                    blocks(&batch).len() + index(&batch).len() + BATCH_HEADER_BYTES
                         <= 2 * SECTOR_BYTES
                 );
             }
@@ -327,7 +425,7 @@ fn arbitrary_bytes_never_panic_and_never_make_a_batch() {
         .expect("a segment")
         .batches
         .iter()
-        .map(|batch| batch.blocks.to_vec())
+        .map(|batch| blocks(batch).to_vec())
         .collect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
@@ -350,7 +448,7 @@ fn arbitrary_bytes_never_panic_and_never_make_a_batch() {
                     && found.end <= bytes.len().max(SECTOR_BYTES) as u64
             );
             for (batch, written) in found.batches.iter().zip(&written) {
-                assert_eq!(batch.blocks, written.as_slice());
+                assert_eq!(blocks(batch), written.as_slice());
             }
         }
         let _ = Footer::decode(&bytes, bytes.len() as u64);

@@ -10,7 +10,7 @@ use std::{env, fs, process, thread};
 
 use strongroom_format::limits::{CHUNK_BYTES, TAG_BYTES, sealed_len};
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
-use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
+use strongroom_segments::{BatchTail, DirectIo, Part, SegmentStore, StoreOptions, Transfer};
 
 const MIB: f64 = 1024.0 * 1024.0;
 const BLOCK_BYTES: u32 = 64 * 1024;
@@ -70,9 +70,15 @@ fn measure(
     let append_share = || -> Result<Vec<Location>, strongroom_segments::Error> {
         let mut places = Vec::new();
         for _ in 0..mib * 16 / BATCH_BLOCKS / threads {
-            let appended = store.append(Epoch(0), &batch, &[0; 3000])?;
+            let blocks_len: usize = batch.iter().map(|block| block.bytes.len()).sum();
+            let tail = vec![7; (blocks_len + 3064).next_multiple_of(4096) - blocks_len - 64];
+            let tail = BatchTail {
+                bytes: &tail,
+                index_len: 3000,
+            };
+            let appended = store.append(Epoch(0), &batch, tail)?;
             if let Some(full) = appended.full {
-                store.finish(full, &[0; 9000])?;
+                store.finish(full, &[7; 3 * 4096 - 64])?;
             }
             places.extend(appended.locations);
         }

@@ -1,6 +1,6 @@
 //! Writes batches: sealed blocks in, their places out.
 //!
-//! Takes   blocks of one epoch, sealed in a batch or copied there, and the sealed index of exactly these
+//! Takes   blocks of one epoch, sealed in a batch or copied there, and the sealed tail of exactly these
 //! Gives   one place per block; durable only after `sync`
 //! Never   writes over acknowledged bytes, or acknowledges a part of a batch
 //! Spec    spec/3-segment.md
@@ -14,10 +14,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use strongroom_format::limits::SECTOR_BYTES;
-use strongroom_format::segment::{FIRST_BATCH_OFFSET, SEGMENT_HEADER_BYTES, SegmentHeader};
+use strongroom_format::segment::{
+    FIRST_BATCH_OFFSET, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentVersion,
+};
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
 
-use crate::batch::{Batch, Closed};
+use crate::batch::{Batch, Closed, Tail};
 use crate::counters::add;
 use crate::disk::SegmentFile;
 use crate::sync::Name;
@@ -53,8 +55,8 @@ pub(crate) struct Writer {
 impl SegmentStore {
     /// Writes one batch. It is readable on return, and durable after `sync`.
     ///
-    /// `blocks`: at least one, each `sealed_len(clear_len)` bytes long; with `sealed_index` at most
-    /// `BATCH_BYTES_MAX` bytes, the index alone at most `INDEX_BYTES_MAX`. Goes to the open file, or to a new
+    /// `blocks`: at least one, each `sealed_len(clear_len)` bytes long; with `tail` at most
+    /// `BATCH_BYTES_MAX` bytes, the tail alone at most `INDEX_BYTES_MAX`. Goes to the open file, or to a new
     /// one if there is none, it has another epoch or suite, or no room. Copies each block once.
     ///
     /// # Errors
@@ -64,34 +66,29 @@ impl SegmentStore {
         &self,
         epoch: Epoch,
         blocks: &[&SealedBlock],
-        sealed_index: &[u8],
+        tail: Tail<'_>,
     ) -> Result<Appended> {
         self.check_writable()?;
-        self.append_closed(epoch, Closed::of_copies(&self.pool, blocks, sealed_index)?)
+        self.append_closed(epoch, Closed::of_copies(&self.pool, blocks, tail)?)
     }
 
     /// Memory for a batch of `blocks_len` sealed bytes, to be filled before `append_batch`.
     ///
-    /// `index_len`: of its sealed index, about; a longer one costs a copy of the batch.
+    /// `tail_len`: of its tail, about and without what fills the last sector; a longer one costs a copy of the batch.
     ///
     /// # Errors
     /// If a batch cannot hold that much, see `append`.
-    pub fn batch(&self, blocks_len: usize, index_len: usize) -> Result<Batch> {
-        Batch::new(&self.pool, blocks_len, index_len)
+    pub fn batch(&self, blocks_len: usize, tail_len: usize) -> Result<Batch> {
+        Batch::new(&self.pool, blocks_len, tail_len)
     }
 
     /// As `append`, of blocks that were sealed in `batch`: copies none.
     ///
     /// # Errors
     /// As `append`.
-    pub fn append_batch(
-        &self,
-        epoch: Epoch,
-        batch: Batch,
-        sealed_index: &[u8],
-    ) -> Result<Appended> {
+    pub fn append_batch(&self, epoch: Epoch, batch: Batch, tail: Tail<'_>) -> Result<Appended> {
         self.check_writable()?;
-        self.append_closed(epoch, batch.close(sealed_index)?)
+        self.append_closed(epoch, batch.close(tail)?)
     }
 
     fn append_closed(&self, epoch: Epoch, mut batch: Closed) -> Result<Appended> {
@@ -152,8 +149,8 @@ impl SegmentStore {
     /// for that. Any unfinished file may be finished, the open one too.
     ///
     /// # Errors
-    /// `NotUnfinished` if this store neither began nor recovered it; `ContentsTooLong` if `sealed_contents`
-    /// is longer than `contents_bytes_max` of its indexes' bytes may be. After any error it is still
+    /// `NotUnfinished` if this store neither began nor recovered it; `PartOfSector` if `sealed_contents` and a footer do not fill
+    /// whole sectors; `ContentsTooLong` if they are longer than `contents_room`. After any error it is still
     /// unfinished, and its batches are intact.
     pub fn finish(&self, id: SegmentId, sealed_contents: &[u8]) -> Result<u64> {
         self.check_writable()?;
@@ -196,6 +193,7 @@ impl SegmentStore {
     /// A new file with its header, and room for `batch`.
     fn begin(&self, epoch: Epoch, batch: &Closed) -> Result<(Unfinished, Arc<SegmentFile>)> {
         let header = SegmentHeader {
+            version: SegmentVersion::Sectors,
             suite: self.suite,
             epoch,
             id: (self.names)().map_err(Error::Random)?,
@@ -252,7 +250,7 @@ mod tests {
     use super::*;
     use crate::disk::faults::Call;
     use crate::limits::INDEX_BYTES_MAX;
-    use crate::testing::{Folder, block, refs};
+    use crate::testing::{Folder, block, ends, refs};
     use crate::{StoreOptions, Tail, Transfer};
     use strongroom_format::SuiteId;
 
@@ -270,7 +268,7 @@ mod tests {
             };
             let blocks: Vec<_> = [0, 1, 100, 16_384, 65_536].into_iter().map(block).collect();
             let appended = store
-                .append(Epoch(3), &refs(&blocks), b"index")
+                .put(Epoch(3), &refs(&blocks), b"index")
                 .expect("appended");
             assert!(appended.started && appended.full.is_none());
             for (block, location) in blocks.iter().zip(&appended.locations) {
@@ -285,23 +283,17 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let one = [block(10)];
-        let first = store.append(Epoch(0), &refs(&one), b"a").expect("appended");
-        let second = store.append(Epoch(0), &refs(&one), b"b").expect("appended");
-        let third = store.append(Epoch(1), &refs(&one), b"c").expect("appended");
+        let first = store.put(Epoch(0), &refs(&one), b"a").expect("appended");
+        let second = store.put(Epoch(0), &refs(&one), b"b").expect("appended");
+        let third = store.put(Epoch(1), &refs(&one), b"c").expect("appended");
         assert_eq!((first.end, second.end, third.end), (8192, 12288, 8192));
         assert_eq!(second.segment, first.segment);
         assert!(!second.started && third.started);
         assert_eq!(third.full, Some(first.segment));
         assert_eq!(store.open_segment(), Some(third.segment));
         let scanned = store.scan(first.segment).expect("scanned");
-        assert_eq!(
-            scanned
-                .batches
-                .iter()
-                .map(|batch| batch.sealed_index.as_slice())
-                .collect::<Vec<_>>(),
-            [b"a", b"b"]
-        );
+        let labels: [&[u8]; 2] = [b"a", b"b"];
+        assert_eq!(ends(&scanned, &labels), labels);
         assert_eq!(scanned.batches[1].blocks_offset, second.locations[0].offset);
     }
 
@@ -315,7 +307,7 @@ mod tests {
         for _ in 0..10 {
             full.extend(
                 store
-                    .append(Epoch(0), &refs(&blocks), &index)
+                    .put(Epoch(0), &refs(&blocks), &index)
                     .expect("appended")
                     .full,
             );
@@ -327,7 +319,7 @@ mod tests {
         );
         for id in full {
             let contents = vec![9; store.contents_room(id).expect("unfinished") as usize];
-            store.finish(id, &contents).expect("finished");
+            store.end(id, &contents).expect("finished");
             assert!(store.len(id).expect("there") <= SEGMENT_BYTES_MAX);
             assert_eq!(
                 store.scan(id).expect("scanned").tail,
@@ -348,17 +340,13 @@ mod tests {
         let store = SegmentStore::open(&folder.path(), options).expect("opened");
         let blocks = [block(20_000)];
         let appended: Vec<_> = (0..6)
-            .map(|_| {
-                store
-                    .append(Epoch(0), &refs(&blocks), b"")
-                    .expect("appended")
-            })
+            .map(|_| store.put(Epoch(0), &refs(&blocks), b"").expect("appended"))
             .collect();
         let started = appended.iter().filter(|batch| batch.started).count();
         assert_eq!(started, 3, "two batches of 20,000 bytes fit 64 KiB");
         assert!(appended.iter().all(|batch| batch.end <= 64 * 1024));
         let whole = store
-            .append(Epoch(0), &[&block(65_536)], b"")
+            .put(Epoch(0), &[&block(65_536)], b"")
             .expect("the first batch of a file may be longer");
         assert!(whole.started);
     }
@@ -369,22 +357,22 @@ mod tests {
         let store = folder.open();
         let one = [block(10)];
         let first = store
-            .append(Epoch(0), &refs(&one), b"index")
+            .put(Epoch(0), &refs(&one), b"index")
             .expect("appended");
         let file = store.files.get(&store.disk, first.segment).expect("there");
         assert!(
             file.allocated_bytes().expect("told") > 1 << 20,
             "room is set aside while it is open"
         );
-        store.finish(first.segment, b"contents").expect("finished");
+        store.end(first.segment, b"contents").expect("finished");
         assert_eq!(store.len(first.segment).expect("there"), 12288);
         assert_eq!(file.allocated_bytes().expect("told"), 12288);
         assert!(
-            matches!(store.finish(first.segment, b""), Err(Error::NotUnfinished(id)) if id == first.segment)
+            matches!(store.end(first.segment, b""), Err(Error::NotUnfinished(id)) if id == first.segment)
         );
         assert!(
             store
-                .append(Epoch(0), &refs(&one), b"index")
+                .put(Epoch(0), &refs(&one), b"index")
                 .expect("appended")
                 .started
         );
@@ -395,7 +383,7 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let appended = store
-            .append(Epoch(0), &refs(&[block(10)]), b"index")
+            .put(Epoch(0), &refs(&[block(10)]), b"index")
             .expect("appended");
         drop(store);
         let store = folder.open();
@@ -417,26 +405,26 @@ mod tests {
         let many: Vec<_> = (0..130).map(|_| block(65_536)).collect();
         let index = vec![0; INDEX_BYTES_MAX + 1];
         assert!(matches!(
-            store.append(Epoch(0), &[], b""),
+            store.put(Epoch(0), &[], b""),
             Err(Error::EmptyBatch)
         ));
         assert!(matches!(
-            store.append(Epoch(0), &[&wrong], b""),
+            store.put(Epoch(0), &[&wrong], b""),
             Err(Error::BlockLength {
                 len: 25,
                 expected: 26
             })
         ));
         assert!(matches!(
-            store.append(Epoch(0), &[&endless], b""),
+            store.put(Epoch(0), &[&endless], b""),
             Err(Error::BlockLength { .. })
         ));
         assert!(matches!(
-            store.append(Epoch(0), &refs(&many), b""),
+            store.put(Epoch(0), &refs(&many), b""),
             Err(Error::BatchTooLong { .. })
         ));
         assert!(matches!(
-            store.append(Epoch(0), &[&block(1)], &index),
+            store.put(Epoch(0), &[&block(1)], &index),
             Err(Error::BatchTooLong { .. })
         ));
         assert!(store.list().expect("listed").is_empty());
@@ -448,17 +436,17 @@ mod tests {
         let store = folder.open();
         let one = [block(10)];
         let id = store
-            .append(Epoch(0), &refs(&one), b"index")
+            .put(Epoch(0), &refs(&one), b"index")
             .expect("appended")
             .segment;
         let room = store.contents_room(id).expect("unfinished") as usize;
         assert!(matches!(
-            store.finish(id, &vec![0; room + 1]),
+            store.end(id, &vec![0; room + 1]),
             Err(Error::ContentsTooLong { .. })
         ));
         assert!(
             !store
-                .append(Epoch(0), &refs(&one), b"index")
+                .put(Epoch(0), &refs(&one), b"index")
                 .expect("appended")
                 .started
         );
@@ -472,16 +460,16 @@ mod tests {
             let store = folder.open();
             let (small, large) = ([block(10)], [block(60_000)]);
             let first = store
-                .append(Epoch(0), &refs(&small), b"first")
+                .put(Epoch(0), &refs(&small), b"first")
                 .expect("appended");
             store.disk.faults.plan(Call::Write, 0, error);
             let failed = store
-                .append(Epoch(0), &refs(&large), b"failed")
+                .put(Epoch(0), &refs(&large), b"failed")
                 .expect_err("the disk said no");
             assert_eq!(matches!(failed, Error::NoSpace), expected_full);
             assert_eq!(store.scan(first.segment).expect("scanned").end, first.end);
             let next = store
-                .append(Epoch(0), &refs(&small), b"next")
+                .put(Epoch(0), &refs(&small), b"next")
                 .expect("appended");
             assert_eq!(
                 next.locations[0].offset as u64,
@@ -493,7 +481,7 @@ mod tests {
                 matches!(scanned.tail, Tail::Torn(_)),
                 "what is left of the failed one is told from a batch"
             );
-            store.finish(first.segment, b"contents").expect("finished");
+            store.end(first.segment, b"contents").expect("finished");
             assert!(matches!(
                 store.scan(first.segment).expect("scanned").tail,
                 Tail::Finished { .. }
@@ -511,14 +499,14 @@ mod tests {
                 .faults
                 .plan(Call::Write, writes_before, Errno::NOSPC);
             assert!(matches!(
-                store.append(Epoch(0), &[&block(60_000)], b""),
+                store.put(Epoch(0), &[&block(60_000)], b""),
                 Err(Error::NoSpace)
             ));
             assert!(store.list().expect("listed").is_empty());
             assert_eq!(store.open_segment(), None);
             assert!(
                 store
-                    .append(Epoch(0), &[&block(60_000)], b"")
+                    .put(Epoch(0), &[&block(60_000)], b"")
                     .expect("appended")
                     .started
             );
@@ -531,18 +519,16 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let old = store
-            .append(Epoch(0), &[&block(10)], b"")
+            .put(Epoch(0), &[&block(10)], b"")
             .expect("appended")
             .segment;
         store.disk.faults.plan(Call::Write, 1, Errno::IO);
         assert!(matches!(
-            store.append(Epoch(1), &[&block(10)], b""),
+            store.put(Epoch(1), &[&block(10)], b""),
             Err(Error::Io(_))
         ));
         assert_eq!(store.open_segment(), Some(old));
-        let new = store
-            .append(Epoch(1), &[&block(10)], b"")
-            .expect("appended");
+        let new = store.put(Epoch(1), &[&block(10)], b"").expect("appended");
         assert_eq!((new.started, new.full), (true, Some(old)));
     }
 
@@ -551,20 +537,18 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let appended = store
-            .append(Epoch(0), &[&block(10)], b"index")
+            .put(Epoch(0), &[&block(10)], b"index")
             .expect("appended");
         store.disk.faults.plan(Call::Write, 0, Errno::IO);
         assert!(matches!(
-            store.finish(appended.segment, &[1; 4096]),
+            store.end(appended.segment, &[1; 4096]),
             Err(Error::Io(_))
         ));
         assert_eq!(
             store.scan(appended.segment).expect("scanned").end,
             appended.end
         );
-        store
-            .finish(appended.segment, &[1; 4096])
-            .expect("finished");
+        store.end(appended.segment, &[1; 4096]).expect("finished");
         assert!(matches!(
             store.scan(appended.segment).expect("scanned").tail,
             Tail::Finished { .. }

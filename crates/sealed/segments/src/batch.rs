@@ -1,6 +1,6 @@
 //! Lays sealed blocks and their index out as one batch, in memory that direct I/O takes.
 //!
-//! Takes   room for the blocks, filled in place; their sealed index, and at last how far the file is written
+//! Takes   room for the blocks, filled in place; what follows them, sealed; and at last how far the file is written
 //! Gives   the bytes of the batch and the place of each block
 //! Never   writes them
 //! Spec    spec/3-segment.md
@@ -13,8 +13,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
-use strongroom_format::segment::{BATCH_HEADER_BYTES, BatchHeader, Checksum, batch_len};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES, sealed_len};
+use strongroom_format::segment::{BATCH_HEADER_BYTES, BatchHeader, BatchSize, Checksum, batch_len};
 use strongroom_format::{Location, SealedBlock, SegmentId};
 
 use crate::buffer::{Buffer, Pool};
@@ -38,11 +38,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Room for `blocks_len` sealed bytes and an index of about `index_len` bytes.
-    pub(crate) fn new(pool: &Arc<Pool>, blocks_len: usize, index_len: usize) -> Result<Self> {
-        check_len(index_len, INDEX_BYTES_MAX)?;
-        check_len(blocks_len.saturating_add(index_len), BATCH_BYTES_MAX)?;
-        let room = wide(batch_len(blocks_len as u64, index_len as u64));
+    /// Room for `blocks_len` sealed bytes and a tail of about `tail_len` bytes.
+    pub(crate) fn new(pool: &Arc<Pool>, blocks_len: usize, tail_len: usize) -> Result<Self> {
+        check_len(tail_len, INDEX_BYTES_MAX)?;
+        check_len(blocks_len.saturating_add(tail_len), BATCH_BYTES_MAX)?;
+        let room = wide(batch_len(blocks_len as u64, tail_len as u64));
         Ok(Self {
             pool: Arc::clone(pool),
             bytes: pool.take(room),
@@ -57,7 +57,7 @@ impl Batch {
     ///
     /// # Panics
     /// If `clear_len` is more than a block holds, or there is no room for it: `SegmentStore::batch` was asked for less. What
-    /// still fits the index's room costs a copy of the batch later.
+    /// still fits the tail's room costs a copy of the batch later.
     pub fn add(&mut self, clear_len: usize) -> &mut [u8] {
         assert!(clear_len <= BLOCK_BYTES_MAX, "content is cut into blocks");
         self.note_filled();
@@ -66,6 +66,12 @@ impl Batch {
         self.lens.push(narrow(len as u64));
         self.end = place.end;
         &mut self.bytes[place]
+    }
+
+    /// Bytes of the blocks so far.
+    #[must_use]
+    pub fn blocks_len(&self) -> usize {
+        self.end - BATCH_HEADER_BYTES
     }
 
     /// Takes the blocks away for which `is_wanted`, asked once for each in order, says no, and gives their bytes.
@@ -109,41 +115,48 @@ impl Batch {
         self.checked = self.end;
     }
 
-    /// Puts the index behind the blocks: nothing changes any more but the header.
-    pub(crate) fn close(mut self, sealed_index: &[u8]) -> Result<Closed> {
+    /// Puts the tail behind the blocks: nothing changes any more but the header.
+    pub(crate) fn close(mut self, tail: Tail<'_>) -> Result<Closed> {
         if self.lens.is_empty() {
             return Err(Error::EmptyBatch);
         }
-        check_len(sealed_index.len(), INDEX_BYTES_MAX)?;
-        let blocks_len = self.end - BATCH_HEADER_BYTES;
-        check_len(blocks_len + sealed_index.len(), BATCH_BYTES_MAX)?;
+        check_len(tail.bytes.len(), INDEX_BYTES_MAX)?;
+        check_len(self.blocks_len() + tail.bytes.len(), BATCH_BYTES_MAX)?;
+        let len = self.end + tail.bytes.len();
+        if !len.is_multiple_of(SECTOR_BYTES) {
+            return Err(Error::PartOfSector { len });
+        }
         self.note_filled();
-        let len = wide(batch_len(blocks_len as u64, sealed_index.len() as u64));
         if self.bytes.len() < len {
             let mut longer = self.pool.take(len);
             longer[..self.end].copy_from_slice(&self.bytes[..self.end]);
             self.bytes = longer;
         }
         self.bytes.shorten(len);
-        let index_end = self.end + sealed_index.len();
-        self.bytes[self.end..index_end].copy_from_slice(sealed_index);
-        self.bytes[index_end..].fill(0);
-        self.checksum.update(sealed_index);
+        self.bytes[self.end..].copy_from_slice(tail.bytes);
+        self.checksum.update(tail.bytes);
         Ok(Closed {
             payload_checksum: self.checksum.value(),
             bytes: self.bytes,
             lens: self.lens,
-            blocks_len: narrow(blocks_len as u64),
-            index_len: narrow(sealed_index.len() as u64),
+            index_len: narrow(tail.index_len as u64),
         })
     }
+}
+
+/// What follows the blocks of a batch, sealed by whoever has keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail<'a> {
+    /// With header and blocks they fill whole sectors, so that nothing has to be added whose length would show.
+    pub bytes: &'a [u8],
+    /// How many of them a table of contents will repeat. Not written.
+    pub index_len: usize,
 }
 
 /// A batch as it will lie on the disk, except for its header, which depends on where that is.
 pub(crate) struct Closed {
     pub(crate) bytes: Buffer,
     lens: Vec<u32>,
-    blocks_len: u32,
     pub(crate) index_len: u32,
     payload_checksum: u32,
 }
@@ -153,15 +166,15 @@ impl Closed {
     pub(crate) fn of_copies(
         pool: &Arc<Pool>,
         blocks: &[&SealedBlock],
-        sealed_index: &[u8],
+        tail: Tail<'_>,
     ) -> Result<Self> {
-        let mut batch = Batch::new(pool, check_lengths(blocks)?, sealed_index.len())?;
+        let mut batch = Batch::new(pool, check_lengths(blocks)?, tail.bytes.len())?;
         for block in blocks {
             batch
                 .add(wide(u64::from(block.clear_len)))
                 .copy_from_slice(&block.bytes);
         }
-        batch.close(sealed_index)
+        batch.close(tail)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -173,9 +186,7 @@ impl Closed {
         let header = BatchHeader {
             segment: file.header.id,
             number: file.batches,
-            count: narrow(self.lens.len() as u64),
-            blocks_len: self.blocks_len,
-            index_len: self.index_len,
+            size: BatchSize::Sectors(narrow(self.len() / SECTOR_BYTES as u64)),
             payload_checksum: self.payload_checksum,
             previous: file.chain,
         };
@@ -250,9 +261,7 @@ mod tests {
     /// Asserts that `blocks` lie where they were said to lie, behind a checksum that fits them.
     fn assert_stored(store: &crate::SegmentStore, batch: Batch, blocks: &[&SealedBlock]) {
         let index = vec![7; 5000];
-        let appended = store
-            .append_batch(Epoch(0), batch, &index)
-            .expect("appended");
+        let appended = store.put_batch(Epoch(0), batch, &index).expect("appended");
         assert_eq!(appended.locations.len(), blocks.len());
         for (block, location) in blocks.iter().zip(&appended.locations) {
             let read = store.read(*location, 0..location.len).expect("read");
@@ -260,7 +269,7 @@ mod tests {
         }
         let scanned = store.scan(appended.segment).expect("whole");
         let last = scanned.batches.last().expect("it is there");
-        assert_eq!(last.sealed_index, index);
+        assert!(last.sealed_lengths.iter().all(|byte| *byte == 7));
         let first = appended.locations[0].offset;
         assert_eq!(last.blocks_offset, first);
     }
@@ -318,7 +327,7 @@ mod tests {
         let mut batch = filled(&store, &[block(10)], 0);
         batch.retain(|_| false);
         assert!(matches!(
-            store.append_batch(Epoch(0), batch, b""),
+            store.put_batch(Epoch(0), batch, b""),
             Err(Error::EmptyBatch)
         ));
         assert!(store.list().expect("listed").is_empty());

@@ -23,6 +23,12 @@ pub enum Error {
         /// Bytes allowed.
         max: usize,
     },
+    /// Caller: what is sealed for a batch or an ending leaves a part of a sector, whose length would show.
+    #[error("{len} bytes do not fill whole sectors")]
+    PartOfSector {
+        /// Bytes given, header or footer included.
+        len: usize,
+    },
     /// Caller: a block whose bytes are not `sealed_len(clear_len)` long.
     #[error("a sealed block of {len} bytes, where {expected} belong")]
     BlockLength {

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use strongroom_folder::Folder;
-use strongroom_format::intent::{IntentLogId, encode_header};
-use strongroom_format::limits::INTENT_LOG_BYTES;
+use strongroom_format::intent::{FIRST_INTENT_OFFSET, IntentLogId, encode_header};
+use strongroom_format::limits::{INTENT_LOG_BYTES, SECTOR_BYTES};
 
 /// Its name in the vault folder.
 pub const INTENT_LOG: &str = "intents";
@@ -28,19 +28,23 @@ pub struct IntentLog {
 }
 
 impl IntentLog {
-    /// Makes a log of `len` bytes in `folder`, durably, in place of one that is there.
+    /// Makes a log in `folder`, durably, in place of one that is there.
     ///
-    /// Zeros are written, not only set aside: a first write to room that is set aside changes the file system's own metadata,
+    /// `noise`: what its room holds until a record is written there; the log is one sector longer.
+    ///
+    /// Noise is written, and no room only set aside: a first write to room that is set aside changes the file system's own metadata,
     /// and its sync would cost as much as an append.
     ///
     /// # Errors
-    /// `InvalidInput` if `len` is above `INTENT_LOG_BYTES`; those of the disk. Then what was begun is taken away again.
-    pub fn create(folder: &Path, id: IntentLogId, len: usize) -> io::Result<Self> {
-        if len > INTENT_LOG_BYTES {
+    /// `InvalidInput` if it would be longer than `INTENT_LOG_BYTES`, or no whole sectors; those of the disk. Then what was begun is taken away again.
+    pub fn create(folder: &Path, id: IntentLogId, noise: &[u8]) -> io::Result<Self> {
+        let len = noise.len().saturating_add(FIRST_INTENT_OFFSET);
+        if len > INTENT_LOG_BYTES || !len.is_multiple_of(SECTOR_BYTES) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        let mut bytes = encode_header(id);
-        bytes.resize(len, 0);
+        let mut bytes = encode_header(id, len);
+        bytes.resize(FIRST_INTENT_OFFSET, 0);
+        bytes.extend_from_slice(noise);
         let folder = Folder::open(folder)?;
         let file = folder.new_file(&bytes)?.put(INTENT_LOG)?;
         Ok(Self { file, id, len })
@@ -124,25 +128,28 @@ mod tests {
 
     use strongroom_folder::odd_of;
     use strongroom_format::Epoch;
-    use strongroom_format::intent::{FIRST_INTENT_OFFSET, encode_record, scan};
+    use strongroom_format::intent::{encode_record, scan};
 
     use super::*;
 
     const ID: IntentLogId = IntentLogId([3; 16]);
     const LEN: usize = 64 * 1024;
+    static NOISE: [u8; LEN - SECTOR_BYTES] = [0x5a; LEN - SECTOR_BYTES];
+    const SEALED: [u8; SECTOR_BYTES - 64] = [9; SECTOR_BYTES - 64];
 
     #[test]
     fn what_was_written_is_read_back_and_the_length_stays() {
         let folder = tempfile::tempdir().unwrap();
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
         log.sync().unwrap();
         let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
         assert_eq!(bytes.len(), LEN);
-        let (id, found) = scan(&bytes).unwrap();
-        assert_eq!((id, found[0].sealed), (ID, &b"sealed"[..]));
+        let found = scan(&bytes).unwrap();
+        assert!(found.is_intact);
+        assert_eq!((found.id, found.records[0].sealed), (ID, &SEALED[..]));
         IntentLog::remove(folder.path()).unwrap();
         IntentLog::remove(folder.path()).unwrap();
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
@@ -151,8 +158,8 @@ mod tests {
     #[test]
     fn a_record_beyond_the_end_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         let error = log.write(&record, LEN).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
@@ -160,12 +167,12 @@ mod tests {
     #[test]
     fn a_new_log_takes_nothing_over_from_one_that_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, LEN).unwrap();
-        let record = encode_record(ID, 1, Epoch(0), b"sealed");
+        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
-        let _ = IntentLog::create(folder.path(), ID, LEN).unwrap();
+        let _ = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
         let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
-        assert!(scan(&bytes).unwrap().1.is_empty());
+        assert!(scan(&bytes).unwrap().records.is_empty());
     }
 
     /// Failed before: a log was made by following what had its name if that was a hard link, and nobody was told.
@@ -182,7 +189,7 @@ mod tests {
             let error = IntentLog::check(folder.path()).unwrap_err();
             assert_eq!(odd_of(&error).unwrap().path, INTENT_LOG);
             // It takes the place of the link, not of what that leads to.
-            drop(IntentLog::create(folder.path(), ID, LEN).unwrap());
+            drop(IntentLog::create(folder.path(), ID, &NOISE).unwrap());
             assert!(IntentLog::check(folder.path()).unwrap());
             assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
             std::fs::remove_file(&path).unwrap();
@@ -191,7 +198,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(IntentLog::read(folder.path()).is_err());
-        assert!(IntentLog::create(folder.path(), ID, LEN).is_err());
+        assert!(IntentLog::create(folder.path(), ID, &NOISE).is_err());
         std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, vec![0; INTENT_LOG_BYTES + 1]).unwrap();
         let error = IntentLog::read(folder.path()).unwrap_err();

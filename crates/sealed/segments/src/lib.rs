@@ -30,7 +30,7 @@ mod unfinished;
 mod whole;
 
 pub use append::Appended;
-pub use batch::Batch;
+pub use batch::{Batch, Tail as BatchTail};
 pub use error::{Error, Result};
 pub use intent_log::{INTENT_LOG, IntentLog};
 pub use options::{Access, Counters, DirectIo, NameSource, StoreOptions, Transfer, random_name};

@@ -267,11 +267,11 @@ mod tests {
         let store = folder.open();
         let blocks: Vec<_> = [20_000, 65_536, 5, 30_000].into_iter().map(block).collect();
         let places = store
-            .append(Epoch(0), &refs(&blocks), &[1; 3000])
+            .put(Epoch(0), &refs(&blocks), &[1; 3000])
             .expect("appended")
             .locations;
         let further = store
-            .append(Epoch(0), &refs(&blocks), &[1; 3000])
+            .put(Epoch(0), &refs(&blocks), &[1; 3000])
             .expect("appended")
             .locations;
         let mut parts: Vec<Part> = places
@@ -302,7 +302,7 @@ mod tests {
         let store = folder.open();
         let blocks: Vec<_> = (0..100).map(|_| block(65_536)).collect();
         let places = store
-            .append(Epoch(0), &refs(&blocks), b"")
+            .put(Epoch(0), &refs(&blocks), b"")
             .expect("appended")
             .locations;
         let part = |&location: &Location| Part {
@@ -329,11 +329,11 @@ mod tests {
         let store = folder.open();
         let (good, bad) = (block(100), block(200));
         let first = store
-            .append(Epoch(0), &[&good], b"")
+            .put(Epoch(0), &[&good], b"")
             .expect("appended")
             .locations[0];
         let gone = store
-            .append(Epoch(1), &[&bad], b"")
+            .put(Epoch(1), &[&bad], b"")
             .expect("appended")
             .locations[0];
         store.remove(gone.segment).expect("removed");
@@ -361,7 +361,7 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let good = store
-            .append(Epoch(0), &[&block(100)], b"")
+            .put(Epoch(0), &[&block(100)], b"")
             .expect("appended")
             .locations[0];
         let too_long = Location {
@@ -403,7 +403,7 @@ mod tests {
     fn small_files(store: &SegmentStore) -> (Vec<strongroom_format::SealedBlock>, Vec<Part>) {
         let blocks: Vec<_> = (0..40).map(|_| block(5_000)).collect();
         let places = store
-            .append(Epoch(0), &refs(&blocks), b"")
+            .put(Epoch(0), &refs(&blocks), b"")
             .expect("appended")
             .locations;
         let whole = |location: Location| Part {
@@ -444,7 +444,7 @@ mod tests {
         read_near(&store, &parts[3]).expect("read");
         assert!(store.counters().bytes_read - before <= 3 * SECTOR);
         let large = store
-            .append(Epoch(0), &[&block(65_536)], b"")
+            .put(Epoch(0), &[&block(65_536)], b"")
             .expect("appended")
             .locations[0];
         let large = Part {
@@ -469,7 +469,7 @@ mod tests {
         for round in 0..4 {
             let new = block(3_000 + round);
             let location = store
-                .append(Epoch(0), &[&new], b"")
+                .put(Epoch(0), &[&new], b"")
                 .expect("appended")
                 .locations[0];
             let part = Part {
@@ -525,7 +525,7 @@ mod tests {
         let store = folder.open();
         let one = block(5000);
         let place = store
-            .append(Epoch(0), &[&one], b"")
+            .put(Epoch(0), &[&one], b"")
             .expect("appended")
             .locations[0];
         let held = store.read(place, 0..place.len).expect("read");

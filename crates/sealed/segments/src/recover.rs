@@ -8,9 +8,11 @@
 //! back, and the batch is the only place of newer content. The two cannot be told apart here, so it stays.
 //! Spec    spec/3-segment.md
 
-use strongroom_format::SegmentId;
 use strongroom_format::limits::SEGMENT_BYTES_MAX;
-use strongroom_format::segment::{FIRST_BATCH_OFFSET, Scan, ScanTail, scan};
+use strongroom_format::segment::{
+    BatchPayload, FIRST_BATCH_OFFSET, Scan, ScanTail, SegmentVersion, scan,
+};
+use strongroom_format::{Epoch, SegmentId};
 
 use crate::scan::read_whole;
 use crate::unfinished::Unfinished;
@@ -40,11 +42,19 @@ impl SegmentStore {
     /// Takes up `id`, whose last committed batch ends at `committed_len` bytes. Reads the file once.
     ///
     /// Call it for every segment that the database says is open, in the order they were begun: batches go
-    /// on in the last one that was resumed.
+    /// on in the last one that was resumed. One of an earlier version takes no batch more: `finish` it.
+    ///
+    /// `index_len`: how long the sealed index of a batch is, by the lengths that it seals; `None` for one that does not open. Then
+    /// room for contents is kept as if there was nothing else in the batch.
     ///
     /// # Errors
     /// `Missing` if there is no such file.
-    pub fn recover_open(&self, id: SegmentId, committed_len: u64) -> Result<Recovery> {
+    pub fn recover_open(
+        &self,
+        id: SegmentId,
+        committed_len: u64,
+        index_len: &dyn Fn(Epoch, &BatchPayload<'_>) -> Option<u32>,
+    ) -> Result<Recovery> {
         self.check_writable()?;
         if committed_len <= FIRST_BATCH_OFFSET {
             return Ok(Recovery::Empty);
@@ -56,7 +66,7 @@ impl SegmentStore {
             Ok(found) if found.header.id == id => found,
             _ => return Ok(Recovery::Damaged { valid_len: 0 }),
         };
-        let committed = until(&found, committed_len);
+        let committed = until(&found, committed_len, &|_, _| None);
         if committed.end != committed_len {
             return Ok(Recovery::Damaged {
                 valid_len: committed.end,
@@ -65,11 +75,13 @@ impl SegmentStore {
         if matches!(found.tail, ScanTail::Finished(_)) {
             return Ok(Recovery::Finished);
         }
-        let unfinished = until(&found, found.end);
+        let unfinished = until(&found, found.end, index_len);
         let cut_bytes = file.len().map_err(Error::Io)?.saturating_sub(found.end);
         file.cut(found.end).map_err(Error::Io)?;
         writer.unfinished.insert(id, unfinished);
-        writer.open = Some(id);
+        if found.header.version == SegmentVersion::Sectors {
+            writer.open = Some(id);
+        }
         Ok(Recovery::Resumed { cut_bytes })
     }
 
@@ -88,7 +100,11 @@ impl SegmentStore {
 }
 
 /// How far the file was written when the last of its batches that ends at or before `committed_len` was.
-fn until(found: &Scan<'_>, committed_len: u64) -> Unfinished {
+fn until(
+    found: &Scan<'_>,
+    committed_len: u64,
+    index_len: &dyn Fn(Epoch, &BatchPayload<'_>) -> Option<u32>,
+) -> Unfinished {
     let mut unfinished = Unfinished::new(found.header);
     for batch in &found.batches {
         let end = u64::from(batch.offset) + batch.header.batch_len();
@@ -98,7 +114,9 @@ fn until(found: &Scan<'_>, committed_len: u64) -> Unfinished {
         unfinished.end = end;
         unfinished.batches += 1;
         unfinished.chain = batch.header.chain();
-        unfinished.index_bytes += u64::from(batch.header.index_len);
+        let index_len = index_len(found.header.epoch, &batch.payload).map(u64::from);
+        let batch_len = batch.header.batch_len();
+        unfinished.index_bytes += index_len.unwrap_or(batch_len).min(batch_len);
     }
     unfinished
 }
@@ -111,7 +129,7 @@ mod tests {
     use strongroom_format::limits::sealed_len;
 
     use super::*;
-    use crate::testing::{Folder, block};
+    use crate::testing::{Folder, block, ends};
     use crate::{Tail, Transfer};
 
     /// Goal: whatever a power cut leaves of the last batch, exactly the earlier ones are found again.
@@ -125,13 +143,13 @@ mod tests {
             .open_by(Transfer::Buffered)
             .expect("every file system takes buffered transfers");
         let first = store
-            .append(Epoch(0), &[&block(50)], b"first")
+            .put(Epoch(0), &[&block(50)], b"first")
             .expect("appended");
         let second = store
-            .append(Epoch(0), &[&block(60)], b"second")
+            .put(Epoch(0), &[&block(60)], b"second")
             .expect("appended");
         let last = store
-            .append(Epoch(0), &[&block(70)], b"last")
+            .put(Epoch(0), &[&block(70)], b"last")
             .expect("appended");
         let id = first.segment;
         let path = folder.path_of(id);
@@ -165,7 +183,7 @@ mod tests {
                 );
                 let cut_bytes = (bytes.len() - kept) as u64;
                 assert_eq!(
-                    store.recover_open(id, second.end).expect("recovered"),
+                    store.take_up(id, second.end).expect("recovered"),
                     Recovery::Resumed { cut_bytes }
                 );
                 assert_eq!(fs::read(&path).expect("read"), whole[..kept]);
@@ -178,10 +196,10 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let kept = store
-            .append(Epoch(4), &[&block(50)], b"kept")
+            .put(Epoch(4), &[&block(50)], b"kept")
             .expect("appended");
         let uncommitted = store
-            .append(Epoch(4), &[&block(70_000 / 2)], b"uncommitted")
+            .put(Epoch(4), &[&block(70_000 / 2)], b"uncommitted")
             .expect("appended");
         drop(store);
         let path = folder.path_of(kept.segment);
@@ -190,43 +208,31 @@ mod tests {
         let store = folder.open();
         let cut_bytes = 5000;
         assert_eq!(
-            store
-                .recover_open(kept.segment, kept.end)
-                .expect("recovered"),
+            store.take_up(kept.segment, kept.end).expect("recovered"),
             Recovery::Resumed { cut_bytes }
         );
         let next = store
-            .append(Epoch(4), &[&block(80)], b"next")
+            .put(Epoch(4), &[&block(80)], b"next")
             .expect("appended");
         assert_eq!((next.segment, next.started), (kept.segment, false));
         assert_eq!(u64::from(next.locations[0].offset), uncommitted.end + 64);
-        store.finish(kept.segment, b"contents").expect("finished");
+        store.end(kept.segment, b"contents").expect("finished");
         let scanned = store.scan(kept.segment).expect("scanned");
-        let indexes: Vec<_> = scanned
-            .batches
-            .iter()
-            .map(|batch| batch.sealed_index.as_slice())
-            .collect();
-        assert_eq!(indexes, [&b"kept"[..], b"uncommitted", b"next"]);
+        let labels: [&[u8]; 3] = [b"kept", b"uncommitted", b"next"];
+        assert_eq!(ends(&scanned, &labels), labels);
     }
 
     #[test]
     fn a_resumed_file_has_room_set_aside_again_before_a_batch_is_written() {
         let folder = Folder::new();
         let store = folder.open();
-        let kept = store
-            .append(Epoch(0), &[&block(50)], b"")
-            .expect("appended");
+        let kept = store.put(Epoch(0), &[&block(50)], b"").expect("appended");
         drop(store);
         let store = folder.open();
-        store
-            .recover_open(kept.segment, kept.end)
-            .expect("recovered");
+        store.take_up(kept.segment, kept.end).expect("recovered");
         let file = store.files.get(&store.disk, kept.segment).expect("there");
         assert_eq!(file.allocated_bytes().expect("told"), kept.end);
-        store
-            .append(Epoch(0), &[&block(50)], b"")
-            .expect("appended");
+        store.put(Epoch(0), &[&block(50)], b"").expect("appended");
         assert!(file.allocated_bytes().expect("told") >= SEGMENT_BYTES_MAX);
     }
 
@@ -235,16 +241,14 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let appended = store
-            .append(Epoch(0), &[&block(50)], b"index")
+            .put(Epoch(0), &[&block(50)], b"index")
             .expect("appended");
-        store
-            .finish(appended.segment, b"contents")
-            .expect("finished");
+        store.end(appended.segment, b"contents").expect("finished");
         drop(store);
         let store = folder.open();
         assert_eq!(
             store
-                .recover_open(appended.segment, appended.end)
+                .take_up(appended.segment, appended.end)
                 .expect("recovered"),
             Recovery::Finished
         );
@@ -256,17 +260,17 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let first = store
-            .append(Epoch(0), &[&block(50)], b"first")
+            .put(Epoch(0), &[&block(50)], b"first")
             .expect("appended");
         store
-            .append(Epoch(0), &[&block(50)], b"second")
+            .put(Epoch(0), &[&block(50)], b"second")
             .expect("appended");
-        store.finish(first.segment, b"contents").expect("finished");
+        store.end(first.segment, b"contents").expect("finished");
         drop(store);
         let path = folder.path_of(first.segment);
         let before = fs::read(&path).expect("read");
         let store = folder.open();
-        let found = store.recover_open(first.segment, first.end);
+        let found = store.take_up(first.segment, first.end);
         assert_eq!(found.expect("recovered"), Recovery::Finished);
         drop(store);
         assert_eq!(fs::read(&path).expect("read"), before);
@@ -277,10 +281,10 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let first = store
-            .append(Epoch(0), &[&block(50)], b"first")
+            .put(Epoch(0), &[&block(50)], b"first")
             .expect("appended");
         let second = store
-            .append(Epoch(0), &[&block(50)], b"second")
+            .put(Epoch(0), &[&block(50)], b"second")
             .expect("appended");
         let path = folder.path_of(first.segment);
         drop(store);
@@ -301,7 +305,7 @@ mod tests {
             fs::write(&path, &bytes).expect("written");
             let store = folder.open();
             let found = store
-                .recover_open(first.segment, committed_len)
+                .take_up(first.segment, committed_len)
                 .expect("recovered");
             assert_eq!(found, Recovery::Damaged { valid_len });
             assert_eq!(store.open_segment(), None);
@@ -315,12 +319,12 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let id = store
-            .append(Epoch(0), &[&block(50)], b"first")
+            .put(Epoch(0), &[&block(50)], b"first")
             .expect("appended")
             .segment;
-        assert_eq!(store.recover_open(id, 0).expect("told"), Recovery::Empty);
+        assert_eq!(store.take_up(id, 0).expect("told"), Recovery::Empty);
         store.remove(id).expect("removed");
-        assert!(matches!(store.recover_open(id, 8192), Err(Error::Missing(gone)) if gone == id));
+        assert!(matches!(store.take_up(id, 8192), Err(Error::Missing(gone)) if gone == id));
     }
 
     #[test]
@@ -328,24 +332,24 @@ mod tests {
         let folder = Folder::new();
         let store = folder.open();
         let old = store
-            .append(Epoch(0), &[&block(50)], b"old")
+            .put(Epoch(0), &[&block(50)], b"old")
             .expect("appended");
         let new = store
-            .append(Epoch(1), &[&block(50)], b"new")
+            .put(Epoch(1), &[&block(50)], b"new")
             .expect("appended");
         drop(store);
         let store = folder.open();
         for appended in [&old, &new] {
             let found = store
-                .recover_open(appended.segment, appended.end)
+                .take_up(appended.segment, appended.end)
                 .expect("recovered");
             assert_eq!(found, Recovery::Resumed { cut_bytes: 0 });
         }
         assert_eq!(store.open_segment(), Some(new.segment));
-        store.finish(old.segment, b"contents").expect("finished");
+        store.end(old.segment, b"contents").expect("finished");
         assert!(
             !store
-                .append(Epoch(1), &[&block(50)], b"more")
+                .put(Epoch(1), &[&block(50)], b"more")
                 .expect("appended")
                 .started
         );

@@ -1,16 +1,17 @@
 //! Reads a segment file without any database: what is whole in it, and how it ends.
 //!
 //! Takes   a segment's name
-//! Gives   its batches with their sealed indexes, in order
+//! Gives   its batches, in order, and its sealed table of contents
 //! Never   changes the file, or takes more memory than the longest segment has bytes
 //! Spec    spec/3-segment.md
 
 use strongroom_format::SegmentId;
 use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{
-    BATCH_HEADER_BYTES, Batch, ScanTail, SegmentFormatError, SegmentHeader, scan,
+    BATCH_HEADER_BYTES, Batch, SaidLengths, ScanTail, SegmentFormatError, SegmentHeader, scan,
 };
 
+use crate::batch::narrow;
 use crate::buffer::Buffer;
 use crate::counters::add;
 use crate::disk::SegmentFile;
@@ -36,12 +37,10 @@ pub struct ScannedBatch {
     pub offset: u32,
     /// First byte of its first block in the file: the offsets in the index count from here.
     pub blocks_offset: u32,
-    /// Bytes of its blocks.
-    pub blocks_len: u32,
-    /// How many blocks it has.
-    pub count: u32,
-    /// The sealed index.
-    pub sealed_index: Vec<u8>,
+    /// How many sectors it takes.
+    pub sectors: u32,
+    /// Its lengths, sealed; nothing where its header tells them.
+    pub sealed_lengths: Vec<u8>,
 }
 
 /// What follows the last whole batch.
@@ -91,9 +90,11 @@ fn own(batch: &Batch<'_>) -> ScannedBatch {
     ScannedBatch {
         offset: batch.offset,
         blocks_offset: batch.offset + BATCH_HEADER_BYTES as u32,
-        blocks_len: batch.header.blocks_len,
-        count: batch.header.count,
-        sealed_index: batch.sealed_index.to_vec(),
+        sectors: narrow(batch.header.batch_len() / SECTOR_BYTES as u64),
+        sealed_lengths: match batch.payload.lengths() {
+            Some(SaidLengths::Sealed(sealed)) => sealed.to_vec(),
+            _ => Vec::new(),
+        },
     }
 }
 

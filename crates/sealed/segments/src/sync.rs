@@ -186,20 +186,16 @@ mod tests {
                 store.counters().directory_syncs,
             )
         };
-        let first = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let first = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         assert_eq!(counts(), (0, 0), "writing alone syncs nothing");
         store.sync(first.sequence).expect("synced");
         assert_eq!(counts(), (1, 2), "a new file in a new folder");
         store.sync(first.sequence).expect("synced");
         assert_eq!(counts(), (1, 2), "durable already");
-        let second = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let second = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         store.sync(second.sequence).expect("synced");
         assert_eq!(counts(), (2, 2), "an old file");
-        let finished = store.finish(first.segment, b"contents").expect("finished");
+        let finished = store.end(first.segment, b"contents").expect("finished");
         store.sync(finished).expect("synced");
         assert_eq!(counts(), (3, 2), "its ending");
         store.sync(u64::MAX).expect("synced");
@@ -213,9 +209,7 @@ mod tests {
         const CALLERS: usize = 8;
         let folder = Folder::new();
         let store = folder.open();
-        let first = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let first = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         let entered = store.disk.faults.hold_next_sync();
         let appended = Barrier::new(CALLERS + 1);
         thread::scope(|scope| {
@@ -223,9 +217,7 @@ mod tests {
             entered.wait_until_held();
             for _ in 0..CALLERS {
                 scope.spawn(|| {
-                    let own = store
-                        .append(Epoch(0), &[&block(10)], b"")
-                        .expect("appended");
+                    let own = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
                     appended.wait();
                     store.sync(own.sequence).expect("synced");
                 });
@@ -243,16 +235,16 @@ mod tests {
             let folder = Folder::new();
             let store = folder.open();
             let one = block(100);
-            let appended = store.append(Epoch(0), &[&one], b"").expect("appended");
+            let appended = store.put(Epoch(0), &[&one], b"").expect("appended");
             store.disk.faults.plan(Call::Sync, calls_before, Errno::IO);
             assert!(matches!(store.sync(appended.sequence), Err(Error::Io(_))));
             assert!(matches!(store.sync(appended.sequence), Err(Error::Failed)));
             assert!(matches!(
-                store.append(Epoch(0), &[&one], b""),
+                store.put(Epoch(0), &[&one], b""),
                 Err(Error::Failed)
             ));
             assert!(matches!(
-                store.finish(appended.segment, b""),
+                store.end(appended.segment, b""),
                 Err(Error::Failed)
             ));
             let place = appended.locations[0];
@@ -264,13 +256,9 @@ mod tests {
     fn what_was_durable_before_a_failed_sync_still_is() {
         let folder = Folder::new();
         let store = folder.open();
-        let safe = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let safe = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         store.sync(safe.sequence).expect("synced");
-        let unsafe_one = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let unsafe_one = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         store.disk.faults.plan(Call::Sync, 0, Errno::IO);
         assert!(matches!(store.sync(unsafe_one.sequence), Err(Error::Io(_))));
         store.sync(safe.sequence).expect("still durable");
@@ -280,9 +268,7 @@ mod tests {
     fn removals_cost_a_sync_only_when_asked_for() {
         let folder = Folder::new();
         let store = folder.open();
-        let appended = store
-            .append(Epoch(0), &[&block(10)], b"")
-            .expect("appended");
+        let appended = store.put(Epoch(0), &[&block(10)], b"").expect("appended");
         store.sync(appended.sequence).expect("synced");
         let before = store.counters();
         store.remove(appended.segment).expect("removed");

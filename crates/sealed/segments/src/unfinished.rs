@@ -13,7 +13,7 @@
 use std::io;
 use std::sync::Arc;
 
-use strongroom_format::limits::SEGMENT_BYTES_MAX;
+use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{
     FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentHeader, checksum, ending_len,
 };
@@ -61,7 +61,9 @@ impl Unfinished {
     pub(crate) fn contents_room(&self) -> u64 {
         // `has_room` left the first; the second bounds a file that another writer filled further.
         let left = SEGMENT_BYTES_MAX.saturating_sub(self.end + FOOTER_BYTES as u64);
-        contents_bytes_max(self.index_bytes).min(left)
+        // They fill their last sector.
+        let room = ending_len(contents_bytes_max(self.index_bytes)) - FOOTER_BYTES as u64;
+        room.min(left)
     }
 
     /// Writes `batch` behind the last acknowledged one, and acknowledges it.
@@ -105,6 +107,10 @@ impl Unfinished {
         if len > max {
             return Err(Error::ContentsTooLong { len, max });
         }
+        let whole = len + FOOTER_BYTES;
+        if !whole.is_multiple_of(SECTOR_BYTES) {
+            return Err(Error::PartOfSector { len: whole });
+        }
         let footer = Footer {
             header: self.header,
             contents_offset: narrow(self.end),
@@ -116,7 +122,6 @@ impl Unfinished {
         let mut ending = pool.take(wide(ending_len(len as u64)));
         let footer_start = ending.len() - FOOTER_BYTES;
         ending[..len].copy_from_slice(sealed_contents);
-        ending[len..footer_start].fill(0);
         ending[footer_start..].copy_from_slice(&footer.encode());
         Ok(ending)
     }

@@ -5,7 +5,30 @@ use std::thread;
 
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
-use strongroom_segments::{Appended, Part, SegmentStore, StoreOptions};
+use strongroom_segments::{Appended, BatchTail, Part, SegmentStore, StoreOptions};
+
+/// What follows blocks of `blocks_len` bytes, as it is sealed elsewhere: it fills the last sector, and ends with `label`.
+fn tail(label: &[u8], blocks: &[&SealedBlock]) -> Vec<u8> {
+    let blocks_len: usize = blocks.iter().map(|block| block.bytes.len()).sum();
+    let before = 64 + blocks_len;
+    let mut bytes = vec![0x5a; (before + label.len() + 92).next_multiple_of(4096) - before];
+    let start = bytes.len() - label.len();
+    bytes[start..].copy_from_slice(label);
+    bytes
+}
+
+fn append(
+    store: &SegmentStore,
+    blocks: &[&SealedBlock],
+    label: &[u8],
+) -> strongroom_segments::Result<Appended> {
+    let bytes = tail(label, blocks);
+    let tail = BatchTail {
+        bytes: &bytes,
+        index_len: label.len(),
+    };
+    store.append(Epoch(0), blocks, tail)
+}
 
 const APPENDERS: u8 = 8;
 const BATCHES: u8 = 40;
@@ -48,9 +71,7 @@ fn eight_appenders_get_places_of_their_own_and_syncs_are_shared() {
         for batch in 0..BATCHES {
             let written = blocks(appender, batch);
             let refs: Vec<&SealedBlock> = written.iter().collect();
-            let appended = store
-                .append(Epoch(0), &refs, &[appender, batch])
-                .expect("appended");
+            let appended = append(&store, &refs, &[appender, batch]).expect("appended");
             read_back(&store, &appended, &written);
             if batch % 8 == 7 {
                 store.sync(appended.sequence).expect("synced");
@@ -101,7 +122,10 @@ fn eight_appenders_get_places_of_their_own_and_syncs_are_shared() {
     let mut found = BTreeMap::new();
     for id in store.list().expect("listed") {
         for batch in store.scan(id).expect("scanned").batches {
-            found.insert((id, batch.blocks_offset), batch.sealed_index);
+            found.insert(
+                (id, batch.blocks_offset),
+                batch.sealed_lengths[90..].to_vec(),
+            );
         }
     }
     assert_eq!(found, told);

@@ -7,7 +7,30 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SuiteId};
-use strongroom_segments::{Error, Recovery, SegmentStore, StoreOptions, Tail};
+use strongroom_segments::{Appended, BatchTail, Error, Recovery, SegmentStore, StoreOptions, Tail};
+
+/// What follows blocks of `blocks_len` bytes, as it is sealed elsewhere: it fills the last sector, and ends with `label`.
+fn tail(label: &[u8], blocks: &[&SealedBlock]) -> Vec<u8> {
+    let blocks_len: usize = blocks.iter().map(|block| block.bytes.len()).sum();
+    let before = 64 + blocks_len;
+    let mut bytes = vec![0x5a; (before + label.len() + 92).next_multiple_of(4096) - before];
+    let start = bytes.len() - label.len();
+    bytes[start..].copy_from_slice(label);
+    bytes
+}
+
+fn append(
+    store: &SegmentStore,
+    blocks: &[&SealedBlock],
+    label: &[u8],
+) -> strongroom_segments::Result<Appended> {
+    let bytes = tail(label, blocks);
+    let tail = BatchTail {
+        bytes: &bytes,
+        index_len: label.len(),
+    };
+    store.append(Epoch(0), blocks, tail)
+}
 
 /// A file system of 20 MiB, gone with the value.
 struct SmallDisk(PathBuf);
@@ -53,7 +76,7 @@ fn a_full_disk_refuses_a_batch_as_a_whole_and_keeps_every_earlier_one() {
     let refused = loop {
         let blocks: Vec<SealedBlock> = (0..8).map(|_| block(done.len() as u8)).collect();
         let refs: Vec<&SealedBlock> = blocks.iter().collect();
-        match store.append(Epoch(0), &refs, b"index") {
+        match append(&store, &refs, b"index") {
             Ok(appended) => done.push(appended),
             Err(error) => break error,
         }
@@ -81,7 +104,7 @@ fn a_full_disk_refuses_a_batch_as_a_whole_and_keeps_every_earlier_one() {
     let store = open().expect("opened on a full disk");
     let last = done.last().expect("some fitted");
     let found = store
-        .recover_open(last.segment, last.end)
+        .recover_open(last.segment, last.end, &|_, _| None)
         .expect("recovered");
     assert!(matches!(found, Recovery::Resumed { .. }));
     assert!(matches!(
@@ -93,8 +116,6 @@ fn a_full_disk_refuses_a_batch_as_a_whole_and_keeps_every_earlier_one() {
         .remove(done[0].segment)
         .expect("deleting needs no room");
     let more = block(200);
-    let appended = store
-        .append(Epoch(0), &[&more], b"index")
-        .expect("there is room again");
+    let appended = append(&store, &[&more], b"index").expect("there is room again");
     store.sync(appended.sequence).expect("synced");
 }

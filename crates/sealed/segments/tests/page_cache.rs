@@ -5,7 +5,32 @@ use std::path::Path;
 
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock, SuiteId};
-use strongroom_segments::{DirectIo, Part, SegmentStore, StoreOptions, Transfer};
+use strongroom_segments::{
+    Appended, BatchTail, DirectIo, Part, SegmentStore, StoreOptions, Transfer,
+};
+
+/// What follows blocks of `blocks_len` bytes, as it is sealed elsewhere: it fills the last sector, and ends with `label`.
+fn tail(label: &[u8], blocks: &[&SealedBlock]) -> Vec<u8> {
+    let blocks_len: usize = blocks.iter().map(|block| block.bytes.len()).sum();
+    let before = 64 + blocks_len;
+    let mut bytes = vec![0x5a; (before + label.len() + 92).next_multiple_of(4096) - before];
+    let start = bytes.len() - label.len();
+    bytes[start..].copy_from_slice(label);
+    bytes
+}
+
+fn append(
+    store: &SegmentStore,
+    blocks: &[&SealedBlock],
+    label: &[u8],
+) -> strongroom_segments::Result<Appended> {
+    let bytes = tail(label, blocks);
+    let tail = BatchTail {
+        bytes: &bytes,
+        index_len: label.len(),
+    };
+    store.append(Epoch(0), blocks, tail)
+}
 
 /// How many bytes of `path` are in memory: those that reading it does not fetch from the disk.
 /// Ask once per file: it changes the answer. `None` where the system does not count.
@@ -67,7 +92,7 @@ fn no_byte_of_a_segment_stays_in_memory() {
                 30
             ];
             let refs: Vec<&SealedBlock> = blocks.iter().collect();
-            let appended = store.append(Epoch(0), &refs, b"index").expect("appended");
+            let appended = append(&store, &refs, b"index").expect("appended");
             store.sync(appended.sequence).expect("synced");
             let whole = |&location: &Location| Part {
                 location,

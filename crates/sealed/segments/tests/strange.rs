@@ -24,6 +24,7 @@ fn open(place: &Path) -> strongroom_segments::Result<SegmentStore> {
 
 fn header(id: SegmentId) -> Vec<u8> {
     let header = strongroom_format::segment::SegmentHeader {
+        version: strongroom_format::segment::SegmentVersion::Sectors,
         suite: SuiteId::Aes256GcmBlake3,
         epoch: Epoch(0),
         id,
@@ -52,7 +53,7 @@ fn a_link_in_the_place_of_a_folder_hides_its_segments_and_is_named() {
     assert_eq!(odd[0].to_string(), "segments/11 is a symbolic link");
     assert!(matches!(store.whole(hidden), Err(Error::Odd(_))));
     assert!(matches!(
-        store.recover_open(hidden, 1 << 20),
+        store.recover_open(hidden, 1 << 20, &|_, _| None),
         Err(Error::Odd(_))
     ));
     store.remove(hidden).unwrap();
@@ -60,7 +61,10 @@ fn a_link_in_the_place_of_a_folder_hides_its_segments_and_is_named() {
         fs::read(outside.path().join(hex(hidden))).unwrap(),
         header(hidden)
     );
-    assert_eq!(store.recover_open(sound, 0).unwrap(), Recovery::Empty);
+    assert_eq!(
+        store.recover_open(sound, 0, &|_, _| None).unwrap(),
+        Recovery::Empty
+    );
 }
 
 /// Failed before: a hard link was opened for writing, and cut where its last whole batch ended.
@@ -80,7 +84,7 @@ fn a_file_with_another_name_elsewhere_is_neither_read_nor_cut() {
     for error in [
         store.whole(id).unwrap_err(),
         store.scan(id).unwrap_err(),
-        store.recover_open(id, 4096 * 2).unwrap_err(),
+        store.recover_open(id, 4096 * 2, &|_, _| None).unwrap_err(),
     ] {
         assert!(matches!(error, Error::Odd(_)), "{error}");
     }

@@ -282,8 +282,20 @@ fn judge_cut(
     Ok(())
 }
 
+/// That opening called nothing lost: a cut loses nothing that was acknowledged.                                  [8.15]
+///
+/// # Errors
+/// What it said of the intent log.
+pub fn judge_replay(system: &Filesystem) -> Result<(), String> {
+    match system.replay().fault {
+        None => Ok(()),
+        Some(fault) => Err(format!("a false alarm about the intent log: {fault}")),
+    }
+}
+
 /// The tree of a file system whose check finds nothing.
 fn sound_tree(system: &Filesystem) -> Result<Tree, String> {
+    judge_replay(system)?;
     let report = system
         .check()
         .map_err(|error| format!("the check fails: {error}"))?;

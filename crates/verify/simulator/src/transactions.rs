@@ -304,6 +304,7 @@ fn judge(left: &Disk, moment: &Frozen, seed: u64, scale: Scale) -> std::result::
         .map_err(|error| error.to_string())?;
     let system = engine::open(folder.path(), scale.setup())
         .map_err(|error| format!("the vault does not open: {error}"))?;
+    crate::run::judge_replay(&system)?;
     let report = system
         .check()
         .map_err(|error| format!("the check fails: {error}"))?;

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strongroom_filesystem::{Caller, Resealed};
+use strongroom_filesystem::{Caller, Proof, Resealed, VerifyRange};
 use strongroom_format::index::decode_contents;
+use strongroom_format::segment::BatchLengths;
 use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
-use strongroom_segments::{Access, Scanned, SegmentStore, StoreOptions, Tail};
+use strongroom_segments::{Access, Scanned, ScannedBatch, SegmentStore, StoreOptions, Tail};
 
 use super::{CELL, all, pattern};
 use crate::support::{Lab, ROOT, sealer};
@@ -24,6 +25,18 @@ fn segments(lab: &Lab) -> BTreeMap<SegmentId, Scanned> {
     ids.into_iter()
         .filter_map(|id| Some((id, store.scan(id).ok()?)))
         .collect()
+}
+
+/// What a verification of every segment finds.
+fn problems(lab: &Lab) -> Vec<String> {
+    let range = VerifyRange {
+        after: None,
+        only: Vec::new(),
+        bytes_max: u64::MAX,
+        proof: Proof::Full,
+    };
+    let part = lab.verify_segments(&range).expect("verifies");
+    part.problems.into_iter().map(|found| found.what).collect()
 }
 
 fn of_epoch(lab: &Lab, epoch: Epoch) -> Vec<Scanned> {
@@ -47,7 +60,13 @@ fn what_is_stored_after_an_epoch_began_is_sealed_under_it_and_what_was_before_st
     lab.sync().expect("syncs");
     assert_eq!(of_epoch(&lab, Epoch(0)), old, "the old epoch got nothing");
     let new = of_epoch(&lab, Epoch(1));
-    let blocks: u32 = new[0].batches.iter().map(|batch| batch.count).sum();
+    let count = |batch: &ScannedBatch| {
+        let sealed = &batch.sealed_lengths;
+        let clear = sealer(1).open_record(Epoch(1), Kind::BatchLengths, sealed);
+        let lengths = BatchLengths::decode(&clear.expect("opens")).expect("lengths");
+        lengths.count
+    };
+    let blocks: u32 = new[0].batches.iter().map(count).sum();
     assert_eq!((new.len(), blocks), (1, 10), "both files' blocks are new");
     for round in 0..2 {
         assert_eq!(all(&lab, before), pattern(1, 300_000), "{round}");
@@ -80,6 +99,23 @@ fn the_open_segment_is_ended_with_its_contents_under_its_own_epoch() {
         .expect("opens under the old epoch alone");
     let contents = decode_contents(&clear).expect("decodes");
     assert_eq!(contents.len(), segment.batches.len());
+}
+
+/// Goal: a sound vault is said to be sound. A segment that is ended once its epoch has passed has an empty table of contents,
+/// sealed under the newest keys.
+/// Failed before: "its table of contents does not open".
+#[test]
+fn a_segment_that_was_ended_after_its_epoch_is_sound() {
+    let mut lab = Lab::new();
+    let file = lab.file(ROOT, "first");
+    lab.write(file, 0, &pattern(1, 200_000)).expect("writes");
+    lab.reopen_in_next_epoch();
+    lab.write(file, 400_000, &pattern(2, 200_000))
+        .expect("writes");
+    lab.reopen();
+    let old = of_epoch(&lab, Epoch(0));
+    assert!(matches!(old[0].tail, Tail::Finished { .. }));
+    assert_eq!(problems(&lab), Vec::<String>::new());
 }
 
 #[test]

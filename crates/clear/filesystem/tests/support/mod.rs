@@ -233,6 +233,14 @@ impl Lab {
         Epoch(epoch)
     }
 
+    /// Closes it, and opens it with the keys of one more epoch, which begins before anything is sealed.
+    pub(crate) fn reopen_in_next_epoch(&mut self) -> Epoch {
+        self.close().expect("closes");
+        let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        self.open_again(self.options());
+        Epoch(epoch)
+    }
+
     /// Takes the keys of every epoch before `first` away, for good.
     pub(crate) fn forget_epochs_before(&self, first: Epoch) {
         self.oldest.store(first.0, Ordering::Relaxed);
