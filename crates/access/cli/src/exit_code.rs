@@ -97,7 +97,9 @@ impl ExitCode {
             Error::File(file) => Self::of_file(file),
             Error::WrongSecret(_) => Self::WrongSecret,
             Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
-            Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
+            Error::Damaged { .. }
+            | Error::GenerationBehind { .. }
+            | Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,

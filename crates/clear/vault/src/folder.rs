@@ -22,6 +22,8 @@ use crate::{Error, Result};
 pub(crate) const HEADER: &str = "vault.json";
 /// This copy's own facts.
 pub(crate) const REPLICA: &str = "replica.json";
+/// The replica file of a change of keys whose header may not be in its place yet.
+pub(crate) const REPLICA_NEXT: &str = "replica.json.next";
 /// The file whose lock makes a process the owner.
 pub(crate) const LOCK: &str = "lock";
 /// The folder of sealed blocks.
@@ -121,6 +123,27 @@ impl Folder {
             what: REPLICA,
             why: "the file is missing; run `strongroom recover`".to_owned(),
         })
+    }
+
+    /// The replica file that a change of keys wrote beside its place; one that cannot be read is none.
+    pub(crate) fn next_replica(&self) -> Option<Vec<u8>> {
+        self.read(REPLICA_NEXT).ok().flatten()
+    }
+
+    /// Removes a small file, durably; nothing if there is none.
+    pub(crate) fn remove_if_there(&self, name: &'static str) -> Result<()> {
+        match fs::remove_file(self.part(name)) {
+            Ok(()) => self.sync(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::io("removing a file of the vault folder")(error)),
+        }
+    }
+
+    /// Puts the file `from` in the place of `to`, durably.                                                     (1)
+    pub(crate) fn put_in_place(&self, from: &str, to: &str) -> Result<()> {
+        fs::rename(self.part(from), self.part(to))
+            .map_err(Error::io("replacing a file of the vault folder"))?;
+        self.sync()
     }
 
     /// A small file that only says how far something was; nothing if it cannot be read.

@@ -25,11 +25,13 @@ use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::kept::{record_files, record_name};
-use crate::open::{GENERATION, now_s, of_replica, write_setting};
+use crate::open::now_s;
+use crate::own_replica::{Files, settle};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::rebuild::{Rebuild, Rebuilt};
+use crate::request::Access;
 use crate::request_history::{RevisionFields, RevisionInfo};
-use crate::{Damage, Error, FileProblem, Result, misnamed, switch};
+use crate::{Damage, Error, FileProblem, Result, known_records, misnamed, switch};
 
 /// How a vault is recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,6 +169,9 @@ pub(crate) fn recover_locked(
         renamed,
     };
     if !options.rebuild && is_sound(folder, &keyring, &keys)? {
+        if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
+            note_device(folder, &keyring, &keys)?;
+        }
         return Ok(report);
     }
     rebuild(folder, &keyring, &keys, trial, &mut report, told)?;
@@ -199,7 +204,9 @@ fn bring_header(folder: &Folder, secret: &Secret, trial: Trial) -> Result<(Keyri
     let unlocked = present.and_then(|bytes| Ok(unlock(&bytes, secret, None)?));
     match (unlocked, from_saved) {
         // An older header was put in the place of a newer one.
-        (Ok(keyring), Some(Ok(newer))) if newer.generation() > keyring.generation() => {
+        (Ok(keyring), Some(Ok(newer)))
+            if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
+        {
             put_back(folder, HEADER, saved.as_deref(), trial)?;
             Ok((newer, Brought::PutBack))
         }
@@ -229,29 +236,38 @@ fn bring_replica(
     keyring: &mut Keyring,
     trial: Trial,
 ) -> Result<(Replica, Brought)> {
-    let present = folder
-        .replica()
-        .and_then(|bytes| keyring.open_replica(&bytes).map_err(of_replica));
-    if let Ok(replica) = present {
-        let _ = keyring.act_as(&replica);
+    let files = Files::read(folder)?;
+    if let Ok(replica) = files.replica_of(keyring) {
+        if trial == Trial::ForReal {
+            settle(folder, keyring, &replica)?;
+        }
         return Ok((replica, Brought::Sound));
     }
     let saved = folder.saved(REPLICA).ok().flatten();
     let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
-    if let Some(Ok(replica)) = opened {
+    if let Some(Ok(replica)) = &opened
+        && keyring.act_as(replica).is_ok()
+    {
         put_back(folder, REPLICA, saved.as_deref(), trial)?;
-        let _ = keyring.act_as(&replica);
-        return Ok((replica, Brought::PutBack));
+        return Ok((replica.clone(), Brought::PutBack));
     }
+    // One whose device was removed still has the name of this copy and the key of its database.
+    let present = files.replica.ok();
+    let present = present.and_then(|bytes| keyring.open_replica(&bytes).ok());
+    let kept = present.or_else(|| opened.and_then(std::result::Result::ok));
     let Changed {
         header,
         keyring: next,
+        ..
     } = keyring
         .add_device(&SystemRandom)
         .map_err(|error| Error::Keys(error.to_string()))?;
-    let replica = next
-        .new_replica(&SystemRandom)
-        .map_err(|error| Error::Keys(error.to_string()))?;
+    let replica = match kept {
+        Some(kept) => next.replica_of_device(&kept),
+        None => next
+            .new_replica(&SystemRandom)
+            .map_err(|error| Error::Keys(error.to_string()))?,
+    };
     // The header first: it opens every replica file, and a device without one harms nobody.
     if trial == Trial::ForReal {
         folder.replace(HEADER, &header)?;
@@ -282,16 +298,28 @@ fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> 
         // The database is there; that it cannot be read now is another matter.
         Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
     };
-    let seen = match crate::open::read_generation(&store) {
-        Ok(seen) => seen,
+    // What it keeps of the header may be ruined with the rest; that the header is an older one is another matter.
+    match known_records::see(&store, keyring, Access::ReadOnly) {
+        Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
+            return Err(error);
+        }
         Err(_) => return Ok(false),
-    };
-    keyring.check_generation(seen)?;
+        Ok(_) => {}
+    }
     match store.integrity_check() {
         Ok(problems) => Ok(problems.is_empty()),
         Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(false),
         Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
     }
+}
+
+/// Notes in a sound database that the newest record, which added a device, was made here.
+fn note_device(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<()> {
+    let key = keys.metadata_key().bytes();
+    let store = Store::open(folder.path(), key, metadata::Options::default())
+        .map_err(strongroom_filesystem::Error::from)?;
+    known_records::about_to_make(&store, keyring)?;
+    known_records::see(&store, keyring, Access::ReadWrite).map(drop)
 }
 
 fn rebuild(
@@ -336,7 +364,7 @@ fn rebuild(
         told: &mut |nodes| told(RecoverProgress::Nodes(nodes)),
     }
     .run(revisions)?;
-    write_setting(&store, GENERATION, &keyring.generation().to_le_bytes())?;
+    known_records::see(&store, keyring, Access::ReadWrite)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
     let aside = match trial {
         Trial::ForReal => switch::commit(folder, &making)?,

@@ -2,23 +2,26 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase: `InstallKeys` carries a header, which is public, with grants that only members
-//!         can open
+//! Never   carries a key or a passphrase in clear: `InstallKeys` carries a header, which is public, with grants that only
+//!         members can open, and a new device sealed to the one that it replaces
 //!
 //! Invariants
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
-use strongroom_crypto::Compression;
+use strongroom_crypto::{Compression, MemberInfo};
 use strongroom_filesystem::{
     AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
     SetAttributes, SetTime, Space, Timestamp, XattrMode,
 };
 
+use strongroom_format::{PrincipalId, Role};
+
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Purpose;
+use crate::known_records::short;
 use crate::observer::Attachment;
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
@@ -29,7 +32,7 @@ use crate::rotation::Rotation;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 12;
+pub(crate) const PROTOCOL: u32 = 13;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -240,8 +243,12 @@ pub(crate) enum Request<'a> {
     InstallKeys {
         base: u64,
         header: Bytes<'a>,
+        #[serde(borrow)]
+        handover: Option<Bytes<'a>>,
         purpose: Purpose,
     },
+    /// Notes that a person knows of every membership record so far.
+    AcceptRecords,
     Rotation,
     History(HistoryRequest),
     Verify(VerifyRequest),
@@ -261,6 +268,7 @@ impl Request<'_> {
             | Self::Quota
             | Self::SetQuota { .. }
             | Self::SetCompression(_)
+            | Self::AcceptRecords
             | Self::Sync
             | Self::Information
             | Self::Counters
@@ -297,6 +305,7 @@ impl Request<'_> {
             | Self::SetCompression(_)
             | Self::Transaction { .. }
             | Self::Compact
+            | Self::AcceptRecords
             | Self::InstallKeys { .. } => true,
             Self::History(request) => request.changes(),
             _ => false,
@@ -374,6 +383,40 @@ pub struct Information {
     pub providers: Vec<ProviderInUse>,
     /// How what is new is compressed, by name.
     pub compression: String,
+    /// Who belongs to the vault: devices, then key slots.
+    pub members: Vec<Member>,
+    /// Membership records that nobody here made or accepted, a line each.
+    pub unknown_records: Vec<String>,
+}
+
+/// A device or a key slot of a vault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The name of the principal, 16 digits of it.
+    pub id: String,
+    /// Whether it is a device.
+    pub is_device: bool,
+    /// Whether it is the device that this copy of the vault acts as.
+    pub is_this: bool,
+    /// The key slot that it is, as `SlotInfo` names it.
+    pub key: Option<String>,
+    /// The place of the membership record that added it, from 0.
+    pub added_in: u64,
+    /// Who signed that record.
+    pub added_by: String,
+}
+
+impl Member {
+    pub(crate) fn new(member: &MemberInfo, this: Option<PrincipalId>) -> Self {
+        Self {
+            id: short(&member.id.0),
+            is_device: member.role == Role::Device,
+            is_this: Some(member.id) == this,
+            key: member.slot.as_ref().map(|slot| slot.id.to_string()),
+            added_in: member.added_in,
+            added_by: short(&member.added_by.0),
+        }
+    }
 }
 
 /// A compression on its way.
