@@ -152,6 +152,16 @@ impl Keys {
         })
     }
 
+    /// Makes the device that this copy acts as new: whoever knew the old one is out.
+    ///
+    /// # Errors
+    /// As `remove`.
+    pub fn renew_device(&mut self) -> Result<()> {
+        self.change(Purpose::Future, |keyring| {
+            keyring.replace_device(&SystemRandom)
+        })
+    }
+
     /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open seals what was
     /// stored before anew, bit by bit, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
     ///

@@ -72,6 +72,8 @@ mod server;
 mod session;
 mod settings;
 mod switch;
+#[cfg(test)]
+mod take_over;
 mod transaction;
 pub mod tuning;
 mod unnamed;

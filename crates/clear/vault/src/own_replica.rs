@@ -9,8 +9,9 @@
 //!  (1) A replica file is acted on only if its device is a member by the header in use.
 
 use strongroom_crypto::{Keyring, Replica, SystemRandom, UnlockError};
+use strongroom_format::ReplicaFile;
 
-use crate::folder::{Folder, REPLICA, REPLICA_NEXT};
+use crate::folder::{Folder, HEADER, REPLICA, REPLICA_NEXT};
 use crate::open::of_replica;
 use crate::{Error, Result};
 
@@ -52,6 +53,9 @@ impl Files {
             Ok(bytes) => open(keyring, bytes).map_err(of_replica),
             Err(error) => Err(again(error)),
         };
+        if let Ok(bytes) = &self.replica {
+            check_header_is_as_new(keyring, bytes)?;
+        }
         let failed = match in_place {
             Ok(replica) => return Ok(replica),
             Err(error) => error,
@@ -69,6 +73,24 @@ fn open(keyring: &mut Keyring, bytes: &[u8]) -> std::result::Result<Replica, Unl
     let replica = keyring.open_replica(bytes)?;
     keyring.act_as(&replica)?;
     Ok(replica)
+}
+
+/// A replica file of a later epoch than the header knows says that the header is not the newest: without this it would seem that
+/// the replica file is the wrong one, and a recovery would give it up.
+fn check_header_is_as_new(keyring: &Keyring, replica: &[u8]) -> Result<()> {
+    let Ok(file) = ReplicaFile::decode(replica) else {
+        return Ok(());
+    };
+    if file.vault != keyring.vault_id() || file.epoch <= keyring.epoch() {
+        return Ok(());
+    }
+    let (found, epoch) = (keyring.epoch().0, file.epoch.0);
+    Err(Error::Damaged {
+        what: HEADER,
+        why: format!(
+            "this is an older or foreign header: it ends with epoch {found}, and replica.json is of epoch {epoch}; put the newer vault.json back"
+        ),
+    })
 }
 
 /// The same error once more: those of the system cannot be cloned.

@@ -16,7 +16,7 @@ use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
 };
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, Kind};
+use strongroom_format::{Epoch, Kind, ReplicaFile};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
@@ -237,11 +237,16 @@ fn bring_replica(
     trial: Trial,
 ) -> Result<(Replica, Brought)> {
     let files = Files::read(folder)?;
-    if let Ok(replica) = files.replica_of(keyring) {
-        if trial == Trial::ForReal {
-            settle(folder, keyring, &replica)?;
+    match files.replica_of(keyring) {
+        Ok(replica) => {
+            if trial == Trial::ForReal {
+                settle(folder, keyring, &replica)?;
+            }
+            return Ok((replica, Brought::Sound));
         }
-        return Ok((replica, Brought::Sound));
+        // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
+        Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
+        Err(_) => {}
     }
     let saved = folder.saved(REPLICA).ok().flatten();
     let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
@@ -250,6 +255,9 @@ fn bring_replica(
     {
         put_back(folder, REPLICA, saved.as_deref(), trial)?;
         return Ok((replica.clone(), Brought::PutBack));
+    }
+    for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
+        check_is_ruined(keyring, bytes)?;
     }
     // One whose device was removed still has the name of this copy and the key of its database.
     let present = files.replica.ok();
@@ -275,6 +283,25 @@ fn bring_replica(
     }
     *keyring = next;
     Ok((replica, Brought::Anew(None)))
+}
+
+/// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
+/// open: somebody put another header in the place of this vault's, and would get a database of its own.
+fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
+    let Some(Ok(file)) = replica.map(ReplicaFile::decode) else {
+        return Ok(());
+    };
+    let is_known = file.vault == keyring.vault_id() && keyring.epoch_key(file.epoch).is_some();
+    let opened = replica.map(|bytes| keyring.open_replica(bytes));
+    if !is_known || matches!(opened, Some(Ok(_))) {
+        return Ok(());
+    }
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right one \
+         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, and recover again";
+    Err(Error::Damaged {
+        what: REPLICA,
+        why: why.to_owned(),
+    })
 }
 
 // ---- the database

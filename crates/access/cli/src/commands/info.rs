@@ -3,14 +3,16 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use serde::Serialize;
 use strongroom::{
     Error, Information, OpenOptions, ProviderInUse, PublicInformation, Vault, describe,
 };
 
+use super::device::{DeviceJson, devices};
 use super::key::{SlotJson, slot_json};
-use crate::arguments::Info;
+use crate::arguments::{Info, SecretArguments};
 use crate::failure::{About, Result};
 use crate::location::show;
 use crate::opening::{Intent, with};
@@ -18,7 +20,7 @@ use crate::output::{print_json, stdout};
 use crate::secret;
 
 /// Who has the vault open.
-enum Owner {
+pub(super) enum Owner {
     None,
     /// A process that answers, and so vouches.
     Process(u32),
@@ -35,6 +37,9 @@ struct InfoJson<'a> {
     suite: &'a str,
     generation: u64,
     keys: Vec<SlotJson>,
+    devices: Vec<DeviceJson<'a>>,
+    /// Membership records that were not made here; only who unlocked the vault knows.
+    unknown_records: &'a [String],
     epoch: Option<u32>,
     /// How what is new is compressed; only who unlocked the vault knows.
     compression: Option<&'a str>,
@@ -56,7 +61,7 @@ struct MountJson {
 /// Shows what a vault is.
 pub(crate) fn info(arguments: &Info) -> Result<()> {
     let public = describe(&arguments.vault).about(arguments.vault.display())?;
-    let (owner, verified) = ask(arguments)?;
+    let (owner, verified) = ask(&arguments.vault, arguments.unlock, &arguments.common.secret)?;
     // Two answers about two states of the header, if it changed in between: then the verified one counts.
     if arguments.common.json {
         return print_json(&json(&public, &owner, verified.as_ref()));
@@ -65,8 +70,11 @@ pub(crate) fn info(arguments: &Info) -> Result<()> {
 }
 
 /// Who has the vault open, and what is known for certain.
-fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
-    let vault = &arguments.vault;
+pub(super) fn ask(
+    vault: &Path,
+    unlock: bool,
+    arguments: &SecretArguments,
+) -> Result<(Owner, Option<Information>)> {
     match Vault::connect_if_owned(vault, OpenOptions::read_only()) {
         Ok(Some(vault)) => {
             let found = vault.information()?;
@@ -76,11 +84,11 @@ fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
         Err(Error::OwnerUnreachable | Error::OtherVersion) => return Ok((Owner::Silent, None)),
         Err(error) => return Err(error).about(vault.display()),
     }
-    if !arguments.unlock && !secret::is_given(&arguments.common.secret) {
+    if !unlock && !secret::is_given(arguments) {
         return Ok((Owner::None, None));
     }
     let mut found = None;
-    with(vault, &arguments.common.secret, Intent::Read, |vault| {
+    with(vault, arguments, Intent::Read, |vault| {
         found = Some(vault.information()?);
         Ok(())
     })?;
@@ -100,7 +108,16 @@ fn json<'a>(
         fingerprint: verified.map_or(&public.fingerprint, |found| &found.fingerprint),
         suite: verified.map_or(&public.suite, |found| &found.suite),
         generation: verified.map_or(public.generation, |found| found.generation),
-        keys: public.slots.iter().map(slot_json).collect(),
+        keys: public
+            .slots
+            .iter()
+            .map(|slot| slot_json(slot, &public.members))
+            .collect(),
+        devices: devices(
+            verified.map_or(&public.members, |found| &found.members),
+            verified.is_some(),
+        ),
+        unknown_records: verified.map_or(&[], |found| &found.unknown_records),
         epoch: verified.map(|found| found.epoch),
         compression: verified.map(|found| found.compression.as_str()),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
@@ -158,6 +175,12 @@ fn text(public: &PublicInformation, owner: &Owner, verified: Option<&Information
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;
+    for device in &found.devices {
+        writeln!(out, "device       {}", device.line())?;
+    }
+    for line in found.unknown_records {
+        writeln!(out, "membership   {line}")?;
+    }
     match owner {
         Owner::None => writeln!(out, "open in      no process")?,
         Owner::Process(pid) => writeln!(out, "open in      process {pid}")?,

@@ -13,7 +13,7 @@ use strongroom_format::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, batch_len, checksum, ending_len, scan,
 };
 use strongroom_format::{
-    BlockId, Epoch, Header, InstanceId, ReplicaFile, SegmentId, SuiteId, VaultId,
+    BlockId, Epoch, Header, InstanceId, ReplicaFile, ReplicaFormat, SegmentId, SuiteId, VaultId,
 };
 use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, regions};
 
@@ -192,6 +192,7 @@ fn header() -> Target {
 
 fn replica() -> Target {
     let seed = ReplicaFile {
+        format: ReplicaFormat::Two,
         vault: VaultId([1; 32]),
         instance: InstanceId([2; 16]),
         epoch: Epoch(3),
