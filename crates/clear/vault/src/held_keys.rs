@@ -20,8 +20,9 @@ use strongroom_metadata::Store;
 
 use crate::folder::{Folder, HEADER, Prepared, REPLICA, REPLICA_NEXT};
 use crate::known_records::Settings;
+use crate::member::Member;
 use crate::open::{Unlocked, write_setting};
-use crate::request::{Access, Member};
+use crate::request::Access;
 use crate::rotation::ROTATION;
 use crate::{Error, Result, known_records, own_replica};
 

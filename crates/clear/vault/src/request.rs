@@ -9,19 +9,17 @@
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
-use strongroom_crypto::{Compression, MemberInfo};
+use strongroom_crypto::Compression;
 use strongroom_filesystem::{
     AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
     SetAttributes, SetTime, Space, Timestamp, XattrMode,
 };
 
-use strongroom_format::{PrincipalId, Role};
-
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Purpose;
-use crate::known_records::short;
+use crate::member::Member;
 use crate::observer::Attachment;
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
@@ -387,36 +385,6 @@ pub struct Information {
     pub members: Vec<Member>,
     /// Membership records that nobody here made or accepted, a line each.
     pub unknown_records: Vec<String>,
-}
-
-/// A device or a key slot of a vault.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
-    /// The name of the principal, 16 digits of it.
-    pub id: String,
-    /// Whether it is a device.
-    pub is_device: bool,
-    /// Whether it is the device that this copy of the vault acts as.
-    pub is_this: bool,
-    /// The key slot that it is, as `SlotInfo` names it.
-    pub key: Option<String>,
-    /// The place of the membership record that added it, from 0.
-    pub added_in: u64,
-    /// Who signed that record.
-    pub added_by: String,
-}
-
-impl Member {
-    pub(crate) fn new(member: &MemberInfo, this: Option<PrincipalId>) -> Self {
-        Self {
-            id: short(&member.id.0),
-            is_device: member.role == Role::Device,
-            is_this: Some(member.id) == this,
-            key: member.slot.as_ref().map(|slot| slot.id.to_string()),
-            added_in: member.added_in,
-            added_by: short(&member.added_by.0),
-        }
-    }
 }
 
 /// A compression on its way.

@@ -820,7 +820,7 @@ fn a_grant_of_an_epoch_in_use_that_is_missing_or_noise_is_an_error_by_name() {
             let noise = altered(&|header| {
                 for grant in &mut header.grants {
                     if (grant.epoch, grant.principal) == (epoch, principal) {
-                        grant.bytes = Box::new([7; 1200]);
+                        *grant.bytes = [7; 1200];
                     }
                 }
             });
