@@ -327,4 +327,5 @@ def main():
     case("generation-behind", "1.9.7", "generation-behind", "generation 3 after 4 was seen", last_seen=4)
 
 
-main()
+if __name__ == "__main__":
+    main()

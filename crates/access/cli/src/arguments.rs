@@ -8,6 +8,7 @@ use strongroom::Fingerprint;
 
 use crate::content_arguments::{FindContent, Hash};
 use crate::damage_arguments::{Recover, Repair, Verify};
+use crate::device_arguments::Device;
 use crate::help;
 use crate::history_arguments::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::key_arguments::Key;
@@ -106,6 +107,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
+    /// Lists and removes the devices of a vault: the copies that may change its keys
+    #[command(after_help = "Example:\n  strongroom device list photos")]
+    Device(Device),
     /// Checks the structure of a vault; exits with 5 if something is wrong
     #[command(after_help = "Example:\n  strongroom check photos")]
     Check(Whole),

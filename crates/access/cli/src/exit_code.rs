@@ -102,6 +102,7 @@ impl ExitCode {
             Error::Odd { .. } => Self::Damaged,
             Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
             Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
+            Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,

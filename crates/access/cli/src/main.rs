@@ -10,6 +10,7 @@ mod arguments;
 mod commands;
 mod content_arguments;
 mod damage_arguments;
+mod device_arguments;
 mod exit_code;
 mod failure;
 mod help;

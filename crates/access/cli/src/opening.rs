@@ -1,5 +1,6 @@
 //! Opens the vault a command is about, by itself or through the process that has it open.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,7 +35,9 @@ pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -
             opened => opened,
         }
     });
-    opened.about(show_path(folder))
+    let vault = opened.about(show_path(folder))?;
+    warn_of_records(&vault)?;
+    Ok(vault)
 }
 
 /// What the options say that the vault must be.
@@ -76,6 +79,23 @@ pub(crate) fn is_meant(fingerprint: &Fingerprint) -> bool {
          Is it the same? [yes/no] "
     );
     prompt::confirm(&question).unwrap_or(false)
+}
+
+/// One line if somebody changed who may open the vault, and it was not done here.
+fn warn_of_records(vault: &Vault) -> Result<()> {
+    let unknown = vault.information()?.unknown_records;
+    if let Some(first) = unknown.first() {
+        let more = match unknown.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(
+            std::io::stderr(),
+            "strongroom: {first}{more}; `strongroom device list` shows it, `strongroom device accept` says that you know of it"
+        );
+    }
+    Ok(())
 }
 
 fn open_as(

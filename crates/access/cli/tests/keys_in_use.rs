@@ -313,3 +313,53 @@ fn a_background_mount_keeps_no_file_of_its_caller() {
     std::io::Read::read_to_string(&mut caller.stdout.take().unwrap(), &mut said).unwrap();
     assert_eq!(said, "");
 }
+
+/// Goal: what the take-over of a vault looks like from the outside: the device is listed, goes with the key, and a record that
+/// was not made here is told of by name. Failed before: no command showed a device.
+#[test]
+fn devices_are_shown_go_with_the_key_and_strange_records_are_told_of() {
+    let place = Place::new();
+    let devices = || -> serde_json::Value {
+        serde_json::from_str(&place.keyed(&["device", "list", "v", "--json"])).unwrap()
+    };
+    let first = devices();
+    assert_eq!(first["verified"], true);
+    assert_eq!(first["devices"].as_array().unwrap().len(), 1);
+    assert_eq!(first["devices"][0]["this"], true);
+    let listed = keys(&place, "v");
+    let code = listed.iter().find(|(_, kind)| kind == "recovery code");
+    place.keyed(&["key", "remove", "v", &code.unwrap().0]);
+    let second = devices();
+    assert_eq!(second["devices"].as_array().unwrap().len(), 1);
+    assert_ne!(
+        second["devices"][0]["device"],
+        first["devices"][0]["device"]
+    );
+    assert_eq!(second["devices"][0]["added_in_record"], 1);
+    assert_eq!(
+        second["devices"][0]["added_by"],
+        first["devices"][0]["device"]
+    );
+    place.keyed(&["device", "remove", "v"]);
+    let third = devices();
+    assert_eq!(third["devices"][0]["added_in_record"], 2);
+
+    // Somebody who has a key changes the header of a copy, and puts it here.
+    support::copy_folder(&place.path("v"), &place.path("copy"));
+    place.keyed(&["key", "add", "copy", "--new-key-file", "his"]);
+    fs::copy(place.path("copy/vault.json"), place.path("v/vault.json")).unwrap();
+    let told = "membership record 3 was not made here";
+    let output = place.run(&["ls", "v", "--key-file", "key"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains(told), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let output = place.run(&["verify", "v", "--quiet", "--key-file", "key"]);
+    assert_eq!(output.status.code(), Some(14));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(told));
+    let information = place.keyed(&["info", "v"]);
+    assert!(information.contains(told), "{information}");
+    place.keyed(&["device", "accept", "v"]);
+    let output = place.run(&["ls", "v", "--key-file", "key"]);
+    assert!(output.stderr.is_empty());
+    place.keyed(&["verify", "v", "--quiet"]);
+}

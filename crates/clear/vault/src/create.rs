@@ -34,7 +34,7 @@ use crate::request::Access;
 use crate::runtime::Listener;
 use crate::seen::{self, SeenRecords, Sight};
 use crate::tuning::{self, Tuning};
-use crate::{Error, Result, Vault};
+use crate::{Error, Result, Vault, known_records};
 
 /// What a new vault is made with. A recovery code is always made too.
 #[derive(Clone, Debug)]
@@ -298,13 +298,13 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
     // Before the first key: nobody waits for a measurement later.
     tuning::settle(options.engine.tuning);
     let slots = options.slots(&recovery_code)?;
-    let Changed { header, keyring } =
-        strongroom_crypto::create(&slots, options.suite, &SystemRandom, open::now_s())?;
+    let Changed {
+        header, keyring, ..
+    } = strongroom_crypto::create(&slots, options.suite, &SystemRandom, open::now_s())?;
     let replica = keyring.new_replica(&SystemRandom)?;
     let key = replica.metadata_key().bytes();
     let store = Store::create(folder.path(), key, strongroom_metadata::Options::default())?;
-    let generation = keyring.generation().to_le_bytes();
-    open::write_setting(&store, open::GENERATION, &generation)?;
+    known_records::see(&store, &keyring, Access::ReadWrite)?;
     let parts = open::parts(folder, &keyring, store, Access::ReadWrite, &options.engine)?;
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
@@ -318,7 +318,7 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
         .remove(UNFINISHED)
         .map_err(below("finishing the vault folder"))?;
     folder.sync()?;
-    let keys = HeldKeys::new(folder, Unlocked { keyring, replica })?;
+    let keys = HeldKeys::new(folder, Unlocked::made(keyring, replica))?;
     Ok((filesystem, keys, recovery_code))
 }
 

@@ -211,6 +211,14 @@ pub enum Error {
         /// What to compare.
         fingerprint: Fingerprint,
     },
+    /// Tampering, or a restored copy: the header does not go on from the newest one that was seen here.
+    #[error(
+        "vault.json is an older or foreign header: its membership chain lacks record {record}, which this folder had before; put the newer file back, or restore the whole folder from one backup"
+    )]
+    HeaderForeign {
+        /// The place of the membership record that was seen.
+        record: u64,
+    },
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]
     Keys(String),

@@ -53,7 +53,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Check
         | Request::Compact
         | Request::Rotation
-        | Request::InstallKeys { .. } => on_whole(session, request),
+        | Request::InstallKeys { .. }
+        | Request::AcceptRecords => on_whole(session, request),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
@@ -300,11 +301,22 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
         Request::InstallKeys {
             base,
             header,
+            handover,
             purpose,
-        } => match session.engine.install_keys(*base, header.0, *purpose)? {
+        } => match session.engine.install_keys(
+            *base,
+            header.0,
+            handover.as_ref().map(|handover| handover.0),
+            *purpose,
+        )? {
             Installed::Yes => Ok(Response::Done),
             Installed::Stale => Ok(Response::KeysStale),
         },
+        Request::AcceptRecords => {
+            let engine = &session.engine;
+            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
+            Ok(Response::Done)
+        }
         Request::Check => Ok(Response::Check(check(filesystem)?)),
         _ => Err(Error::Protocol("a request in the wrong place")),
     }

@@ -25,6 +25,8 @@ use crate::{Error, Result, switch};
 pub(crate) const HEADER: &str = "vault.json";
 /// This copy's own facts.
 pub(crate) const REPLICA: &str = "replica.json";
+/// The replica file of a change of keys whose header may not be in its place yet.
+pub(crate) const REPLICA_NEXT: &str = "replica.json.next";
 /// The file whose lock makes a process the owner.
 pub(crate) const LOCK: &str = "lock";
 /// The folder of sealed blocks.
@@ -220,6 +222,27 @@ impl Folder {
         })
     }
 
+    /// The replica file that a change of keys wrote beside its place; one that cannot be read is none.
+    pub(crate) fn next_replica(&self) -> Option<Vec<u8>> {
+        self.read(REPLICA_NEXT).ok().flatten()
+    }
+
+    /// Removes a small file, durably; nothing if there is none.
+    pub(crate) fn remove_if_there(&self, name: &'static str) -> Result<()> {
+        let removed = self.remove(name);
+        match removed.map_err(below("removing a file of the vault folder"))? {
+            true => self.sync(),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts the file `from` in the place of `to`, durably.                                                     (1)
+    pub(crate) fn put_in_place(&self, from: &str, to: &str) -> Result<()> {
+        let put = self.hold().and_then(|held| held.rename(from, to));
+        put.map_err(below("replacing a file of the vault folder"))?;
+        self.sync()
+    }
+
     /// A small file that only says how far something was; nothing if it cannot be read.
     pub(crate) fn read_state(&self, name: &'static str) -> Option<Vec<u8>> {
         self.read(name).ok().flatten()
@@ -368,7 +391,9 @@ enum Kind {
 
 fn kind_of(name: &str) -> Kind {
     match name {
-        HEADER | REPLICA | LOCK | UNFINISHED | RESERVE_FILE | INTENT_LOG => Kind::File,
+        HEADER | REPLICA | REPLICA_NEXT | LOCK | UNFINISHED | RESERVE_FILE | INTENT_LOG => {
+            Kind::File
+        }
         SEGMENTS | REVISIONS | UNEXPLAINED => Kind::Folder,
         name if switch::is_folder_of_ours(name) => Kind::Folder,
         // With what lies beside it while it is in use, but not old ones that were kept.

@@ -81,6 +81,7 @@ pub fn requests() -> Vec<Vec<u8>> {
         Request::InstallKeys {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
+            handover: Some(Bytes(&[1; 1168])),
             purpose: crate::held_keys::Purpose::Rotation,
         },
     ];

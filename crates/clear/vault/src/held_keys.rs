@@ -6,8 +6,8 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) Order: header, then replica file, then the generation in the metadata, then the second copies. A cut anywhere leaves a vault that the
-//!      next opening finishes.
+//!  (1) Order: the replica file of a new device beside its place, then header, then replica file, then what was seen in the metadata, then the
+//!      second copies. A cut anywhere leaves a vault that the next opening finishes.                          [1.8.5]
 //!  (2) Of several changes made from one header exactly one is installed; the others are told that theirs is stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
@@ -16,12 +16,15 @@ use serde::{Deserialize, Serialize};
 use strongroom_crypto::{BlockSealer, Changed, Keyring};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Epoch, InstanceId};
-use strongroom_metadata::Store;
+use strongroom_metadata::{Rekey, Store};
 
-use crate::folder::{Folder, HEADER, Prepared, REPLICA};
-use crate::open::{GENERATION, Unlocked, write_setting};
+use crate::folder::{Folder, HEADER, Prepared, REPLICA, REPLICA_NEXT};
+use crate::known_records::Settings;
+use crate::member::Member;
+use crate::open::{Unlocked, write_setting};
+use crate::request::Access;
 use crate::rotation::ROTATION;
-use crate::{Error, Result};
+use crate::{Error, Result, known_records, metadata_key, own_replica};
 
 /// The keys of a vault that this process owns, and where they are kept.
 pub(crate) struct HeldKeys {
@@ -29,6 +32,10 @@ pub(crate) struct HeldKeys {
     /// Device and inode of the folder when it was opened.
     identity: (u64, u64),
     unlocked: Unlocked,
+    /// A change whose header may be in the folder already: putting it there failed at its last step.
+    pending: Option<Keyring>,
+    /// The replica file in the folder is not that of the keys in use: putting it there failed.
+    replica_is_behind: bool,
 }
 
 /// What became of a change.
@@ -49,17 +56,25 @@ pub(crate) enum Purpose {
 }
 
 /// What works with the keys, and must follow when they change.
-pub(crate) trait Follower {
+pub(crate) trait Follower: Settings {
     /// Fails if the change could not be followed.
     fn check(&self) -> Result<()>;
     /// Seals with `sealer` from now on.
     fn begin_epoch(&self, sealer: BlockSealer) -> Result<()>;
-    /// Keeps the newest generation that was seen.
-    fn keep_generation(&self, generation: u64) -> Result<()>;
-    /// Keeps that nothing is to stay sealed under an epoch before `epoch`.
-    fn keep_rotation(&self, epoch: Epoch) -> Result<()>;
     /// Opens with `sealer` from now on, which lacks keys that nothing needs any more.
     fn forget_epochs(&self, sealer: BlockSealer);
+    /// Gives the database another key.
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()>;
+}
+
+impl Settings for Filesystem {
+    fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(Filesystem::setting(self, name)?)
+    }
+
+    fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+        Ok(Filesystem::keep_setting(self, name, value)?)
+    }
 }
 
 impl Follower for Filesystem {
@@ -71,20 +86,26 @@ impl Follower for Filesystem {
         Ok(Filesystem::begin_epoch(self, sealer)?)
     }
 
-    fn keep_generation(&self, generation: u64) -> Result<()> {
-        Ok(self.keep_setting(GENERATION, &generation.to_le_bytes())?)
-    }
-
-    fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
-        Ok(self.keep_setting(ROTATION, &epoch.0.to_le_bytes())?)
-    }
-
     fn forget_epochs(&self, sealer: BlockSealer) {
         Filesystem::forget_epochs(self, sealer);
+    }
+
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+        Ok(Filesystem::rekey(self, rekey)?)
     }
 }
 
 /// The metadata of a vault on which no file system runs.
+impl Settings for Store {
+    fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.lock().setting(name)?)
+    }
+
+    fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+        write_setting(self, name, value)
+    }
+}
+
 impl Follower for Store {
     fn check(&self) -> Result<()> {
         Ok(())
@@ -94,15 +115,11 @@ impl Follower for Store {
         Ok(())
     }
 
-    fn keep_generation(&self, generation: u64) -> Result<()> {
-        write_setting(self, GENERATION, &generation.to_le_bytes())
-    }
-
-    fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
-        write_setting(self, ROTATION, &epoch.0.to_le_bytes())
-    }
-
     fn forget_epochs(&self, _: BlockSealer) {}
+
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+        Ok(Store::rekey(self, rekey)?)
+    }
 }
 
 impl HeldKeys {
@@ -112,6 +129,8 @@ impl HeldKeys {
             folder: folder.absolute()?,
             identity: folder.identity()?,
             unlocked,
+            pending: None,
+            replica_is_behind: false,
         })
     }
 
@@ -128,7 +147,34 @@ impl HeldKeys {
         &self.unlocked.keyring
     }
 
-    /// Installs `header`, which was made from the one of generation `base`.
+    /// Who belongs to the vault.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let own = self.keyring().device();
+        let members = self.keyring().members();
+        members
+            .iter()
+            .map(|member| Member::new(member, own))
+            .collect()
+    }
+
+    /// What people are told of membership records that nobody here made.
+    pub(crate) fn unknown_records(&self) -> Vec<String> {
+        let places = self.unlocked.unknown.iter();
+        places
+            .filter_map(|place| known_records::describe(self.keyring(), *place))
+            .collect()
+    }
+
+    /// Notes that a person knows of every record so far.
+    pub(crate) fn accept_records(&mut self, follower: &dyn Follower) -> Result<()> {
+        follower.check()?;
+        known_records::accept(follower)?;
+        self.unlocked.unknown.clear();
+        Ok(())
+    }
+
+    /// Installs `header`, which was made from the one of generation `base`. `handover`: the device that acts from then on,
+    /// if it is another one.
     ///
     /// # Errors
     /// Nothing was changed, unless it is one of making the last steps durable: those the next opening repeats.
@@ -136,6 +182,7 @@ impl HeldKeys {
         &mut self,
         base: u64,
         header: &[u8],
+        handover: Option<&[u8]>,
         purpose: Purpose,
         follower: &dyn Follower,
     ) -> Result<Installed> {
@@ -145,14 +192,14 @@ impl HeldKeys {
         if self.keyring().generation() != base {
             return Ok(Installed::Stale); // (2)
         }
-        let next = self.keyring().follow(header)?;
+        let next = self.keyring().follow_as(header, handover)?;
         if base.checked_add(1) != Some(next.generation()) {
             let why = "the new header of the vault skips a generation; nothing was changed";
             return Err(Error::Keys(why.to_owned()));
         }
         if purpose == Purpose::Rotation {
             // First: a cut leaves a wish that the next beginning of an epoch fulfils, and never an epoch without it.
-            follower.keep_rotation(next.epoch())?;
+            follower.keep_setting(ROTATION, &next.epoch().0.to_le_bytes())?;
         }
         self.put(next, header, follower)?;
         Ok(Installed::Yes)
@@ -171,7 +218,9 @@ impl HeldKeys {
         if self.keyring().epochs().all(|epoch| epoch >= first) {
             return Ok(false);
         }
-        let Changed { header, keyring } = self.keyring().forget_epochs_before(first)?;
+        let Changed {
+            header, keyring, ..
+        } = self.keyring().forget_epochs_before(first)?;
         self.put(keyring, &header, follower)?;
         Ok(true)
     }
@@ -180,19 +229,27 @@ impl HeldKeys {
     fn put(&mut self, next: Keyring, header: &[u8], follower: &dyn Follower) -> Result<()> {
         let folder = self.folder.clone();
         let sealed = self.unlocked.resealed_replica(&next)?;
+        let is_new_device = next.device() != Some(self.unlocked.replica.device());
+        if let (true, Some(sealed)) = (is_new_device, &sealed) {
+            return self.put_device(next, header, sealed, follower);
+        }
         // Both are written before one is put in its place: a full disk is met while nothing is changed.
         let new_header = folder.prepare(HEADER, header)?;
         let new_replica = match &sealed {
-            Some(sealed) => Some((folder.prepare(REPLICA, sealed)?, sealed.as_slice())),
+            Some(sealed) => {
+                let prepared = folder.prepare(REPLICA, sealed)?;
+                Some((NewReplica::Prepared(prepared), sealed.as_slice()))
+            }
             None => None,
         };
+        known_records::about_to_make(follower, &next)?;
         if !next
             .epochs()
             .any(|epoch| epoch == self.unlocked.replica.epoch())
         {
             // (4): the file must open with the header that stands beside it.
-            if let Some((prepared, sealed)) = new_replica {
-                prepared.put()?;
+            if let Some((new, sealed)) = new_replica {
+                new.put(&folder)?;
                 self.unlocked.replica = self.keyring().open_replica(sealed)?;
             }
             new_header.put()?;
@@ -204,38 +261,84 @@ impl HeldKeys {
         self.adopt(next, new_replica, follower)
     }
 
+    /// The same with a new device: no header is in its place before the device that it names is durable.       (1)
+    fn put_device(
+        &mut self,
+        next: Keyring,
+        header: &[u8],
+        sealed: &[u8],
+        follower: &dyn Follower,
+    ) -> Result<()> {
+        let folder = self.folder.clone();
+        let new_header = folder.prepare(HEADER, header)?;
+        let new_replica = folder.prepare(REPLICA_NEXT, sealed)?;
+        // What a cut leaves in the folder is known as made here.
+        known_records::about_to_make(follower, &next)?;
+        new_replica.put()?;
+        self.pending = Some(next.clone());
+        new_header.put()?;
+        self.check_place()?; // (3)
+        self.pending = None;
+        self.adopt(next, Some((NewReplica::Next, sealed)), follower)
+    }
+
     /// Takes in a header that is in the folder already: a change that failed when it was half durable, or one that
     /// was put there from another copy of the vault.
     fn catch_up(&mut self, follower: &dyn Follower) -> Result<()> {
-        let next = self.keyring().follow(&self.folder.header()?)?;
+        let header = self.folder.header()?;
+        let pending = self.pending.as_ref();
+        let pending = pending.and_then(|pending| pending.follow(&header).ok());
+        let next = match pending {
+            Some(next) => next,
+            None => self.keyring().follow(&header)?,
+        };
+        self.pending = None;
         if next.generation() == self.keyring().generation() {
-            return Ok(());
+            return self.finish_replica();
         }
         let folder = self.folder.clone();
         folder.sync()?; // (3)
         let sealed = self.unlocked.resealed_replica(&next)?;
         let new_replica = match &sealed {
-            Some(sealed) => Some((folder.prepare(REPLICA, sealed)?, sealed.as_slice())),
+            Some(sealed) => {
+                let prepared = folder.prepare(REPLICA, sealed)?;
+                Some((NewReplica::Prepared(prepared), sealed.as_slice()))
+            }
             None => None,
         };
-        self.adopt(next, new_replica, follower)
+        self.adopt(next, new_replica, follower)?;
+        self.finish_replica()
+    }
+
+    /// Puts the replica file in its place if that failed before.
+    fn finish_replica(&mut self) -> Result<()> {
+        if self.replica_is_behind {
+            let (keyring, replica) = (&self.unlocked.keyring, &self.unlocked.replica);
+            self.unlocked.replica = own_replica::settle(&self.folder, keyring, replica)?;
+            self.replica_is_behind = false;
+        }
+        Ok(())
     }
 
     /// Works with `next`, whose header is durable. Goes on after an error: what is durable is in force.
     fn adopt(
         &mut self,
         next: Keyring,
-        new_replica: Option<(Prepared, &[u8])>,
+        new_replica: Option<(NewReplica, &[u8])>,
         follower: &dyn Follower,
     ) -> Result<()> {
         let begins = next.epoch() != self.keyring().epoch();
         let forgets = next.epochs().next() != self.keyring().epochs().next();
         self.unlocked.keyring = next;
         let replica = match new_replica {
-            Some((prepared, sealed)) => prepared.put().and_then(|()| {
-                self.unlocked.replica = self.unlocked.keyring.open_replica(sealed)?;
-                Ok(())
-            }),
+            Some((new, sealed)) => {
+                let put = new.put(&self.folder);
+                self.replica_is_behind = put.is_err();
+                let opened = self.unlocked.keyring.open_replica(sealed);
+                put.and(opened.map_err(Error::from)).map(|replica| {
+                    self.unlocked.replica = replica;
+                })
+            }
             None => Ok(()),
         };
         let epoch = match begins {
@@ -245,9 +348,25 @@ impl HeldKeys {
         if forgets && !begins {
             follower.forget_epochs(self.keyring().block_sealer());
         }
-        let generation = follower.keep_generation(self.keyring().generation());
+        let seen = known_records::see(follower, self.keyring(), Access::ReadWrite);
+        let seen = seen.map(|unknown| self.unlocked.unknown = unknown);
         let saved = save_copies(&self.folder);
-        replica.and(epoch).and(generation).and(saved)
+        // Last: all that the old key opened until now stays as it was if there is no room for a second database.
+        let rekeyed = self.renew_metadata_key(follower);
+        replica.and(epoch).and(seen).and(saved).and(rekeyed)
+    }
+
+    fn renew_metadata_key(&mut self, follower: &dyn Follower) -> Result<()> {
+        let Unlocked {
+            keyring, replica, ..
+        } = &self.unlocked;
+        let renewed = metadata_key::renew(&self.folder, keyring, replica, |rekey| {
+            follower.rekey(rekey)
+        })?;
+        if let Some(renewed) = renewed {
+            self.unlocked.replica = renewed;
+        }
+        Ok(())
     }
 
     /// Whether the path still leads to the folder that was opened.                                            (3)
@@ -256,6 +375,22 @@ impl HeldKeys {
             Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) | Err(Error::NotAVault) => Err(Error::FolderMoved),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// A replica file that waits to be put in its place.
+enum NewReplica {
+    Prepared(Prepared),
+    /// Durable beside its place.
+    Next,
+}
+
+impl NewReplica {
+    fn put(self, folder: &Folder) -> Result<()> {
+        match self {
+            Self::Prepared(prepared) => prepared.put(),
+            Self::Next => folder.put_in_place(REPLICA_NEXT, REPLICA),
         }
     }
 }
@@ -269,6 +404,7 @@ pub(crate) fn save_copies(folder: &Folder) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::collections::BTreeMap;
     use std::fs;
 
     use strongroom_folder::NEW_PREFIX;
@@ -285,6 +421,7 @@ mod tests {
     struct Record {
         fail: &'static str,
         told: RefCell<Vec<String>>,
+        settings: RefCell<BTreeMap<String, Vec<u8>>>,
     }
 
     impl Record {
@@ -304,6 +441,19 @@ mod tests {
         }
     }
 
+    impl Settings for Record {
+        fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+            Ok(self.settings.borrow().get(name).cloned())
+        }
+
+        fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+            self.note(name, 0)?;
+            let value = value.to_vec();
+            self.settings.borrow_mut().insert(name.to_owned(), value);
+            Ok(())
+        }
+    }
+
     impl Follower for Record {
         fn check(&self) -> Result<()> {
             if self.fail == "check" {
@@ -316,17 +466,13 @@ mod tests {
             self.note("epoch", u64::from(sealer.epoch().0))
         }
 
-        fn keep_generation(&self, generation: u64) -> Result<()> {
-            self.note("generation", generation)
-        }
-
-        fn keep_rotation(&self, epoch: Epoch) -> Result<()> {
-            self.note("rotation", u64::from(epoch.0))
-        }
-
         fn forget_epochs(&self, sealer: BlockSealer) {
             let epoch = u64::from(sealer.epoch().0);
             self.note("forget", epoch).expect("never told to fail");
+        }
+
+        fn rekey(&self, _: &Rekey<'_>) -> Result<()> {
+            self.note("rekey", 0)
         }
     }
 
@@ -344,12 +490,12 @@ mod tests {
         (place, folder, keys)
     }
 
-    /// The header of `keyring` without its recovery code.
-    fn without_code(keyring: &Keyring) -> Vec<u8> {
+    /// The vault of `keyring` without its recovery code.
+    fn without_code(keyring: &Keyring) -> Changed {
         let slots = keyring.slots();
         let code = slots.iter().find(|slot| slot.label == "made at init");
         let removed = keyring.remove_slot(code.unwrap().id, &SystemRandom);
-        removed.unwrap().header
+        removed.unwrap()
     }
 
     fn with_code(keyring: &Keyring) -> Changed {
@@ -358,6 +504,16 @@ mod tests {
             key: NewKey::RecoveryCode(RecoveryCode::random(&SystemRandom).unwrap()),
         };
         keyring.add_slot(&slot, &SystemRandom, 1).unwrap()
+    }
+
+    fn install(
+        keys: &mut HeldKeys,
+        base: u64,
+        changed: &Changed,
+        follower: &Record,
+    ) -> Result<Installed> {
+        let handover = changed.handover.as_deref();
+        keys.install(base, &changed.header, handover, Purpose::Future, follower)
     }
 
     fn files(folder: &Folder) -> (Vec<u8>, Vec<u8>) {
@@ -370,17 +526,22 @@ mod tests {
         let (header, replica) = (without_code(keys.keyring()), folder.replica().unwrap());
         let record = Record::default();
         assert_eq!(
-            keys.install(1, &header, Purpose::Future, &record).unwrap(),
+            install(&mut keys, 1, &header, &record).unwrap(),
             Installed::Yes
         );
-        assert_eq!(*record.told.borrow(), ["epoch 1", "generation 2"]);
-        assert_eq!(folder.header().unwrap(), header);
+        assert_eq!(
+            *record.told.borrow(),
+            ["membership_made 0", "epoch 1", "header_seen 0"]
+        );
+        assert_eq!(folder.header().unwrap(), header.header);
         assert_ne!(folder.replica().unwrap(), replica);
         let added = with_code(keys.keyring());
         let record = Record::default();
-        keys.install(2, &added.header, Purpose::Future, &record)
-            .unwrap();
-        assert_eq!(*record.told.borrow(), ["generation 3"]);
+        install(&mut keys, 2, &added, &record).unwrap();
+        assert_eq!(
+            *record.told.borrow(),
+            ["membership_made 0", "header_seen 0"]
+        );
     }
 
     #[test]
@@ -391,26 +552,21 @@ mod tests {
         let one = with_code(keys.keyring());
         let two = with_code(&one.keyring);
         assert!(matches!(
-            keys.install(1, &two.header, Purpose::Future, &record),
+            install(&mut keys, 1, &two, &record),
             Err(Error::Keys(_))
         ));
-        let stale = keys
-            .install(0, &one.header, Purpose::Future, &record)
-            .unwrap();
+        let stale = install(&mut keys, 0, &one, &record).unwrap();
         assert_eq!(stale, Installed::Stale);
-        let same = keys.install(1, &before.0, Purpose::Future, &record);
+        let same = keys.install(1, &before.0, None, Purpose::Future, &record);
         assert!(matches!(same, Err(Error::Keys(_))), "{same:?}");
         for broken in [&b""[..], b"{", &one.header[..one.header.len() - 1]] {
-            assert!(keys.install(1, broken, Purpose::Future, &record).is_err());
+            let broken = keys.install(1, broken, None, Purpose::Future, &record);
+            assert!(broken.is_err());
         }
-        assert!(
-            keys.install(1, &one.header, Purpose::Future, &Record::failing("check"))
-                .is_err()
-        );
+        assert!(install(&mut keys, 1, &one, &Record::failing("check")).is_err());
         assert_eq!(files(&folder), before);
         assert!(record.told.borrow().is_empty());
-        keys.install(1, &one.header, Purpose::Future, &record)
-            .unwrap();
+        install(&mut keys, 1, &one, &record).unwrap();
     }
 
     #[test]
@@ -418,18 +574,18 @@ mod tests {
         let (_place, folder, mut keys) = closed_vault();
         let before = files(&folder);
         let header = without_code(keys.keyring());
-        for name in [HEADER, REPLICA] {
+        for name in [HEADER, REPLICA_NEXT] {
             refusal::set(Some(name));
             let record = Record::default();
-            assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
+            assert!(install(&mut keys, 1, &header, &record).is_err());
             assert_eq!(files(&folder), before, "{name}");
             assert!(record.told.borrow().is_empty());
             refusal::set(None);
             let left = folder.list("listing").unwrap();
             assert!(left.iter().all(|entry| !entry.name.starts_with(NEW_PREFIX)));
+            assert!(!folder.has(REPLICA_NEXT));
         }
-        keys.install(1, &header, Purpose::Future, &Record::default())
-            .unwrap();
+        install(&mut keys, 1, &header, &Record::default()).unwrap();
     }
 
     /// Goal: once the header is durable the change is in force, whatever fails behind it; what failed is made up for.
@@ -437,10 +593,10 @@ mod tests {
     fn an_error_behind_the_header_is_told_and_the_new_keys_are_in_use() {
         let (_place, folder, mut keys) = closed_vault();
         let header = without_code(keys.keyring());
-        let record = Record::failing("generation");
-        assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
-        assert_eq!(*record.told.borrow(), ["epoch 1"]);
-        assert_eq!(folder.header().unwrap(), header);
+        let record = Record::failing("header_seen");
+        assert!(install(&mut keys, 1, &header, &record).is_err());
+        assert_eq!(*record.told.borrow(), ["membership_made 0", "epoch 1"]);
+        assert_eq!(folder.header().unwrap(), header.header);
 
         let (_place, folder, mut keys) = closed_vault();
         let header = without_code(keys.keyring());
@@ -448,13 +604,15 @@ mod tests {
         fs::remove_file(folder.part(REPLICA)).unwrap();
         fs::create_dir(folder.part(REPLICA)).unwrap();
         let record = Record::default();
-        assert!(keys.install(1, &header, Purpose::Future, &record).is_err());
-        assert_eq!(*record.told.borrow(), ["epoch 1", "generation 2"]);
+        assert!(install(&mut keys, 1, &header, &record).is_err());
+        assert_eq!(
+            *record.told.borrow(),
+            ["membership_made 0", "epoch 1", "header_seen 0"]
+        );
         fs::remove_dir(folder.part(REPLICA)).unwrap();
         fs::write(folder.part(REPLICA), &replica).unwrap();
         let added = with_code(keys.keyring());
-        keys.install(2, &added.header, Purpose::Future, &record)
-            .unwrap();
+        install(&mut keys, 2, &added, &record).unwrap();
         assert_ne!(
             folder.replica().unwrap(),
             replica,

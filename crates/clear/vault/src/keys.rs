@@ -12,9 +12,9 @@ use std::path::Path;
 
 use strongroom_crypto::{
     Changed, KeyError, Keyring, NewKey, NewSlot, Passphrase, Secret, SlotInfo, SystemRandom,
-    UnlockError,
+    UnlockError, unlock,
 };
-use strongroom_format::SlotId;
+use strongroom_format::{SlotId, hex};
 
 use crate::client::{Client, Unanswered};
 use crate::create::passphrase_cost;
@@ -24,7 +24,8 @@ use crate::frame::Bytes;
 use crate::held_keys::{HeldKeys, Installed, Purpose};
 use crate::join::{OWNER_WAIT, Retry};
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
-use crate::open::{Unlocked, now_s, of_replica};
+use crate::open::{Unlocked, now_s};
+use crate::own_replica::Files;
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::unexpected;
 use crate::request::{Access, Request, Response, Successor};
@@ -36,6 +37,8 @@ pub struct Keys {
     folder: Folder,
     unlocked: Unlocked,
     trust: Trust,
+    /// Acts as the slot that the secret opened: it goes on to a header in which another made a new device.
+    slot: Keyring,
 }
 
 impl std::fmt::Debug for Keys {
@@ -78,14 +81,17 @@ impl Keys {
     /// As `open`; `OlderFolder`, `OtherVault`, `PathOfAnother`, `UnknownVault`.
     pub fn open_with(folder: impl AsRef<Path>, secret: &Secret, trust: Trust) -> Result<Self> {
         let folder = Folder::new(folder.as_ref()).absolute()?;
-        folder.header()?;
-        let unlocked = Unlocked::new(&folder, secret)?;
+        let files = Files::read(&folder)?;
+        let slot = unlock(&files.header, secret, None)?;
         // Before a new passphrase gets into the hands of a stranger's vault.
-        Watch::begin(&folder, &unlocked.keyring, Access::ReadWrite, &trust)?;
+        Watch::begin(&folder, &slot, Access::ReadWrite, &trust)?;
+        let mut keyring = slot.clone();
+        let replica = files.replica_of(&mut keyring)?;
         let keys = Self {
             folder,
-            unlocked,
+            unlocked: Unlocked::made(keyring, replica),
             trust,
+            slot,
         };
         // Says now what would stand in the way, not when a new passphrase has been thought of and typed twice.
         if let Reached::Free(lock) = keys.reach()? {
@@ -135,6 +141,40 @@ impl Keys {
         })
     }
 
+    /// Removes a device of the vault: it may change nothing any more, and what is stored from now on it can never open. The
+    /// device that this copy acts as is made new instead.
+    ///
+    /// # Errors
+    /// `Keys` if there is no such device, or `id` means several. Else as `remove`.
+    pub fn remove_device(&mut self, id: &str) -> Result<()> {
+        let devices = self.unlocked.keyring.devices();
+        let id = id.to_ascii_lowercase();
+        let found: Vec<_> = devices
+            .filter(|device| hex::encode(&device.0).starts_with(&id))
+            .collect();
+        let device = match found.as_slice() {
+            [device] => *device,
+            [] => return Err(KeyError::NoSuchDevice.into()),
+            _ => {
+                let why = format!("{id:?} means several devices; write more of its name");
+                return Err(Error::Keys(why));
+            }
+        };
+        self.change(Purpose::Future, |keyring| {
+            keyring.revoke_device(device, &SystemRandom)
+        })
+    }
+
+    /// Makes the device that this copy acts as new: whoever knew the old one is out.
+    ///
+    /// # Errors
+    /// As `remove`.
+    pub fn renew_device(&mut self) -> Result<()> {
+        self.change(Purpose::Future, |keyring| {
+            keyring.replace_device(&SystemRandom)
+        })
+    }
+
     /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open seals what was
     /// stored before anew, bit by bit, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
     ///
@@ -142,7 +182,7 @@ impl Keys {
     /// As `remove`.
     pub fn rotate(&mut self) -> Result<()> {
         self.change(Purpose::Rotation, |keyring| {
-            keyring.begin_epoch(&SystemRandom)
+            keyring.replace_device(&SystemRandom)
         })
     }
 
@@ -165,39 +205,54 @@ impl Keys {
     ) -> Result<()> {
         for _ in 0..KEY_CHANGE_ATTEMPTS_MAX {
             let changed = make(&self.unlocked.keyring)?;
-            if self.install(&changed.header, purpose)? == Installed::Yes {
+            if self.install(&changed, purpose)? == Installed::Yes {
                 self.unlocked.keyring = changed.keyring;
                 return Ok(());
             }
-            let next = self.unlocked.keyring.follow(&self.folder.header()?)?;
+            let next = self.newest()?;
             if next.includes(&changed.keyring) {
                 // An owner did it and died before it could say so.
                 self.unlocked.keyring = changed.keyring;
                 return Ok(());
             }
             if self.unlocked_by().is_some() && next.unlocked_by().is_none() {
-                let why =
-                    "the key that was given has been removed or changed meanwhile; use another one";
-                return Err(Error::WrongSecret(why.to_owned())); // (2)
+                return Err(removed_meanwhile()); // (2)
             }
             self.unlocked.keyring = next;
         }
         Err(Error::KeysContended)
     }
 
-    /// Has `header` put in the place of the one that these keys are of; `Stale` also if the owner left over it.
-    fn install(&self, header: &[u8], purpose: Purpose) -> Result<Installed> {
+    /// The keys of the header in the folder, acting as this copy's device, which may be another one by now.
+    fn newest(&self) -> Result<Keyring> {
+        let files = Files::read(&self.folder)?;
+        match self.unlocked.keyring.follow(&files.header) {
+            Err(UnlockError::DeviceRemoved) => {}
+            followed => return Ok(followed?),
+        }
+        let mut keyring = match self.slot.follow(&files.header) {
+            Err(UnlockError::DeviceRemoved) => return Err(removed_meanwhile()), // (2)
+            followed => followed?,
+        };
+        files.replica_of(&mut keyring)?;
+        Ok(keyring)
+    }
+
+    /// Has `changed` put in the place of the header that these keys are of; `Stale` also if the owner left over it.
+    fn install(&self, changed: &Changed, purpose: Purpose) -> Result<Installed> {
+        let (header, handover) = (changed.header.as_slice(), changed.handover.as_deref());
         let base = self.unlocked.keyring.generation();
         let client = match self.reach()? {
             Reached::Free(lock) => {
                 let (mut held, store) = self.hold(&lock)?;
-                return held.install(base, header, purpose, &store);
+                return held.install(base, header, handover, purpose, &store);
             }
             Reached::Owned(client) => client,
         };
         let request = Request::InstallKeys {
             base,
             header: Bytes(header),
+            handover: handover.map(Bytes),
             purpose,
         };
         match client.ask(&request) {
@@ -215,12 +270,9 @@ impl Keys {
     ///
     /// `lock`: proof that nobody else has the vault open; keep it as long as the result.
     fn hold(&self, _lock: &OwnerLock) -> Result<(HeldKeys, strongroom_metadata::Store)> {
-        let keyring = self.unlocked.keyring.follow(&self.folder.header()?)?;
-        let replica = keyring.open_replica(&self.folder.replica()?);
-        let mut unlocked = Unlocked {
-            replica: replica.map_err(of_replica)?,
-            keyring,
-        };
+        let mut keyring = self.newest()?;
+        let replica = Files::read(&self.folder)?.replica_of(&mut keyring)?;
+        let mut unlocked = Unlocked::made(keyring, replica);
         let access = Access::ReadWrite;
         let mut watch = Watch::begin(&self.folder, &unlocked.keyring, access, &self.trust)?;
         let store = unlocked.store(&self.folder, access, &mut watch)?;
@@ -255,6 +307,11 @@ impl Keys {
     }
 }
 
+fn removed_meanwhile() -> Error {
+    let why = "the key that was given has been removed or changed meanwhile; use another one";
+    Error::WrongSecret(why.to_owned())
+}
+
 /// A key to add. A passphrase's cost is measured here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -281,9 +338,10 @@ impl From<UnlockError> for Error {
                 seen: *seen,
                 found: *found,
             },
+            UnlockError::HeadMissing { record } => Self::HeaderForeign { record: *record },
             UnlockError::OutOfMemory(_) => Self::Keys(error.to_string()),
             UnlockError::CostNotAllowed { .. } => Self::CostNotAllowed(error.to_string()),
-            UnlockError::ReplicaForged => damaged(REPLICA),
+            UnlockError::ReplicaForged | UnlockError::DeviceRemoved => damaged(REPLICA),
             _ => damaged(HEADER),
         }
     }

@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.9; design page 3, "Vault folder"
 //!
 //! Invariants
-//!  (1) The newest header generation that was ever opened here stands in the metadata, and no older one is opened.
+//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that goes on from it is opened.
 //!  (2) The replica file is sealed under the newest epoch.
 
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use strongroom_crypto::{
     Keyring, Random, Replica, Secret, SystemRandom, UnlockError, on_wiped_stack, unlock,
 };
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
-use strongroom_format::{Header, SegmentId, SuiteId};
+use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
@@ -25,6 +25,7 @@ use crate::folder::{Folder, HEADER, REPLICA, SEGMENTS, below};
 use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
 use crate::limits::PATIENCE_MS;
+use crate::own_replica::{self, Files};
 use crate::owner::Owner;
 use crate::owner_lock::OwnerLock;
 use crate::provider_in_use::in_use;
@@ -33,9 +34,9 @@ use crate::runtime::Listener;
 use crate::seen::{Sight, Trust, Watch};
 use crate::session::Engine;
 use crate::tuning::{self, Tuning};
-use crate::{Error, Result, switch};
+use crate::{Error, Result, known_records, metadata_key, switch};
 
-/// The setting that keeps the newest generation seen.                                                         (1)
+/// The setting in which earlier versions kept the newest generation seen.                                     (1)
 pub(crate) const GENERATION: &str = "header_generation";
 
 /// How often a session is drawn until its folder can be one: with a tenth of them usable, one in 10^12 runs finds none.
@@ -100,59 +101,74 @@ impl OpenOptions {
 pub(crate) struct Unlocked {
     pub(crate) keyring: Keyring,
     pub(crate) replica: Replica,
+    /// The places of membership records that nobody here made.
+    pub(crate) unknown: Vec<u64>,
 }
 
 impl Unlocked {
-    /// Unlocks `folder` with `secret`; reads only.
-    pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
-        // Before the header: whoever changes keys meanwhile writes them in the other order, and the keys of a
-        // header open every replica file that is older.
-        let replica = folder.replica();
-        let mut keyring = unlock(&folder.header()?, secret, None)?;
-        let replica = keyring.open_replica(&replica?).map_err(of_replica)?;
-        // Another device may have retired this one: then the vault opens, and only changing keys is refused.
-        let _ = keyring.act_as(&replica);
-        Ok(Self { keyring, replica })
+    /// Keys that were just made.
+    pub(crate) const fn made(keyring: Keyring, replica: Replica) -> Self {
+        Self {
+            keyring,
+            replica,
+            unknown: Vec::new(),
+        }
     }
 
-    /// Opens the metadata and compares generations, and all with what was last seen of the vault.               (1)
+    /// Unlocks `folder` with `secret`; reads only.
+    pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
+        let files = Files::read(folder)?;
+        let mut keyring = unlock(&files.header, secret, None)?;
+        let replica = files.replica_of(&mut keyring)?;
+        Ok(Self::made(keyring, replica))
+    }
+
+    /// Opens the metadata and compares the header with the one seen before, and all with what was last seen of the vault. (1)
     pub(crate) fn store(
-        &self,
+        &mut self,
         folder: &Folder,
         access: Access,
         watch: &mut Watch,
     ) -> Result<Store> {
         let key = self.replica.metadata_key().bytes();
-        let options = strongroom_metadata::Options::default();
+        let options = strongroom_metadata::Options {
+            missing_tree: metadata_key::missing_tree(&self.replica),
+            ..strongroom_metadata::Options::default()
+        };
         let store = match access {
             Access::ReadWrite => Store::open(folder.path(), key, options),
             Access::ReadOnly => Store::open_read_only(folder.path(), key, options),
         }?;
-        let seen = read_generation(&store)?;
-        self.keyring.check_generation(seen)?;
         // Before the first write.
         watch.judge(folder, &self.keyring, &self.replica, &store)?;
-        if access == Access::ReadWrite && seen != self.keyring.generation() {
-            write_setting(&store, GENERATION, &self.keyring.generation().to_le_bytes())?;
-        }
+        self.unknown = known_records::see(&store, &self.keyring, access)?;
         Ok(store)
     }
 
-    /// Seals the replica file anew if keys changed since.                                                     (2)
+    /// Seals the replica file anew if keys changed since, and finishes a change that was cut off.              (2)
     pub(crate) fn refresh_replica(&mut self, folder: &Folder) -> Result<()> {
-        if let Some(sealed) = self.resealed_replica(&self.keyring)? {
-            folder.replace(REPLICA, &sealed)?;
-            self.replica = self.keyring.open_replica(&sealed)?;
+        self.replica = own_replica::settle(folder, &self.keyring, &self.replica)?;
+        Ok(())
+    }
+
+    /// Gives the database a new key if an epoch began since its own was drawn.
+    pub(crate) fn renew_metadata_key(&mut self, folder: &Folder, store: &Store) -> Result<()> {
+        let renewed = metadata_key::renew(folder, &self.keyring, &self.replica, |rekey| {
+            Ok(store.rekey(rekey)?)
+        })?;
+        if let Some(renewed) = renewed {
+            self.replica = renewed;
         }
         Ok(())
     }
 
-    /// The replica file for `keyring`, if the one there is sealed under another epoch.                          (2)
+    /// The replica file for `keyring`, if the one there is of another epoch or device.                          (2)
     pub(crate) fn resealed_replica(&self, keyring: &Keyring) -> Result<Option<Vec<u8>>> {
-        if self.replica.epoch() == keyring.epoch() {
+        let replica = keyring.replica_of_device(&self.replica);
+        if replica.epoch() == keyring.epoch() && replica.device() == self.replica.device() {
             return Ok(None);
         }
-        Ok(Some(keyring.seal_replica(&self.replica, &SystemRandom)?))
+        Ok(Some(keyring.seal_replica(&replica, &SystemRandom)?))
     }
 }
 
@@ -161,19 +177,6 @@ pub(crate) fn of_replica(error: UnlockError) -> Error {
     match error.into() {
         Error::Damaged { why, .. } => Error::Damaged { what: REPLICA, why },
         other => other,
-    }
-}
-
-pub(crate) fn read_generation(store: &Store) -> Result<u64> {
-    match store.lock().setting(GENERATION)? {
-        None => Ok(0),
-        Some(bytes) => match <[u8; 8]>::try_from(bytes.as_slice()) {
-            Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
-            Err(_) => Err(Error::Damaged {
-                what: "metadata.db",
-                why: "the generation it keeps is no number".to_owned(),
-            }),
-        },
     }
 }
 
@@ -228,7 +231,8 @@ fn unlock_and_start(
     if access == Access::ReadWrite {
         watch.name_anew(folder, &mut unlocked)?;
         unlocked.refresh_replica(folder)?;
-        keep_second_copies(folder, &unlocked.keyring)?;
+        keep_second_copies(folder)?;
+        unlocked.renew_metadata_key(folder, &store)?;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
@@ -264,11 +268,12 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
 
 /// Writes second copies of header and replica file that are missing or stale. One that is neither, but not the same, is
 /// damaged: it stays, for a verification to name it.
-fn keep_second_copies(folder: &Folder, keyring: &Keyring) -> Result<()> {
+fn keep_second_copies(folder: &Folder) -> Result<()> {
     let is_stale = |name: &'static str| match folder.saved(name) {
         Ok(None) => true,
         Ok(Some(saved)) if name == HEADER => Header::decode(&saved).is_ok(),
-        Ok(Some(saved)) => keyring.open_replica(&saved).is_ok(),
+        // Whatever it is sealed under: it must not keep the device of somebody who was removed.
+        Ok(Some(saved)) => ReplicaFile::decode(&saved).is_ok(),
         Err(_) => false,
     };
     if is_stale(HEADER) {
@@ -367,6 +372,8 @@ pub(crate) fn start(
         attachments: Vec::new(),
         providers: in_use(keyring.suite())?,
         compression: String::new(),
+        members: keys.members(),
+        unknown_records: keys.unknown_records(),
     };
     let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
     if access == Access::ReadWrite {

@@ -6,10 +6,11 @@
 
 use std::path::Path;
 
-use strongroom_crypto::{Fingerprint, UnlockError};
+use strongroom_crypto::{Fingerprint, UnlockError, list_members};
 use strongroom_format::{FORMAT, Header};
 
 use crate::folder::Folder;
+use crate::member::Member;
 use crate::open::suite_name;
 use crate::provider_in_use::{ProviderInUse, in_use};
 use crate::tuning;
@@ -28,6 +29,8 @@ pub struct PublicInformation {
     pub generation: u64,
     /// The ways to unlock the vault.
     pub slots: Vec<SlotInfo>,
+    /// Who belongs to the vault; which of the devices this copy acts as is known to who unlocks it.
+    pub members: Vec<Member>,
     /// Which providers would compute if this process opened it.
     pub providers: Vec<ProviderInUse>,
 }
@@ -46,6 +49,10 @@ pub fn describe(folder: impl AsRef<Path>) -> Result<PublicInformation> {
         suite: suite_name(header.suite).to_owned(),
         generation: header.generation,
         slots: header.slots.iter().map(SlotInfo::from).collect(),
+        members: list_members(&bytes)?
+            .iter()
+            .map(|member| Member::new(member, None))
+            .collect(),
         providers: in_use(header.suite)?,
     })
 }

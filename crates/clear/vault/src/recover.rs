@@ -16,7 +16,7 @@ use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
 };
 use strongroom_filesystem::Timestamp;
-use strongroom_format::Epoch;
+use strongroom_format::{Epoch, ReplicaFile};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
@@ -25,13 +25,14 @@ use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, be
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::kept::{open_revision, record_files, record_name};
-use crate::open::{GENERATION, now_s, of_replica, write_setting};
+use crate::open::now_s;
+use crate::own_replica::{Files, settle};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::rebuild::{Rebuild, Rebuilt};
 use crate::request::Access;
 use crate::request_history::{RevisionFields, RevisionInfo};
 use crate::seen::{self, Trust, Watch};
-use crate::{Damage, Error, FileProblem, Result, misnamed, switch};
+use crate::{Damage, Error, FileProblem, Result, known_records, metadata_key, misnamed, switch};
 
 /// How a vault is recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,6 +174,9 @@ pub(crate) fn recover_locked(
         renamed,
     };
     if !options.rebuild && is_sound(folder, &keyring, &keys)? {
+        if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
+            note_device(folder, &keyring, &keys)?;
+        }
         return Ok(report);
     }
     if trial == Trial::ForReal {
@@ -216,7 +220,9 @@ fn bring_header(
     let unlocked = present.and_then(|bytes| Ok(unlock(&bytes, secret, None)?));
     match (unlocked, from_saved) {
         // An older header was put in the place of a newer one.
-        (Ok(keyring), Some(Ok(newer))) if newer.generation() > keyring.generation() => {
+        (Ok(keyring), Some(Ok(newer)))
+            if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
+        {
             check(&newer)?;
             put_back(folder, HEADER, saved.as_deref(), trial)?;
             Ok((newer, Brought::PutBack))
@@ -248,29 +254,46 @@ fn bring_replica(
     keyring: &mut Keyring,
     trial: Trial,
 ) -> Result<(Replica, Brought)> {
-    let present = folder
-        .replica()
-        .and_then(|bytes| keyring.open_replica(&bytes).map_err(of_replica));
-    if let Ok(replica) = present {
-        let _ = keyring.act_as(&replica);
-        return Ok((replica, Brought::Sound));
+    let files = Files::read(folder)?;
+    match files.replica_of(keyring) {
+        Ok(replica) => {
+            if trial == Trial::ForReal {
+                settle(folder, keyring, &replica)?;
+            }
+            return Ok((replica, Brought::Sound));
+        }
+        // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
+        Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
+        Err(_) => {}
     }
     let saved = folder.saved(REPLICA).ok().flatten();
     let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
-    if let Some(Ok(replica)) = opened {
+    if let Some(Ok(replica)) = &opened
+        && keyring.act_as(replica).is_ok()
+    {
         put_back(folder, REPLICA, saved.as_deref(), trial)?;
-        let _ = keyring.act_as(&replica);
-        return Ok((replica, Brought::PutBack));
+        return Ok((replica.clone(), Brought::PutBack));
     }
+    for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
+        check_is_ruined(keyring, bytes)?;
+    }
+    // One whose device was removed still has the name of this copy and the key of its database.
+    let present = files.replica.ok();
+    let present = present.and_then(|bytes| keyring.open_replica(&bytes).ok());
+    let kept = present.or_else(|| opened.and_then(std::result::Result::ok));
     let Changed {
         header,
         keyring: next,
+        ..
     } = keyring
         .add_device(&SystemRandom)
         .map_err(|error| Error::Keys(error.to_string()))?;
-    let replica = next
-        .new_replica(&SystemRandom)
-        .map_err(|error| Error::Keys(error.to_string()))?;
+    let replica = match kept {
+        Some(kept) => next.replica_of_device(&kept),
+        None => next
+            .new_replica(&SystemRandom)
+            .map_err(|error| Error::Keys(error.to_string()))?,
+    };
     // The header first: it opens every replica file, and a device without one harms nobody.
     if trial == Trial::ForReal {
         folder.replace(HEADER, &header)?;
@@ -280,6 +303,25 @@ fn bring_replica(
     Ok((replica, Brought::Anew(None)))
 }
 
+/// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
+/// open: somebody put another header in the place of this vault's, and would get a database of its own.
+fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
+    let Some(Ok(file)) = replica.map(ReplicaFile::decode) else {
+        return Ok(());
+    };
+    let is_known = file.vault == keyring.vault_id() && keyring.epoch_key(file.epoch).is_some();
+    let opened = replica.map(|bytes| keyring.open_replica(bytes));
+    if !is_known || matches!(opened, Some(Ok(_))) {
+        return Ok(());
+    }
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right one \
+         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, and recover again";
+    Err(Error::Damaged {
+        what: REPLICA,
+        why: why.to_owned(),
+    })
+}
+
 // ---- the database
 
 /// Whether the database opens, and every page and tree of it is as it was written.
@@ -287,6 +329,7 @@ fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> 
     let key = keys.metadata_key().bytes();
     let options = metadata::Options {
         reserve_bytes: 0,
+        missing_tree: metadata_key::missing_tree(keys),
         ..metadata::Options::default()
     };
     let opened = match Store::open_read_only(folder.path(), key, options.clone()) {
@@ -301,16 +344,32 @@ fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> 
         // The database is there; that it cannot be read now is another matter.
         Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
     };
-    let seen = match crate::open::read_generation(&store) {
-        Ok(seen) => seen,
+    // What it keeps of the header may be ruined with the rest; that the header is an older one is another matter.
+    match known_records::see(&store, keyring, Access::ReadOnly) {
+        Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
+            return Err(error);
+        }
         Err(_) => return Ok(false),
-    };
-    keyring.check_generation(seen)?;
+        Ok(_) => {}
+    }
     match store.integrity_check() {
         Ok(problems) => Ok(problems.is_empty()),
         Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(false),
         Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
     }
+}
+
+/// Notes in a sound database that the newest record, which added a device, was made here.
+fn note_device(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<()> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    };
+    let store =
+        Store::open(folder.path(), key, options).map_err(strongroom_filesystem::Error::from)?;
+    known_records::about_to_make(&store, keyring)?;
+    known_records::see(&store, keyring, Access::ReadWrite).map(drop)
 }
 
 fn rebuild(
@@ -356,7 +415,7 @@ fn rebuild(
         told: &mut |nodes| told(RecoverProgress::Nodes(nodes)),
     }
     .run(revisions)?;
-    write_setting(&store, GENERATION, &keyring.generation().to_le_bytes())?;
+    known_records::see(&store, keyring, Access::ReadWrite)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
     let aside = match trial {
         Trial::ForReal => switch::commit(folder, &making)?,

@@ -2,8 +2,8 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase: `InstallKeys` carries a header, which is public, with grants that only members
-//!         can open
+//! Never   carries a key or a passphrase in clear: `InstallKeys` carries a header, which is public, with grants that only
+//!         members can open, and a new device sealed to the one that it replaces
 //!
 //! Invariants
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
@@ -19,6 +19,7 @@ use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Purpose;
+use crate::member::Member;
 use crate::observer::Attachment;
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
@@ -240,8 +241,12 @@ pub(crate) enum Request<'a> {
     InstallKeys {
         base: u64,
         header: Bytes<'a>,
+        #[serde(borrow)]
+        handover: Option<Bytes<'a>>,
         purpose: Purpose,
     },
+    /// Notes that a person knows of every membership record so far.
+    AcceptRecords,
     Rotation,
     History(HistoryRequest),
     Verify(VerifyRequest),
@@ -261,6 +266,7 @@ impl Request<'_> {
             | Self::Quota
             | Self::SetQuota { .. }
             | Self::SetCompression(_)
+            | Self::AcceptRecords
             | Self::Sync
             | Self::Information
             | Self::Counters
@@ -297,6 +303,7 @@ impl Request<'_> {
             | Self::SetCompression(_)
             | Self::Transaction { .. }
             | Self::Compact
+            | Self::AcceptRecords
             | Self::InstallKeys { .. } => true,
             Self::History(request) => request.changes(),
             _ => false,
@@ -374,6 +381,10 @@ pub struct Information {
     pub providers: Vec<ProviderInUse>,
     /// How what is new is compressed, by name.
     pub compression: String,
+    /// Who belongs to the vault: devices, then key slots.
+    pub members: Vec<Member>,
+    /// Membership records that nobody here made or accepted, a line each.
+    pub unknown_records: Vec<String>,
 }
 
 /// A compression on its way.

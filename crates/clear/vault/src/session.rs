@@ -70,9 +70,11 @@ impl Engine {
         &self,
         base: u64,
         header: &[u8],
+        handover: Option<&[u8]>,
         purpose: Purpose,
     ) -> Result<Installed> {
-        let installed = self.on_keys(|keys| keys.install(base, header, purpose, &self.filesystem));
+        let installed =
+            self.on_keys(|keys| keys.install(base, header, handover, purpose, &self.filesystem));
         self.rotating.wake();
         installed
     }
@@ -85,6 +87,8 @@ impl Engine {
         let mut information = self.information.lock();
         information.generation = keys.keyring().generation();
         information.epoch = keys.keyring().epoch().0;
+        information.members = keys.members();
+        information.unknown_records = keys.unknown_records();
         self.kept.sign_with(keys.keyring().revision_signer());
         worked
     }

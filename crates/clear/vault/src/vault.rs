@@ -468,6 +468,14 @@ impl Vault {
         }
     }
 
+    /// Notes that a person knows of every membership record so far: those that nobody here made are told of until then.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    pub fn accept_records(&self) -> Result<()> {
+        self.ask_done(&Request::AcceptRecords)
+    }
+
     /// What was counted since the owner opened the vault: names and numbers.
     ///
     /// # Errors

@@ -152,6 +152,14 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
             }
         }
     }
+    for line in keys.unknown_records() {
+        let advice = "if you know of it, `strongroom device accept`; if not, somebody has keys of this vault: remove who it added, then `strongroom key rotate`";
+        note(HEADER, format!("{line}; {advice}"));
+    }
+    if keyring.device_outlived_a_slot() {
+        let why = "a key was removed by an earlier version, which kept the device that its holder could act as; run `strongroom key rotate`";
+        note(HEADER, why.to_owned());
+    }
     for (name, file, bytes) in [
         (HEADER, HEADER_SAVED, &header),
         (REPLICA, REPLICA_SAVED, &replica),

@@ -8,8 +8,11 @@
 //! Invariants
 //!  (1) Who is retired has no slot, no grant, and gets no key of the epoch that begins.       [1.4.8]
 //!  (2) Every change makes a higher generation.                                               [1.7.5]
+//!  (3) Whoever could open a slot could open the replica file beside it: the record that retires anybody retires the
+//!      device that signs it too, and adds the one that it is from then on.                  [1.4.10]
 
 use crate::error::KeyError;
+use crate::handover::hand_over;
 use crate::keyring::{Changed, Keyring};
 use crate::keys::EpochKey;
 use crate::passphrase::{Argon2Cost, Passphrase};
@@ -52,11 +55,7 @@ impl Keyring {
         }
         let mut next = self.clone();
         next.header.slots.retain(|other| other.id != slot);
-        next.finish(
-            vec![Change::Retire { principal: removed }],
-            Some(EpochKey::random(random)?),
-            random,
-        )
+        next.replacing_the_device(vec![Change::Retire { principal: removed }], random)
     }
 
     /// Puts a new slot in the place of another: the old principal is retired and an epoch begins.
@@ -88,7 +87,7 @@ impl Keyring {
             Change::Retire { principal: retired },
             add(Role::Slot, &principal),
         ];
-        next.finish(changes, Some(EpochKey::random(random)?), random)
+        next.replacing_the_device(changes, random)
     }
 
     /// Changes the passphrase of a slot and keeps its label. Who kept an old header and the old passphrase keeps what
@@ -130,7 +129,7 @@ impl Keyring {
         Ok(changed)
     }
 
-    /// Revokes a device: it is retired and an epoch begins. A device may revoke itself as its last act.
+    /// Revokes a device: it is retired and an epoch begins. A device that revokes itself goes on as a new one.
     ///
     /// # Errors
     /// `NotADevice` or `NoSuchDevice`.
@@ -143,9 +142,8 @@ impl Keyring {
         if !self.membership.is(device, Role::Device) {
             return Err(KeyError::NoSuchDevice);
         }
-        let changes = vec![Change::Retire { principal: device }];
         self.clone()
-            .finish(changes, Some(EpochKey::random(random)?), random)
+            .replacing_the_device(vec![Change::Retire { principal: device }], random)
     }
 
     /// Begins an epoch without removing anybody.
@@ -156,6 +154,15 @@ impl Keyring {
         self.require_device()?;
         self.clone()
             .finish(Vec::new(), Some(EpochKey::random(random)?), random)
+    }
+
+    /// Begins an epoch and puts a new device in the place of this one: whoever once had its secrets is out.
+    ///
+    /// # Errors
+    /// As `begin_epoch`.
+    pub fn replace_device(&self, random: &dyn Random) -> Result<Changed, KeyError> {
+        self.require_device()?;
+        self.clone().replacing_the_device(Vec::new(), random)
     }
 
     /// Forgets the keys of every epoch before `first`, here and in the header. What is still sealed under them is lost.
@@ -197,6 +204,28 @@ impl Keyring {
         }
         self.header.grants.extend(grants);
         Ok(())
+    }
+
+    /// Makes `changes` in a record that begins an epoch, and puts a new device in the place of the one that signs it.  (3)
+    fn replacing_the_device(
+        self,
+        mut changes: Vec<Change>,
+        random: &dyn Random,
+    ) -> Result<Changed, KeyError> {
+        let (acting, next) = (self.signer.clone(), Principal::random(random)?);
+        let goes = Change::Retire {
+            principal: acting.id(),
+        };
+        if !changes.contains(&goes) {
+            changes.push(goes);
+        }
+        // Retired first, so that a vault with as many devices as it may have can replace one.
+        changes.push(add(Role::Device, &next));
+        let handover = hand_over(self.vault_id(), &acting, &next, random)?;
+        let mut changed = self.finish(changes, Some(EpochKey::random(random)?), random)?;
+        changed.keyring.signer = next;
+        changed.handover = Some(handover);
+        Ok(changed)
     }
 
     /// Signs `changes` as the next record, beginning an epoch if a key for it is given, and makes the next header.

@@ -62,7 +62,7 @@ pub enum UnlockError {
         slot: SlotId,
     },
     /// Tampering: the keys of an epoch were not granted to this slot.
-    #[error("the keys of epoch {} are missing for this key slot; the header was edited", epoch.0)]
+    #[error("the keys of epoch {} are missing for this key slot or device; the header was edited", epoch.0)]
     GrantMissing {
         /// Which epoch.
         epoch: Epoch,
@@ -88,6 +88,22 @@ pub enum UnlockError {
         /// The one found.
         found: u64,
     },
+    /// Tampering or a restored backup: a header that does not go on from the newest one that was seen.
+    #[error(
+        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key removed since might open it. Put the newer vault.json back"
+    )]
+    HeadMissing {
+        /// The place of the record that was seen.
+        record: u64,
+    },
+    /// Tampering or an older copy of the replica file: its device is no member any more.
+    #[error(
+        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom recover`: it puts the saved copy back, or adds this copy as a new device"
+    )]
+    DeviceRemoved,
+    /// Tampering or bug: what hands a new device over does not open for the one that goes.
+    #[error("the new device of this copy was not handed over; nothing was changed")]
+    HandoverForged,
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),

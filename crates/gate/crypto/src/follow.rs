@@ -11,7 +11,9 @@
 //!      leave somebody outside is refused before it is stored.                                          [1.5.5]
 
 use crate::error::UnlockError;
+use crate::handover::take_over;
 use crate::keyring::Keyring;
+use crate::principal::Principal;
 use crate::unlock::ReadHeader;
 use std::collections::BTreeSet;
 use strongroom_format::Role;
@@ -22,9 +24,28 @@ impl Keyring {
     /// `unlocked_by` of the result is `None` if the slot that unlocked this one is there no more.
     ///
     /// # Errors
-    /// `Diverged` or `GenerationBehind` if it is not a later one; `GrantMissing` if the principal that this keyring
+    /// `Diverged` or `GenerationBehind` if it is not a later one; `DeviceRemoved` if the principal that this keyring
     /// acts as is retired; else as `unlock`.
     pub fn follow(&self, header: &[u8]) -> Result<Self, UnlockError> {
+        self.follow_by(header, self.signer.clone())
+    }
+
+    /// The same as the device in `handover`, if there is one: the header may retire the device that this keyring acts as.
+    ///
+    /// # Errors
+    /// `HandoverForged` if it does not open, or the device in it is no member; else as `follow`.
+    pub fn follow_as(&self, header: &[u8], handover: Option<&[u8]>) -> Result<Self, UnlockError> {
+        let Some(handover) = handover else {
+            return self.follow(header);
+        };
+        let device = take_over(self.vault_id(), &self.signer, handover);
+        match self.follow_by(header, device.ok_or(UnlockError::HandoverForged)?) {
+            Err(UnlockError::DeviceRemoved) => Err(UnlockError::HandoverForged),
+            followed => followed,
+        }
+    }
+
+    fn follow_by(&self, header: &[u8], signer: Principal) -> Result<Self, UnlockError> {
         let read = ReadHeader::new(header)?;
         if read.values.vault != self.vault_id() || read.values.suite != self.suite() {
             return Err(UnlockError::Diverged);
@@ -36,6 +57,9 @@ impl Keyring {
         if !read.values.records.starts_with(&self.header.records) {
             return Err(UnlockError::Diverged); // (1)
         }
+        if !read.membership.active().contains_key(&signer.id()) {
+            return Err(UnlockError::DeviceRemoved);
+        }
         check_members(&read)?;
         let unlocked_by = self.unlocked_by.filter(|(id, _)| {
             let principal = |slots: &[strongroom_format::Slot]| {
@@ -45,7 +69,7 @@ impl Keyring {
             let before = principal(&self.header.slots);
             before.is_some() && before == principal(&read.values.slots)
         });
-        read.open(self.signer.clone(), unlocked_by)
+        read.open(signer, unlocked_by)
     }
 
     /// Whether every change of membership that `other` knows is in this keyring too.
@@ -141,7 +165,8 @@ mod tests {
             .keyring
             .remove_slot(id(&device, "two"), &SystemRandom)
             .unwrap();
-        let followed = device.follow(&removed.header).unwrap();
+        let handover = removed.handover.as_deref();
+        let followed = device.follow_as(&removed.header, handover).unwrap();
         assert_eq!(followed.epoch(), removed.keyring.epoch());
         assert_eq!(followed.epochs().count(), 2, "older blocks stay readable");
         assert!(followed.includes(&added.keyring) && !device.includes(&added.keyring));
@@ -162,11 +187,15 @@ mod tests {
             Some(one)
         );
         let removed = device.remove_slot(one, &SystemRandom).unwrap();
-        assert_eq!(opened.follow(&removed.header).unwrap().unlocked_by(), None);
+        let follow = |changed: &Changed| {
+            let handover = changed.handover.as_deref();
+            opened.follow_as(&changed.header, handover).unwrap()
+        };
+        assert_eq!(follow(&removed).unlocked_by(), None);
         let replaced = device
             .replace_slot(one, &new_slot("new").0, &SystemRandom, 2)
             .unwrap();
-        assert_eq!(opened.follow(&replaced.header).unwrap().unlocked_by(), None);
+        assert_eq!(follow(&replaced).unlocked_by(), None);
     }
 
     #[test]
@@ -212,7 +241,9 @@ mod tests {
         let old = device.header.slots.iter().find(|s| s.id == slot).unwrap();
         let put_back = altered(&removed, |header| header.slots.push(old.clone()));
         assert_eq!(
-            device.follow(&put_back).unwrap_err(),
+            device
+                .follow_as(&put_back, removed.handover.as_deref())
+                .unwrap_err(),
             UnlockError::SlotNotMember { slot }
         );
     }
@@ -224,9 +255,9 @@ mod tests {
         let second = device.add_device(&SystemRandom).unwrap().keyring;
         let own = device.device().unwrap();
         let revoked = second.revoke_device(own, &SystemRandom).unwrap();
-        assert!(matches!(
+        assert_eq!(
             device.follow(&revoked.header).unwrap_err(),
-            UnlockError::GrantMissing { .. }
-        ));
+            UnlockError::DeviceRemoved
+        );
     }
 }

@@ -64,29 +64,12 @@ impl EpochKeys {
         keys: &PublicKeys,
         random: &dyn Random,
     ) -> Result<Grant, GrantError> {
-        let public = <XWing as KemTrait>::PublicKey::from_bytes(keys.kem.as_slice());
-        let public = public.map_err(|_| GrantError::PublicKey)?;
-        let mut drawn = Zeroizing::new([0; ENCAPSULATION_RANDOM_BYTES]);
-        random
-            .fill(drawn.as_mut_slice())
-            .map_err(|RandomError| GrantError::Random)?;
-
-        let mut bytes = Box::new([0; GRANT_BYTES]);
-        let (encapsulated, sealed) = bytes.split_at_mut(GRANT_ENCAPSULATED_BYTES);
-        let (clear, tag) = sealed.split_at_mut(2 * KEY_BYTES);
-        clear[..KEY_BYTES].copy_from_slice(self.epoch_key.bytes());
-        clear[KEY_BYTES..].copy_from_slice(self.id_key.bytes());
-        let (encapsulation, made) = hpke::single_shot_seal_inout_detached_with_rng::<AesGcm256, HkdfSha256, XWing>(
-            &OpModeS::Base,
-            &public,
-            &info(vault, epoch, keys.id()),
-            InOutBuf::from(clear),
-            b"",
-            &mut Drawn { bytes: drawn.as_slice() },
-        )
-        .expect("(hpke) holds: base mode with a valid public key and a short message has no way to fail");
-        encapsulation.write_exact(encapsulated);
-        made.write_exact(tag);
+        let clear = [*self.epoch_key.bytes(), *self.id_key.bytes()];
+        let clear = Zeroizing::new(clear);
+        let info = info(vault, epoch, keys.id());
+        let sealed = seal_to(keys, &info, clear.as_flattened(), random)?;
+        let bytes = <Box<[u8; GRANT_BYTES]>>::try_from(sealed.into_boxed_slice())
+            .expect("(length) holds: two keys seal to the length of a grant");
         Ok(Grant {
             epoch,
             principal: keys.id(),
@@ -102,21 +85,11 @@ impl EpochKeys {
         nonce: &[u8; 32],
         commitment: Commitment,
     ) -> Option<Self> {
-        let (encapsulated, sealed) = grant.bytes.split_at(GRANT_ENCAPSULATED_BYTES);
-        let (clear, tag) = sealed.split_at(sealed.len() - TAG_BYTES);
-        let encapsulation = <XWing as KemTrait>::EncappedKey::from_bytes(encapsulated).ok()?;
-        let tag = hpke::aead::AeadTag::<AesGcm256>::from_bytes(tag).ok()?;
-        let mut clear = Zeroizing::new(<[u8; 2 * KEY_BYTES]>::try_from(clear).ok()?);
-        hpke::single_shot_open_inout_detached::<AesGcm256, HkdfSha256, XWing>(
-            &OpModeR::Base,
-            &principal.kem(),
-            &encapsulation,
-            &info(vault, grant.epoch, principal.id()),
-            InOutBuf::from(clear.as_mut_slice()),
-            b"",
-            &tag,
-        )
-        .ok()?;
+        let info = info(vault, grant.epoch, principal.id());
+        let clear = open_as(principal, &info, grant.bytes.as_slice())?;
+        if clear.len() != 2 * KEY_BYTES {
+            return None;
+        }
         let (epoch_key, id_key) = clear.split_at(KEY_BYTES);
         let keys = Self {
             epoch_key: EpochKey::from_bytes(epoch_key.try_into().ok()?),
@@ -125,6 +98,69 @@ impl EpochKeys {
         let matches = keys.commitment(nonce, grant.epoch).0.ct_eq(&commitment.0);
         bool::from(matches).then_some(keys)
     }
+}
+
+/// `clear` sealed to the holder of `keys`: HPKE as a grant has it, under `info`.
+pub(crate) fn seal_to(
+    keys: &PublicKeys,
+    info: &[u8],
+    clear: &[u8],
+    random: &dyn Random,
+) -> Result<Vec<u8>, GrantError> {
+    let public = <XWing as KemTrait>::PublicKey::from_bytes(keys.kem.as_slice());
+    let public = public.map_err(|_| GrantError::PublicKey)?;
+    let mut drawn = Zeroizing::new([0; ENCAPSULATION_RANDOM_BYTES]);
+    random
+        .fill(drawn.as_mut_slice())
+        .map_err(|RandomError| GrantError::Random)?;
+    let mut bytes = vec![0; GRANT_ENCAPSULATED_BYTES + clear.len() + TAG_BYTES];
+    let (encapsulated, sealed) = bytes.split_at_mut(GRANT_ENCAPSULATED_BYTES);
+    let (text, tag) = sealed.split_at_mut(clear.len());
+    text.copy_from_slice(clear);
+    let (encapsulation, made) = hpke::single_shot_seal_inout_detached_with_rng::<
+        AesGcm256,
+        HkdfSha256,
+        XWing,
+    >(
+        &OpModeS::Base,
+        &public,
+        info,
+        InOutBuf::from(text),
+        b"",
+        &mut Drawn {
+            bytes: drawn.as_slice(),
+        },
+    )
+    .expect(
+        "(hpke) holds: base mode with a valid public key and a short message has no way to fail",
+    );
+    encapsulation.write_exact(encapsulated);
+    made.write_exact(tag);
+    Ok(bytes)
+}
+
+/// What `seal_to` sealed to `principal` under `info`.
+pub(crate) fn open_as(
+    principal: &Principal,
+    info: &[u8],
+    bytes: &[u8],
+) -> Option<Zeroizing<Vec<u8>>> {
+    let (encapsulated, sealed) = bytes.split_at_checked(GRANT_ENCAPSULATED_BYTES)?;
+    let (clear, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_BYTES)?)?;
+    let encapsulation = <XWing as KemTrait>::EncappedKey::from_bytes(encapsulated).ok()?;
+    let tag = hpke::aead::AeadTag::<AesGcm256>::from_bytes(tag).ok()?;
+    let mut clear = Zeroizing::new(clear.to_vec());
+    hpke::single_shot_open_inout_detached::<AesGcm256, HkdfSha256, XWing>(
+        &OpModeR::Base,
+        &principal.kem(),
+        &encapsulation,
+        info,
+        InOutBuf::from(clear.as_mut_slice()),
+        b"",
+        &tag,
+    )
+    .ok()?;
+    Some(clear)
 }
 
 fn info(vault: VaultId, epoch: Epoch, principal: PrincipalId) -> Vec<u8> {

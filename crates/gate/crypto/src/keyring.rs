@@ -46,6 +46,9 @@ pub struct Changed {
     pub header: Vec<u8>,
     /// The keys that belong to it.
     pub keyring: Keyring,
+    /// If the device was replaced: its secrets, for the process that acts as the one before (`Keyring::follow_as`), and
+    /// for that process only. Never store it.
+    pub handover: Option<Vec<u8>>,
 }
 
 /// What everybody may know about a key slot.
@@ -227,6 +230,7 @@ impl Keyring {
         Ok(Changed {
             header: self.header_bytes()?,
             keyring: self,
+            handover: None,
         })
     }
 

@@ -13,15 +13,18 @@ use crate::keyring::Keyring;
 use crate::locked::Locked;
 use crate::principal::{Principal, SEED_BYTES};
 use crate::random::{Random, RandomError};
-use strongroom_format::{Epoch, InstanceId, Kind, PrincipalId, ReplicaFile, Role};
+use crate::unlock::open_grants;
+use strongroom_format::{Epoch, InstanceId, Kind, PrincipalId, ReplicaFile, ReplicaFormat, Role};
 use zeroize::Zeroizing;
 
 /// Bytes of a metadata key: what SQLCipher takes as key (32), HMAC key (32) and salt (16).
 pub const METADATA_KEY_BYTES: usize = 80;
 /// Bytes of an instance id.
 const INSTANCE_BYTES: usize = 16;
-/// Bytes of the sealed part: instance id, device seed, metadata key.
-const CLEAR_BYTES: usize = INSTANCE_BYTES + SEED_BYTES + METADATA_KEY_BYTES;
+/// Bytes of the sealed part in format 1: instance id, device seed, metadata key.
+const CLEAR_BYTES_ONE: usize = INSTANCE_BYTES + SEED_BYTES + METADATA_KEY_BYTES;
+/// In format 2: these, and the epoch of the metadata key.
+const CLEAR_BYTES: usize = CLEAR_BYTES_ONE + 4;
 
 /// The raw key of one replica's metadata database. Wiped when dropped, never shown.
 #[derive(Clone)]
@@ -33,6 +36,8 @@ pub struct Replica {
     instance: InstanceId,
     device: Principal,
     metadata_key: MetadataKey,
+    /// `None`: nobody kept it, as in files of format 1.
+    metadata_key_epoch: Option<Epoch>,
     epoch: Epoch,
 }
 
@@ -126,10 +131,18 @@ impl Replica {
         Ok(self)
     }
 
-    /// This replica with another metadata key, for when the database was exported under it.
+    /// The epoch in which the metadata key was drawn: whoever was removed since may know it if it is behind the
+    /// keyring's. `None` in a file of format 1, which did not keep it.
     #[must_use]
-    pub fn with_metadata_key(mut self, metadata_key: MetadataKey) -> Self {
+    pub const fn metadata_key_epoch(&self) -> Option<Epoch> {
+        self.metadata_key_epoch
+    }
+
+    /// This replica with another metadata key, drawn in `epoch`, for when the database was encrypted under it.
+    #[must_use]
+    pub fn with_metadata_key(mut self, metadata_key: MetadataKey, epoch: Epoch) -> Self {
         self.metadata_key = metadata_key;
+        self.metadata_key_epoch = Some(epoch);
         self
     }
 }
@@ -148,8 +161,21 @@ impl Keyring {
             instance,
             device: self.signer.clone(),
             metadata_key,
+            metadata_key_epoch: Some(self.epoch()),
             epoch: self.epoch(),
         })
+    }
+
+    /// `replica` as the device that this keyring acts as: same name, same metadata key.
+    #[must_use]
+    pub fn replica_of_device(&self, replica: &Replica) -> Replica {
+        Replica {
+            device: match self.device() {
+                Some(_) => self.signer.clone(),
+                None => replica.device.clone(),
+            },
+            ..replica.clone()
+        }
     }
 
     /// The content of `replica.json` for `replica`, sealed under the newest epoch.
@@ -161,15 +187,22 @@ impl Keyring {
         replica: &Replica,
         random: &dyn Random,
     ) -> Result<Vec<u8>, RandomError> {
-        let mut clear = Zeroizing::new([0; CLEAR_BYTES]);
-        let (instance, rest) = clear.split_at_mut(INSTANCE_BYTES);
-        let (seed, key) = rest.split_at_mut(SEED_BYTES);
-        instance.copy_from_slice(&replica.instance.0);
-        seed.copy_from_slice(replica.device.seed());
-        key.copy_from_slice(replica.metadata_key.bytes());
+        // What format 1 did not keep cannot be said in format 2.
+        let format = match replica.metadata_key_epoch {
+            None => ReplicaFormat::One,
+            Some(_) => ReplicaFormat::Two,
+        };
+        let mut clear = Zeroizing::new(Vec::with_capacity(CLEAR_BYTES));
+        clear.extend_from_slice(&replica.instance.0);
+        clear.extend_from_slice(replica.device.seed().as_slice());
+        clear.extend_from_slice(replica.metadata_key.bytes());
+        if let Some(epoch) = replica.metadata_key_epoch {
+            clear.extend_from_slice(&epoch.0.to_le_bytes());
+        }
         let sealer = self.block_sealer();
         let sealed = sealer.seal_record(random, Kind::ReplicaKey, clear.as_slice())?;
         let file = ReplicaFile {
+            format,
             vault: self.vault_id(),
             instance: replica.instance,
             epoch: sealer.epoch(),
@@ -192,29 +225,38 @@ impl Keyring {
             .block_sealer()
             .open_record(file.epoch, Kind::ReplicaKey, &file.sealed);
         let clear = opened.map_err(|_| UnlockError::ReplicaForged)?;
-        if clear.len() != CLEAR_BYTES || clear[..INSTANCE_BYTES] != file.instance.0 {
+        let clear_bytes = match file.format {
+            ReplicaFormat::One => CLEAR_BYTES_ONE,
+            ReplicaFormat::Two => CLEAR_BYTES,
+        };
+        if clear.len() != clear_bytes || clear[..INSTANCE_BYTES] != file.instance.0 {
             return Err(UnlockError::ReplicaForged);
         }
-        let (seed, key) = clear[INSTANCE_BYTES..].split_at(SEED_BYTES);
+        let (own, epoch) = clear.split_at(CLEAR_BYTES_ONE);
+        let (seed, key) = own[INSTANCE_BYTES..].split_at(SEED_BYTES);
         let fits = "the length was compared";
         let metadata_key = MetadataKey(Locked::copy_of(key.try_into().expect(fits)));
         let device = Principal::from_seed(Locked::copy_of(seed.try_into().expect(fits)));
+        let metadata_key_epoch = epoch.first_chunk();
         Ok(Replica {
             instance: file.instance,
             device,
             metadata_key,
+            metadata_key_epoch: metadata_key_epoch.map(|epoch| Epoch(u32::from_le_bytes(*epoch))),
             epoch: file.epoch,
         })
     }
 
-    /// Acts as the device of `replica` from now on, so that keys can be changed.
+    /// Acts as the device of `replica` from now on, so that keys can be changed. Each grant to it is opened.
     ///
     /// # Errors
-    /// `NoSuchDevice` if that device is not or no longer a member: `add_device` makes a new one.
-    pub fn act_as(&mut self, replica: &Replica) -> Result<(), KeyError> {
+    /// `DeviceRemoved` if that device is not or no longer a member: `add_device` makes a new one. `GrantMissing` or
+    /// `GrantForged` if it lacks the keys of an epoch that is in use.
+    pub fn act_as(&mut self, replica: &Replica) -> Result<(), UnlockError> {
         if !self.membership.is(replica.device(), Role::Device) {
-            return Err(KeyError::NoSuchDevice);
+            return Err(UnlockError::DeviceRemoved);
         }
+        open_grants(&self.header, &self.membership, &replica.device)?;
         self.signer = replica.device.clone();
         Ok(())
     }

@@ -158,7 +158,7 @@ fn open_slot<'a>(
 }
 
 /// The keys of every epoch granted to `principal`, and those of the newest. Older ones may have been forgotten.
-fn open_grants(
+pub(crate) fn open_grants(
     header: &Header,
     membership: &Membership,
     principal: &Principal,
@@ -176,6 +176,14 @@ fn open_grants(
         .get(&epoch)
         .cloned()
         .ok_or(UnlockError::GrantMissing { epoch })?;
+    // What is granted to anybody is still in use, so it must be granted here too.                      [1.9.5]
+    if let Some(grant) = header
+        .grants
+        .iter()
+        .find(|grant| !epochs.contains_key(&grant.epoch))
+    {
+        return Err(UnlockError::GrantMissing { epoch: grant.epoch });
+    }
     // The id key names blocks for the vault's life: an older epoch that carries another one is forged.
     for (epoch, keys) in &epochs {
         if !bool::from(keys.id_key.bytes().ct_eq(newest.id_key.bytes())) {

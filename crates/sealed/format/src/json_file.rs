@@ -13,7 +13,7 @@ use crate::error::printable;
 use crate::{FormatError, hex};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The only format this build reads.
+/// The format of a file that has had only one.
 pub const FORMAT: u64 = 1;
 const CHECKSUM_START: &str = "  \"checksum\": \"";
 const CHECKSUM_END: &str = "\"\n}\n";
@@ -48,6 +48,16 @@ pub(crate) fn checked<'a>(
     bytes: &'a [u8],
     max: usize,
 ) -> Result<&'a [u8], FormatError> {
+    checked_format(what, bytes, max, FORMAT).map(|(covered, _)| covered)
+}
+
+/// The same for a file of which formats up to `newest` are read, with the format that it has.
+pub(crate) fn checked_format<'a>(
+    what: &'static str,
+    bytes: &'a [u8],
+    max: usize,
+    newest: u64,
+) -> Result<(&'a [u8], u64), FormatError> {
     if bytes.len() > max {
         return Err(FormatError::TooLong {
             what,
@@ -55,23 +65,24 @@ pub(crate) fn checked<'a>(
             max: max as u64,
         });
     }
-    let damaged = Err(FormatError::Damaged { what });
-    match (split(bytes), probe(bytes)) {
-        (Some((covered, sum)), Some(FORMAT)) if blake3::hash(covered) == sum => Ok(covered),
-        // A future format may end in another way, but its number can be read; one bad byte here must not look like it.
-        (Some((covered, sum)), Some(found)) if blake3::hash(covered) == sum => {
-            Err(FormatError::UnknownFormat {
-                what,
-                found,
-                known: FORMAT,
-            })
-        }
-        (None, Some(found)) if found != FORMAT => Err(FormatError::UnknownFormat {
+    let is_known = |format: u64| (FORMAT..=newest).contains(&format);
+    let unknown = |found| {
+        Err(FormatError::UnknownFormat {
             what,
             found,
-            known: FORMAT,
-        }),
-        _ => damaged,
+            known: newest,
+        })
+    };
+    match (split(bytes), probe(bytes)) {
+        (Some((covered, sum)), Some(found)) if blake3::hash(covered) == sum => {
+            match is_known(found) {
+                true => Ok((covered, found)),
+                false => unknown(found),
+            }
+        }
+        // A future format may end in another way, but its number can be read; one bad byte here must not look like it.
+        (None, Some(found)) if !is_known(found) => unknown(found),
+        _ => Err(FormatError::Damaged { what }),
     }
 }
 

@@ -30,5 +30,5 @@ pub use json_file::FORMAT;
 pub use membership::{
     Change, Commitment, PrincipalId, PublicKeys, Record, RecordBody, RecordId, Role,
 };
-pub use replica::{InstanceId, ReplicaFile};
+pub use replica::{InstanceId, ReplicaFile, ReplicaFormat};
 pub use span::chunk_span;

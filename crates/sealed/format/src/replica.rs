@@ -5,7 +5,7 @@
 //! Never   opens what is sealed inside
 //! Spec    spec/1-keys.md, section 1.8
 
-use crate::json_file::{self, FORMAT};
+use crate::json_file;
 use crate::limits::REPLICA_BYTES_MAX;
 use crate::{Epoch, FormatError, VaultId, hex};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -14,6 +14,16 @@ use serde::{Deserialize, Serialize};
 /// What errors call the file.
 const WHAT: &str = "replica file";
 
+/// What the sealed record of a replica file holds.                                                         [1.8.1]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ReplicaFormat {
+    /// Instance id, device seed, metadata key.
+    One = 1,
+    /// These, and the epoch in which the metadata key was drawn.
+    Two = 2,
+}
+
 /// The random name of one copy of a vault on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstanceId(pub [u8; 16]);
@@ -21,13 +31,15 @@ pub struct InstanceId(pub [u8; 16]);
 /// The public values of `replica.json` and its one sealed record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaFile {
+    /// What its record holds.
+    pub format: ReplicaFormat,
     /// The vault this is a copy of.
     pub vault: VaultId,
     /// The name of this copy.
     pub instance: InstanceId,
     /// The epoch that the record is sealed under.
     pub epoch: Epoch,
-    /// Instance id, device seed and metadata key, sealed.
+    /// What the format says, sealed.
     pub sealed: Vec<u8>,
 }
 
@@ -60,7 +72,7 @@ impl ReplicaFile {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         json_file::close_object(json_file::open_object(&JsonBody {
-            format: FORMAT,
+            format: self.format as u64,
             vault: hex::encode(&self.vault.0),
             instance: hex::encode(&self.instance.0),
             epoch: self.epoch.0,
@@ -73,10 +85,15 @@ impl ReplicaFile {
     /// # Errors
     /// Any `FormatError`: too long, damaged, of another format, or with an unknown or wrong field.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        json_file::checked(WHAT, bytes, REPLICA_BYTES_MAX)?;
+        let newest = ReplicaFormat::Two as u64;
+        let (_, format) = json_file::checked_format(WHAT, bytes, REPLICA_BYTES_MAX, newest)?;
         let json: JsonFile = json_file::parse(WHAT, bytes)?;
         let invalid = |why| FormatError::Invalid { what: WHAT, why };
         Ok(Self {
+            format: match format {
+                1 => ReplicaFormat::One,
+                _ => ReplicaFormat::Two,
+            },
             vault: VaultId(hex::decode(&json.vault).ok_or(invalid("has a wrong vault id"))?),
             instance: InstanceId(
                 hex::decode(&json.instance).ok_or(invalid("has a wrong instance id"))?,
@@ -95,6 +112,7 @@ mod tests {
 
     fn file() -> ReplicaFile {
         ReplicaFile {
+            format: ReplicaFormat::Two,
             vault: VaultId([1; 32]),
             instance: InstanceId([2; 16]),
             epoch: Epoch(3),
@@ -104,7 +122,27 @@ mod tests {
 
     #[test]
     fn a_replica_file_comes_back() {
-        assert_eq!(ReplicaFile::decode(&file().encode()), Ok(file()));
+        for format in [ReplicaFormat::One, ReplicaFormat::Two] {
+            let file = ReplicaFile { format, ..file() };
+            assert_eq!(ReplicaFile::decode(&file.encode()), Ok(file));
+        }
+    }
+
+    #[test]
+    fn a_format_of_the_future_is_named_and_none_is_below_1() {
+        let text = String::from_utf8(file().encode()).unwrap();
+        for found in [0, 3] {
+            let other = text.replace("\"format\": 2", &format!("\"format\": {found}"));
+            let body = other.split("  \"checksum\"").next().unwrap().to_owned();
+            assert_eq!(
+                ReplicaFile::decode(&json_file::close_object(body.into_bytes())),
+                Err(FormatError::UnknownFormat {
+                    what: WHAT,
+                    found,
+                    known: 2
+                })
+            );
+        }
     }
 
     #[test]

@@ -197,7 +197,10 @@ impl Trial<'_> {
         let is_told = match self.inflicted.sort {
             Sort::Header => matches!(
                 error,
-                Error::Damaged { .. } | Error::HeaderLost { .. } | Error::GenerationBehind { .. }
+                Error::Damaged { .. }
+                    | Error::HeaderLost { .. }
+                    | Error::GenerationBehind { .. }
+                    | Error::HeaderForeign { .. }
             ),
             Sort::Replica | Sort::Database => matches!(error, Error::Damaged { .. }),
             _ => false,

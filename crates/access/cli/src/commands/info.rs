@@ -12,8 +12,9 @@ use strongroom::{
     SeenRecords, Vault, describe, last_seen,
 };
 
+use super::device::{DeviceJson, devices};
 use super::key::{SlotJson, slot_json};
-use crate::arguments::Info;
+use crate::arguments::{Info, SecretArguments};
 use crate::failure::{About, Result};
 use crate::opening::{Intent, with};
 use crate::output::{print_json, show_time, stdout};
@@ -21,7 +22,7 @@ use crate::printable::{show, show_path};
 use crate::secret;
 
 /// Who has the vault open.
-enum Owner {
+pub(super) enum Owner {
     None,
     /// A process that answers, and so vouches.
     Process(u32),
@@ -38,6 +39,9 @@ struct InfoJson<'a> {
     suite: &'a str,
     generation: u64,
     keys: Vec<SlotJson>,
+    devices: Vec<DeviceJson<'a>>,
+    /// Membership records that were not made here; only who unlocked the vault knows.
+    unknown_records: &'a [String],
     epoch: Option<u32>,
     /// How what is new is compressed; only who unlocked the vault knows.
     compression: Option<&'a str>,
@@ -125,7 +129,7 @@ pub(crate) fn info(arguments: &Info) -> Result<()> {
         return forget_path(arguments);
     }
     let public = describe(&arguments.vault).about(show_path(&arguments.vault))?;
-    let (owner, verified) = ask(arguments)?;
+    let (owner, verified) = ask(&arguments.vault, arguments.unlock, &arguments.common.secret)?;
     let seen =
         last_seen(&arguments.vault, &SeenRecords::OfUser).about(show_path(&arguments.vault))?;
     // Two answers about two states of the header, if it changed in between: then the verified one counts.
@@ -154,8 +158,11 @@ fn forget_path(arguments: &Info) -> Result<()> {
 }
 
 /// Who has the vault open, and what is known for certain.
-fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
-    let vault = &arguments.vault;
+pub(super) fn ask(
+    vault: &Path,
+    unlock: bool,
+    arguments: &SecretArguments,
+) -> Result<(Owner, Option<Information>)> {
     // Shown whatever it is: what was seen before is shown beside it.
     let mut options = OpenOptions::read_only();
     options.trust.seen = SeenRecords::Nowhere;
@@ -168,11 +175,11 @@ fn ask(arguments: &Info) -> Result<(Owner, Option<Information>)> {
         Err(Error::OwnerUnreachable | Error::OtherVersion) => return Ok((Owner::Silent, None)),
         Err(error) => return Err(error).about(show_path(vault)),
     }
-    if !arguments.unlock && !secret::is_given(&arguments.common.secret) {
+    if !unlock && !secret::is_given(arguments) {
         return Ok((Owner::None, None));
     }
     let mut found = None;
-    with(vault, &arguments.common.secret, Intent::Read, |vault| {
+    with(vault, arguments, Intent::Read, |vault| {
         found = Some(vault.information()?);
         Ok(())
     })?;
@@ -193,7 +200,16 @@ fn json<'a>(
         fingerprint: verified.map_or(&public.fingerprint, |found| &found.fingerprint),
         suite: verified.map_or(&public.suite, |found| &found.suite),
         generation: verified.map_or(public.generation, |found| found.generation),
-        keys: public.slots.iter().map(slot_json).collect(),
+        keys: public
+            .slots
+            .iter()
+            .map(|slot| slot_json(slot, &public.members))
+            .collect(),
+        devices: devices(
+            verified.map_or(&public.members, |found| &found.members),
+            verified.is_some(),
+        ),
+        unknown_records: verified.map_or(&[], |found| &found.unknown_records),
         epoch: verified.map(|found| found.epoch),
         compression: verified.map(|found| found.compression.as_str()),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
@@ -297,6 +313,12 @@ fn text(
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;
+    for device in &found.devices {
+        writeln!(out, "device       {}", device.line())?;
+    }
+    for line in found.unknown_records {
+        writeln!(out, "membership   {line}")?;
+    }
     match owner {
         Owner::None => writeln!(out, "open in      no process")?,
         Owner::Process(pid) => writeln!(out, "open in      process {pid}")?,

@@ -6,10 +6,11 @@ use std::path::Path;
 use serde::Serialize;
 use strongroom::filesystem::Timestamp;
 use strongroom::{
-    AddKey, AgeRecipient, KeyFile, Keys, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
-    SystemRandom, Trust, list_slots,
+    AddKey, AgeRecipient, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
+    SystemRandom, Trust, describe, list_slots,
 };
 
+use super::device::devices;
 use super::init::write_secret;
 use super::rotate::rotate;
 use crate::arguments::SecretArguments;
@@ -46,25 +47,33 @@ pub(crate) struct SlotJson {
     pub(crate) kind: String,
     label: String,
     created: String,
+    /// The membership record that added it, and who signed that.
+    added_in_record: Option<u64>,
+    added_by: Option<String>,
 }
 
-pub(crate) fn slot_json(slot: &SlotInfo) -> SlotJson {
+pub(crate) fn slot_json(slot: &SlotInfo, members: &[Member]) -> SlotJson {
+    let key = slot.id.to_string();
+    let member = members
+        .iter()
+        .find(|member| member.key.as_ref() == Some(&key));
     let nanoseconds = i64::try_from(slot.created_s)
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000_000_000);
     SlotJson {
-        key: slot.id.to_string(),
+        key,
         kind: slot.kind.to_string(),
         label: slot.label.clone(),
         created: show_time(Timestamp(nanoseconds)),
+        added_in_record: member.map(|member| member.added_in),
+        added_by: member.map(|member| member.added_by.clone()),
     }
 }
 
 fn list(arguments: &KeyList) -> Result<()> {
-    let slots: Vec<_> = list_slots(&arguments.vault)?
-        .iter()
-        .map(slot_json)
-        .collect();
+    let public = describe(&arguments.vault)?;
+    let slots = public.slots.iter();
+    let slots: Vec<_> = slots.map(|slot| slot_json(slot, &public.members)).collect();
     if arguments.json {
         return print_json(&slots);
     }
@@ -83,6 +92,9 @@ fn list(arguments: &KeyList) -> Result<()> {
             &slot.created[..10],
             slot.label
         )?;
+    }
+    for device in devices(&public.members, false) {
+        writeln!(out, "device {}", device.line())?;
     }
     Ok(out.flush()?)
 }

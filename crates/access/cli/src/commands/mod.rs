@@ -3,6 +3,7 @@
 mod account;
 mod bench;
 mod copy;
+mod device;
 mod diff;
 mod erase;
 mod find_content;
@@ -70,6 +71,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Tune(arguments) => tune::tune(&arguments),
         Command::Key(arguments) => key::key(&arguments.command),
+        Command::Device(arguments) => device::device(&arguments.command),
         Command::Snapshot(arguments) => history::snapshot(&arguments.command),
         Command::Log(arguments) => history::log(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),

@@ -86,12 +86,13 @@ fn an_edited_replica_file_does_not_open() {
 #[test]
 fn a_sealed_part_of_another_length_does_not_open() {
     let keyring = keyring();
-    for len in [0, CLEAR_BYTES - 1, CLEAR_BYTES + 1] {
+    for len in [0, CLEAR_BYTES_ONE, CLEAR_BYTES - 1, CLEAR_BYTES + 1] {
         let sealed = keyring
             .block_sealer()
             .seal_record(&SystemRandom, Kind::ReplicaKey, &vec![0; len])
             .unwrap();
         let file = ReplicaFile {
+            format: ReplicaFormat::Two,
             vault: keyring.vault_id(),
             instance: InstanceId([0; 16]),
             epoch: Epoch(0),
@@ -145,4 +146,99 @@ fn debug_shows_public_names_only() {
     let seed = strongroom_format::hex::encode(replica.device.seed().as_slice());
     let shown = format!("{replica:?}");
     assert!(!shown.contains(&key[..16]) && !shown.contains(&seed[..16]));
+}
+
+/// Files of format 1 do not say when the metadata key was drawn; they are read, and stay what they are until it is known.
+#[test]
+fn a_replica_of_format_1_is_read_and_gets_format_2_with_its_next_metadata_key() {
+    let keyring = keyring();
+    let mut replica = keyring.new_replica(&SystemRandom).unwrap();
+    assert_eq!(replica.metadata_key_epoch(), Some(Epoch(0)));
+    replica.metadata_key_epoch = None;
+    let bytes = keyring.seal_replica(&replica, &SystemRandom).unwrap();
+    assert_eq!(
+        ReplicaFile::decode(&bytes).unwrap().format,
+        ReplicaFormat::One
+    );
+    let opened = keyring.open_replica(&bytes).unwrap();
+    assert_eq!(opened.metadata_key_epoch(), None);
+    assert_eq!(opened.device(), replica.device());
+    let next = keyring.replace_device(&SystemRandom).unwrap().keyring;
+    let key = MetadataKey::random(&SystemRandom).unwrap();
+    let renewed = opened.with_metadata_key(key.clone(), next.epoch());
+    let bytes = next.seal_replica(&renewed, &SystemRandom).unwrap();
+    let opened = next.open_replica(&bytes).unwrap();
+    assert_eq!(opened.metadata_key_epoch(), Some(Epoch(1)));
+    assert_eq!(opened.metadata_key().bytes(), key.bytes());
+}
+
+/// The number in clear does not decide what the sealed bytes are.
+#[test]
+fn a_replica_file_dressed_as_another_format_does_not_open() {
+    let keyring = keyring();
+    let mut replica = keyring.new_replica(&SystemRandom).unwrap();
+    for (epoch, other) in [
+        (Some(Epoch(0)), ReplicaFormat::One),
+        (None, ReplicaFormat::Two),
+    ] {
+        replica.metadata_key_epoch = epoch;
+        let bytes = keyring.seal_replica(&replica, &SystemRandom).unwrap();
+        let mut file = ReplicaFile::decode(&bytes).unwrap();
+        file.format = other;
+        assert_eq!(
+            keyring.open_replica(&file.encode()).unwrap_err(),
+            UnlockError::ReplicaForged
+        );
+    }
+}
+
+/// What a slot's holder opens is the replica file with the device in it: after the removal that device signs nothing.
+/// Failed before: the device stayed a member.
+#[test]
+fn the_device_goes_with_the_slot_and_the_new_one_is_handed_to_who_acted_as_it() {
+    let files = [0; 2].map(|_| KeyFile::random(&SystemRandom).unwrap());
+    let slots = files.map(|file| NewSlot {
+        label: String::new(),
+        key: NewKey::KeyFile(file),
+    });
+    let made = create(&slots, SuiteId::Aes256GcmBlake3, &SystemRandom, 0).unwrap();
+    let owner = made.keyring;
+    let old = owner.new_replica(&SystemRandom).unwrap();
+    let ids: Vec<_> = owner.slots().iter().map(|slot| slot.id).collect();
+    let other = NewSlot {
+        label: String::new(),
+        key: NewKey::KeyFile(KeyFile::random(&SystemRandom).unwrap()),
+    };
+    for changed in [
+        owner.remove_slot(ids[1], &SystemRandom),
+        owner.replace_slot(ids[1], &other, &SystemRandom, 1),
+        owner.revoke_device(old.device(), &SystemRandom),
+        owner.replace_device(&SystemRandom),
+    ] {
+        let changed = changed.unwrap();
+        let devices: Vec<_> = changed.keyring.devices().collect();
+        assert_eq!(devices, [changed.keyring.device().unwrap()]);
+        assert_ne!(devices[0], old.device());
+        assert_eq!(changed.keyring.seen().sequence, 1, "one record did it");
+        assert_eq!(
+            owner.follow(&changed.header).unwrap_err(),
+            UnlockError::DeviceRemoved
+        );
+        let handover = changed.handover.as_deref();
+        let followed = owner.follow_as(&changed.header, handover).unwrap();
+        assert_eq!(followed.device(), changed.keyring.device());
+        let replica = followed.replica_of_device(&old);
+        assert_eq!(
+            (replica.device(), replica.instance()),
+            (devices[0], old.instance())
+        );
+        let mut again = changed.keyring.clone();
+        assert_eq!(again.act_as(&old), Err(UnlockError::DeviceRemoved));
+        // Adding needs no new device, and nothing is handed over.
+        let added = changed.keyring.add_slot(&other, &SystemRandom, 1).unwrap();
+        assert_eq!(added.keyring.device(), changed.keyring.device());
+        assert!(added.handover.is_none());
+        let forged = changed.keyring.follow_as(&added.header, handover);
+        assert_eq!(forged.unwrap_err(), UnlockError::HandoverForged);
+    }
 }

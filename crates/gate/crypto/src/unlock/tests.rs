@@ -587,7 +587,7 @@ fn a_slot_alone_adds_a_device_and_the_device_does_the_rest() {
     // The other device's replica needs no change; this one's is opened again after the next unlock.
     assert_eq!(
         by_slot.act_as(&replica).unwrap_err(),
-        KeyError::NoSuchDevice
+        UnlockError::DeviceRemoved
     );
     let mut again = unlock(&cloned.header, &secret("one"), None).unwrap();
     let replica = again.open_replica(&bytes).unwrap();
@@ -612,23 +612,22 @@ fn a_revoked_device_signs_nothing_and_reads_nothing_new() {
     let revoked = by_first
         .revoke_device(lost.device(), &SystemRandom)
         .unwrap();
-    assert_eq!(revoked.keyring.devices().collect::<Vec<_>>(), [first]);
+    let now = revoked.keyring.device().unwrap();
+    assert_eq!(revoked.keyring.devices().collect::<Vec<_>>(), [now]);
+    assert_ne!(now, first, "who revokes is a new device too");
     assert!(!reads(&second, &revoked.keyring));
     let mut keyring = revoked.keyring;
-    assert_eq!(keyring.act_as(&lost).unwrap_err(), KeyError::NoSuchDevice);
+    assert_eq!(keyring.act_as(&lost), Err(UnlockError::DeviceRemoved));
     assert_eq!(
         keyring
             .revoke_device(lost.device(), &SystemRandom)
             .unwrap_err(),
         KeyError::NoSuchDevice
     );
-    // A device may revoke itself; afterwards this keyring signs nothing, not even a new device.
-    let last = keyring.revoke_device(first, &SystemRandom).unwrap().keyring;
-    assert_eq!(last.device(), None);
-    assert_eq!(
-        last.add_device(&SystemRandom).unwrap_err(),
-        KeyError::NotADevice
-    );
+    // A device that revokes itself goes on as a new one.
+    let last = keyring.revoke_device(now, &SystemRandom).unwrap().keyring;
+    assert_eq!(last.devices().collect::<Vec<_>>(), [last.device().unwrap()]);
+    assert_ne!(last.device().unwrap(), now);
 }
 
 #[test]
@@ -882,4 +881,44 @@ fn memory_that_is_not_there_is_an_error_of_its_own() {
         UnlockError::OutOfMemory(OutOfMemory { memory_kib: 4096 })
     );
     assert!(error.to_string().contains("4096 KiB"));
+}
+
+/// Whoever begins an epoch and leaves somebody without its keys is found when that one opens the vault, not when he reads.
+/// Failed before: only the newest epoch's grant was asked for, and none of the device's own.
+#[test]
+fn a_grant_of_an_epoch_in_use_that_is_missing_or_noise_is_an_error_by_name() {
+    let (made, _) = vault();
+    let replica = made.keyring.new_replica(&SystemRandom).unwrap();
+    let rotated = made.keyring.begin_epoch(&SystemRandom).unwrap();
+    let device = replica.device();
+    let slot = made.keyring.header.slots[0].principal;
+    let altered = |alter: &dyn Fn(&mut Header)| {
+        let mut keyring = rotated.keyring.clone();
+        alter(&mut keyring.header);
+        keyring.header_bytes().unwrap()
+    };
+    let open = |header: &[u8]| {
+        let mut keyring = unlock(header, &secret("one"), None)?;
+        keyring.act_as(&replica)?;
+        made.keyring.follow(header).map(drop)
+    };
+    open(&rotated.header).unwrap();
+    for epoch in [Epoch(0), Epoch(1)] {
+        for principal in [slot, device] {
+            let dropped = altered(&|header| {
+                header
+                    .grants
+                    .retain(|grant| (grant.epoch, grant.principal) != (epoch, principal));
+            });
+            assert_eq!(open(&dropped), Err(UnlockError::GrantMissing { epoch }));
+            let noise = altered(&|header| {
+                for grant in &mut header.grants {
+                    if (grant.epoch, grant.principal) == (epoch, principal) {
+                        *grant.bytes = [7; 1200];
+                    }
+                }
+            });
+            assert_eq!(open(&noise), Err(UnlockError::GrantForged { epoch }));
+        }
+    }
 }

@@ -14,7 +14,7 @@ use strongroom_format::segment::{
     scan,
 };
 use strongroom_format::{
-    BlockId, Epoch, Header, InstanceId, ReplicaFile, SegmentId, SuiteId, VaultId,
+    BlockId, Epoch, Header, InstanceId, ReplicaFile, ReplicaFormat, SegmentId, SuiteId, VaultId,
 };
 use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, regions};
 
@@ -202,6 +202,7 @@ fn header() -> Target {
 
 fn replica() -> Target {
     let seed = ReplicaFile {
+        format: ReplicaFormat::Two,
         vault: VaultId([1; 32]),
         instance: InstanceId([2; 16]),
         epoch: Epoch(3),

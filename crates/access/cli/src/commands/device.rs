@@ -1,0 +1,110 @@
+//! `device list`, `device remove`, `device accept`: which copies of a vault may change its keys.
+
+use std::io::Write;
+
+use serde::Serialize;
+use strongroom::{Keys, Member, describe};
+
+use super::info::ask;
+use crate::device_arguments::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
+use crate::failure::{About, Result};
+use crate::opening::{Intent, with};
+use crate::output::{print_json, stdout};
+use crate::secret;
+
+/// Runs one of the device commands.
+pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
+    match command {
+        DeviceCommand::List(arguments) => list(arguments),
+        DeviceCommand::Remove(arguments) => remove(arguments).about(arguments.vault.display()),
+        DeviceCommand::Accept(arguments) => accept(arguments),
+    }
+}
+
+/// A device, as JSON shows it.
+#[derive(Serialize)]
+pub(super) struct DeviceJson<'a> {
+    device: &'a str,
+    /// Whether this copy acts as it; only who unlocked the vault knows.
+    this: Option<bool>,
+    added_in_record: u64,
+    added_by: &'a str,
+}
+
+/// The devices among `members`. `verified`: whether it is known which one this copy acts as.
+pub(super) fn devices(members: &[Member], verified: bool) -> Vec<DeviceJson<'_>> {
+    let devices = members.iter().filter(|member| member.is_device);
+    devices
+        .map(|member| DeviceJson {
+            device: &member.id,
+            this: verified.then_some(member.is_this),
+            added_in_record: member.added_in,
+            added_by: &member.added_by,
+        })
+        .collect()
+}
+
+impl DeviceJson<'_> {
+    /// What people read.
+    pub(super) fn line(&self) -> String {
+        let this = match self.this {
+            Some(true) => ", this copy",
+            _ => "",
+        };
+        let (record, by) = (self.added_in_record, self.added_by);
+        format!("{}, added in record {record} by {by}{this}", self.device)
+    }
+}
+
+#[derive(Serialize)]
+struct ListJson<'a> {
+    /// Whether somebody who unlocked the vault vouches for this.
+    verified: bool,
+    devices: Vec<DeviceJson<'a>>,
+    /// Membership records that were not made here; only who unlocked the vault knows.
+    unknown_records: &'a [String],
+}
+
+fn list(arguments: &DeviceList) -> Result<()> {
+    let vault = &arguments.vault;
+    let public = describe(vault).about(vault.display())?;
+    let (_, verified) = ask(vault, arguments.unlock, &arguments.common.secret)?;
+    let found = verified.as_ref();
+    let members = found.map_or(&public.members, |found| &found.members);
+    let unknown = found.map_or(&[][..], |found| &found.unknown_records);
+    let devices = devices(members, found.is_some());
+    if arguments.common.json {
+        return print_json(&ListJson {
+            verified: found.is_some(),
+            devices,
+            unknown_records: unknown,
+        });
+    }
+    let mut out = stdout();
+    for device in &devices {
+        writeln!(out, "{}", device.line())?;
+    }
+    for line in unknown {
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn remove(arguments: &DeviceRemove) -> Result<()> {
+    // Before a person types a passphrase for nothing.
+    describe(&arguments.vault)?;
+    let secret = secret::get(&arguments.secret, &arguments.vault.display().to_string())?;
+    let mut keys = Keys::open(&arguments.vault, &secret)?;
+    match &arguments.id {
+        Some(id) => keys.remove_device(id)?,
+        None => keys.renew_device()?,
+    }
+    Ok(())
+}
+
+fn accept(arguments: &DeviceAccept) -> Result<()> {
+    let vault = &arguments.vault;
+    with(vault, &arguments.secret, Intent::Change, |vault| {
+        Ok(vault.accept_records()?)
+    })
+}
