@@ -14,7 +14,9 @@ use strongroom_crypto::{
     Changed, KeyError, Keyring, NewKey, NewSlot, Passphrase, Secret, SlotInfo, SystemRandom,
     UnlockError, unlock,
 };
+use strongroom_filesystem::DurableState;
 use strongroom_format::{SlotId, hex};
+use strongroom_metadata::Store;
 
 use crate::client::{Client, Unanswered};
 use crate::create::passphrase_cost;
@@ -29,8 +31,8 @@ use crate::own_replica::Files;
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::unexpected;
 use crate::request::{Access, Request, Response, Successor};
-use crate::seen::{Trust, Watch};
-use crate::{Error, Result};
+use crate::seen::{Sight, Trust, Watch};
+use crate::{Error, Result, switch};
 
 /// The keys of a vault. Others may use the vault meanwhile.
 pub struct Keys {
@@ -81,6 +83,11 @@ impl Keys {
     /// As `open`; `OlderFolder`, `OtherVault`, `PathOfAnother`, `UnknownVault`.
     pub fn open_with(folder: impl AsRef<Path>, secret: &Secret, trust: Trust) -> Result<Self> {
         let folder = Folder::new(folder.as_ref()).absolute()?;
+        if switch::is_pending(&folder)?
+            && let Attempt::Taken(_lock) = OwnerLock::attempt(&folder)?
+        {
+            switch::finish(&folder)?;
+        }
         let files = Files::read(&folder)?;
         let slot = unlock(&files.header, secret, None)?;
         // Before a new passphrase gets into the hands of a stranger's vault.
@@ -244,8 +251,11 @@ impl Keys {
         let base = self.unlocked.keyring.generation();
         let client = match self.reach()? {
             Reached::Free(lock) => {
-                let (mut held, store) = self.hold(&lock)?;
-                return held.install(base, header, handover, purpose, &store);
+                let (mut held, store, sight) = self.hold(&lock)?;
+                let installed = held.install(base, header, handover, purpose, &store);
+                // The state of before is an older one from now on.
+                sight.note(held.keyring(), durable_state(&store));
+                return installed;
             }
             Reached::Owned(client) => client,
         };
@@ -269,7 +279,8 @@ impl Keys {
     /// What the folder holds now, and its metadata; finishes what an interrupted change left.
     ///
     /// `lock`: proof that nobody else has the vault open; keep it as long as the result.
-    fn hold(&self, _lock: &OwnerLock) -> Result<(HeldKeys, strongroom_metadata::Store)> {
+    fn hold(&self, _lock: &OwnerLock) -> Result<(HeldKeys, Store, Sight)> {
+        switch::finish(&self.folder)?;
         let mut keyring = self.newest()?;
         let replica = Files::read(&self.folder)?.replica_of(&mut keyring)?;
         let mut unlocked = Unlocked::made(keyring, replica);
@@ -277,9 +288,9 @@ impl Keys {
         let mut watch = Watch::begin(&self.folder, &unlocked.keyring, access, &self.trust)?;
         let store = unlocked.store(&self.folder, access, &mut watch)?;
         watch.name_anew(&self.folder, &mut unlocked)?;
-        watch.sight(unlocked.replica.instance());
+        let sight = watch.sight(unlocked.replica.instance());
         unlocked.refresh_replica(&self.folder)?;
-        Ok((HeldKeys::new(&self.folder, unlocked)?, store))
+        Ok((HeldKeys::new(&self.folder, unlocked)?, store, sight))
     }
 
     /// Takes the lock, or finds the process that has it.
@@ -320,6 +331,14 @@ pub enum AddKey {
     Passphrase(Passphrase),
     /// Anything else.
     Other(NewKey),
+}
+
+/// What the folder durably is; `None` if that cannot be said.
+fn durable_state(store: &Store) -> Option<DurableState> {
+    store.sync_log().ok()?;
+    let commits = store.lock().commits().ok()?;
+    let root = store.root();
+    Some(DurableState { commits, root })
 }
 
 impl From<UnlockError> for Error {

@@ -207,8 +207,9 @@ fn bring_header(
     trust: &Trust,
 ) -> Result<(Keyring, Brought)> {
     // Before anything is put back: nothing is done in a vault that nobody means.
-    let check =
-        |keyring: &Keyring| Watch::begin(folder, keyring, Access::ReadOnly, trust).map(drop);
+    let check = |keyring: &Keyring| {
+        Watch::begin(folder, keyring, Access::ReadOnly, trust)?.check_head(keyring)
+    };
     let present = folder.header();
     let saved = folder.saved(HEADER).ok().flatten();
     // Each try at a passphrase costs a second: the same bytes are tried once.

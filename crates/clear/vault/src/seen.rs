@@ -38,7 +38,7 @@ use crate::{Error, Result};
 pub(crate) use keeper::Keeper;
 pub use known::{LastSeen, SeenPlace, forget, last_seen};
 use known::{Note, Records};
-use place::{Here, Identity, Known, Place, State, Verdict, judge};
+use place::{Here, How, Identity, Known, Place, State, Verdict, judge};
 pub use words::OlderFolder;
 pub(crate) use words::show;
 
@@ -134,6 +134,28 @@ impl Watch {
             return Err(Error::UnknownVault { fingerprint });
         }
         Ok(watch)
+    }
+
+    /// Refuses a header that does not go on from the newest record that was seen of the vault, wherever that was. For who must
+    /// do without the metadata: a recovery would take the header, with its members, for the vault's.
+    ///
+    /// # Errors
+    /// `OlderFolder`.
+    pub(crate) fn check_head(&self, keyring: &Keyring) -> Result<()> {
+        let states = self
+            .records
+            .places()
+            .iter()
+            .filter_map(|place| Some((place, place.state?)));
+        let mut ahead = states.filter(|(_, seen)| !keyring.has_record(seen.head));
+        match ahead.next() {
+            Some((place, seen)) if self.older == IfOlder::Refuse => {
+                let state = state_of(keyring, seen.commits, None);
+                let older = OlderFolder::new(How::Keys, place, state);
+                Err(Error::OlderFolder(Box::new(older)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Compares the vault, whose metadata is open and was not written to, with what was seen.                  (3)

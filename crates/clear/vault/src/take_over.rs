@@ -18,7 +18,8 @@ use crate::folder::{Folder, HEADER, REPLICA};
 use crate::own_replica::Files;
 use crate::request::Access;
 use crate::{
-    Error, Keys, OpenOptions, RecoverOptions, Result, Vault, known_records, open, recover,
+    Error, Keys, OpenOptions, RecoverOptions, Result, SeenRecords, Trust, Vault, known_records,
+    open, recover,
 };
 
 /// How many attempts there are; one that is lost must not pass unseen.
@@ -73,6 +74,21 @@ fn attempts() -> Vec<(String, Attempt)> {
     named.collect()
 }
 
+/// Every attempt is on the same vault, and what one folder says must not count for the next.
+fn no_records() -> Trust {
+    Trust {
+        seen: SeenRecords::Nowhere,
+        ..Trust::default()
+    }
+}
+
+fn unseen(options: OpenOptions) -> OpenOptions {
+    OpenOptions {
+        trust: no_records(),
+        ..options
+    }
+}
+
 impl State {
     fn secret(text: &str) -> Secret {
         Secret::KeyFile(KeyFile::parse(text.as_bytes()).unwrap())
@@ -114,7 +130,11 @@ impl State {
     }
 
     fn open(&self, path: &Path) -> Result<Vault> {
-        Vault::open(path, Self::secret(&self.owner), OpenOptions::default())
+        Vault::open(
+            path,
+            Self::secret(&self.owner),
+            unseen(OpenOptions::default()),
+        )
     }
 }
 
@@ -158,7 +178,7 @@ fn assert_whole(state: &State, path: &Path, name: &str) {
     }
     assert!(!path.join("replica.json.next").exists(), "{name}");
     let his = State::secret(&state.removed);
-    let opened = Vault::open(path, his, OpenOptions::default());
+    let opened = Vault::open(path, his, unseen(OpenOptions::default()));
     assert!(matches!(opened, Err(Error::WrongSecret(_))), "{name}");
 }
 
@@ -187,9 +207,13 @@ fn every_forgery_of_a_removed_holder_is_refused_by_name_or_mended() {
                 assert!(text.contains(&attempt.expect), "{name}: {text}");
                 // Who only looks is told the same, and a recovery takes nothing of it for the vault's.
                 let owner = State::secret(&state.owner);
-                let looked = Vault::open(&path, owner.clone(), OpenOptions::read_only());
+                let looked = Vault::open(&path, owner.clone(), unseen(OpenOptions::read_only()));
                 assert_eq!(looked.unwrap_err().to_string(), text, "{name}");
-                if recover(&path, &owner, RecoverOptions::default(), &mut |_| {}).is_ok() {
+                let options = RecoverOptions {
+                    trust: no_records(),
+                    ..RecoverOptions::default()
+                };
+                if recover(&path, &owner, options, &mut |_| {}).is_ok() {
                     assert_whole(&state, &path, &name);
                 }
             }
@@ -205,7 +229,7 @@ fn after_a_rotation_and_under_an_owner_no_forgery_is_taken_either() {
     let place = tempfile::tempdir().unwrap();
     let whole = place.path().join("whole");
     state.vault(&whole);
-    let mut keys = Keys::open(&whole, &State::secret(&state.owner)).unwrap();
+    let mut keys = Keys::open_with(&whole, &State::secret(&state.owner), no_records()).unwrap();
     keys.rotate().unwrap();
     assert_whole(&state, &whole, "rotated");
     for (number, (name, attempt)) in attempts().into_iter().enumerate() {
@@ -240,8 +264,8 @@ fn after_a_rotation_and_under_an_owner_no_forgery_is_taken_either() {
         let vault = state.open(&path).unwrap();
         let epoch = vault.information().unwrap().epoch;
         attempt.make(&state, &path);
-        let changed =
-            Keys::open(&path, &State::secret(&state.owner)).and_then(|mut keys| keys.rotate());
+        let changed = Keys::open_with(&path, &State::secret(&state.owner), no_records())
+            .and_then(|mut keys| keys.rotate());
         assert!(changed.is_err(), "{name}");
         let information = vault.information().unwrap();
         assert_eq!(information.epoch, epoch, "{name}");

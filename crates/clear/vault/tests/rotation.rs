@@ -289,14 +289,15 @@ fn what_was_copied_before_opens_with_the_old_keys_and_nothing_of_the_vault_does(
     place.rotate();
     steps_to_the_end(&vault);
     vault.close().unwrap();
-    // Whoever has the old files and the new data: names can be read, as SECURITY.md says, content cannot.
+    // Whoever has the old files and the new data: neither names nor content can be read.
     let rollback = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
     rollback.unwrap().close().unwrap();
     fs::write(place.folder().join("vault.json"), header).unwrap();
     fs::write(place.folder().join("replica.json"), replica).unwrap();
     let older = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
+    let metadata = "metadata.db";
     assert!(
-        matches!(older, Err(strongroom::Error::GenerationBehind { .. })),
+        matches!(older, Err(strongroom::Error::Damaged { what, .. }) if what == metadata),
         "{older:?}"
     );
 }

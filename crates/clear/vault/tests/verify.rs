@@ -7,7 +7,8 @@ mod support;
 use std::path::Path;
 
 use strongroom::{
-    GoOn, KeyFile, Loss, NewRevision, RevisionInfo, Secret, Vault, VerifyOptions, VerifyReport,
+    GoOn, KeyFile, Loss, NewRevision, OpenOptions, RevisionInfo, Secret, SeenRecords, Trust, Vault,
+    VerifyOptions, VerifyReport,
 };
 
 use strongroom_format::limits::CHUNK_BYTES;
@@ -382,10 +383,34 @@ fn of_format_1(name: &str) -> Place {
 /// Failed before: of a segment that was ended after its epoch "its table of contents does not open".
 #[test]
 fn a_sound_vault_of_an_earlier_version_is_sound_and_goes_on() {
+    // Both are one vault, of two moments.
+    let trust = Trust {
+        seen: SeenRecords::Nowhere,
+        ..Trust::default()
+    };
+    let open = |place: &Place| {
+        place.open_with(OpenOptions {
+            trust: trust.clone(),
+            ..OpenOptions::default()
+        })
+    };
     for name in ["closed", "killed"] {
         let place = of_format_1(name);
+        // A key was removed from it, with no more than its slot: that is said, and what to do.
+        let vault = open(&place);
+        let report = verify(&vault, DEEP);
+        let [said] = &report.files[..] else {
+            panic!("{name}: {report:?}")
+        };
+        assert_eq!(said.file, "vault.json");
+        assert!(said.what.contains("strongroom key rotate"), "{said:?}");
+        assert!(report.damages.is_empty() && report.structure.problems.is_empty());
+        vault.close().unwrap();
+        let keys = strongroom::Keys::open_with(place.folder(), &place.secret, trust.clone());
+        let mut keys = keys.unwrap();
+        keys.rotate().unwrap();
         for round in 0..2_u64 {
-            let vault = place.open();
+            let vault = open(&place);
             let report = verify(&vault, DEEP);
             assert!(report.is_sound() && report.finished, "{name}: {report:?}");
             let big = format!("/big{round}");
@@ -395,7 +420,12 @@ fn a_sound_vault_of_an_earlier_version_is_sound_and_goes_on() {
             assert!(report.is_sound(), "{name}: {report:?}");
             vault.close().unwrap();
         }
-        assert_eq!(place.open().read("/big0").unwrap(), content(200_000, 0));
+        let vault = open(&place);
+        assert_eq!(vault.read("/big0").unwrap(), content(200_000, 0));
+        assert_eq!(vault.read("/new5").unwrap(), b"new file 5\n");
+        assert_eq!(vault.list("/src/dir/sub").unwrap().count(), 41);
+        let old = vault.read("/.history/t:one/src/hello.txt").unwrap();
+        assert_eq!(old, b"hello from format 1\n");
     }
 }
 
