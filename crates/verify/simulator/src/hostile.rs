@@ -11,10 +11,18 @@
 //!  (3) Every command ends by itself, within its bounds, with an exit code of the table.
 //!  (4) What is damaged is named.
 
+pub mod canary;
+pub mod child;
 pub mod command;
+pub mod commands;
+pub mod judgement;
+pub mod known;
 pub mod log;
 pub mod mixing;
+pub mod operations;
 pub mod pages;
 pub mod pages_base;
 pub mod reading;
+pub mod stage;
+pub mod sweep;
 pub mod workers;

@@ -3,13 +3,21 @@
 //! Takes   the words behind the verb
 //! Gives   whether no promise was broken
 
+use std::path::{Path, PathBuf};
+
+use super::canary::{self, Facts};
 use super::pages;
+use super::stage;
+use super::sweep;
 use super::workers::{self, Share};
 
 /// Whether `verb` is one of them.
 #[must_use]
 pub fn is_verb(verb: &str) -> bool {
-    matches!(verb, "pages" | "pages-worker")
+    matches!(
+        verb,
+        "pages" | "pages-worker" | "hostile" | "hostile-look" | sweep::MAKE
+    )
 }
 
 /// Does it.
@@ -22,6 +30,16 @@ pub fn run(verb: &str, rest: &[String]) -> Result<bool, String> {
         ("pages-worker", [share, rest @ ..]) => {
             pages::work(Share::parse(share)?, rest)?;
             workers::end();
+            Ok(true)
+        }
+        ("hostile", _) => sweep::run(&sweep_request(rest)?),
+        ("hostile-look", [folder]) => {
+            let picture = canary::picture(Path::new(folder), Facts::Content);
+            print!("{}", stage::lines(&picture));
+            Ok(true)
+        }
+        (sweep::MAKE, [place, seed]) => {
+            sweep::make(Path::new(place), number(seed)?)?;
             Ok(true)
         }
         _ => Err(format!("strongroom-sim {verb}: wrong arguments")),
@@ -54,6 +72,40 @@ fn pages_request(rest: &[String]) -> Result<pages::Request, String> {
             "--seed" => request.seed = number(value)?,
             "--jobs" => request.jobs = number::<usize>(value)?.max(1),
             "--only" => request.only = Some(value.clone()),
+            _ => return Err(format!("no option {option:?}")),
+        }
+    }
+    Ok(request)
+}
+
+/// The command that lies beside this program.
+fn program_beside() -> Result<(PathBuf, PathBuf), String> {
+    let simulator = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok((simulator.with_file_name("strongroom"), simulator))
+}
+
+fn sweep_request(rest: &[String]) -> Result<sweep::Request, String> {
+    let (program, simulator) = program_beside()?;
+    let mut request = sweep::Request {
+        program,
+        simulator,
+        seed: 1,
+        cases: None,
+        only: None,
+        jobs: jobs_default(),
+    };
+    let mut rest = rest.iter();
+    while let Some(option) = rest.next() {
+        let mut value = || {
+            let value = rest.next().cloned();
+            value.ok_or_else(|| format!("{option} needs a value"))
+        };
+        match option.as_str() {
+            "--program" => request.program = value()?.into(),
+            "--seed" => request.seed = number(&value()?)?,
+            "--cases" => request.cases = Some(number(&value()?)?),
+            "--jobs" => request.jobs = number::<usize>(&value()?)?.max(1),
+            "--only" => request.only = Some([value()?, value()?, value()?]),
             _ => return Err(format!("no option {option:?}")),
         }
     }

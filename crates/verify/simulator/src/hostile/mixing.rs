@@ -191,8 +191,19 @@ impl Mixing {
     }
 
     fn frame_plans(&self, target: &str, source: &str, plans: &mut Vec<Plan>) {
+        // Pairs of those that are read: of each page the newest. Of older ones only the checksums of the log tell.
         let differing = self.differing_frames(target, source);
-        for_ones_and_pairs(&differing, |frames| {
+        let newest = self.newest_frames(target);
+        let (read, rest): (Vec<usize>, Vec<usize>) =
+            differing.iter().partition(|frame| newest.contains(frame));
+        for frame in rest {
+            plans.push(Plan::Frames {
+                target: target.to_owned(),
+                source: source.to_owned(),
+                frames: vec![frame],
+            });
+        }
+        for_ones_and_pairs(&read, |frames| {
             plans.push(Plan::Frames {
                 target: target.to_owned(),
                 source: source.to_owned(),
@@ -220,6 +231,16 @@ impl Mixing {
         pages
             .filter(|page| target.pages[*page] != source.pages[*page])
             .collect()
+    }
+
+    /// The last frame of each page.
+    fn newest_frames(&self, target: &str) -> Vec<usize> {
+        let frames = self.parts[target].log.iter().flat_map(|log| &log.frames);
+        let newest: BTreeMap<u32, usize> = frames
+            .enumerate()
+            .map(|(index, frame)| (frame.page, index))
+            .collect();
+        newest.into_values().collect()
     }
 
     fn differing_frames(&self, target: &str, source: &str) -> Vec<usize> {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use strongroom::filesystem::XattrMode;
 use strongroom::{
-    CreateOptions, KeyFile, Links, NewRevision, OpenOptions, Secret, SystemRandom, Vault,
+    AddKey, CreateOptions, FileOptions, KeyFile, Keys, Links, NewKey, NewRevision, OpenOptions,
+    RecoveryCode, Secret, SystemRandom, Vault,
 };
 
 use super::reading::Reading;
@@ -22,6 +23,9 @@ const COMMITS: usize = 4;
 
 /// The two branches.
 pub const BRANCHES: [&str; 2] = ["A", "B"];
+
+/// The first branch with its whole log, and writes behind it that are in the intent log only; killed.
+pub const INTENTS: &str = "A with intents";
 
 /// What every file of a state holds, by path.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -102,6 +106,10 @@ impl Images {
                 making.commit(branch, commit)?;
                 images.keep(&folder, &killed(branch, commit), &making.model)?;
             }
+            if index == 0 {
+                making.intents()?;
+                images.keep(&folder, INTENTS, &making.model)?;
+            }
             making.vault.close().map_err(text)?;
         }
         images.join_segments()?;
@@ -160,6 +168,7 @@ impl Images {
         let mut images = vec!["older".to_owned()];
         for branch in BRANCHES {
             images.push(branch.to_owned());
+            images.extend((branch == BRANCHES[0]).then(|| INTENTS.to_owned()));
             images.extend((1..=COMMITS).map(|commit| killed(branch, commit)));
         }
         let mut longest: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -225,7 +234,12 @@ impl Making<'_> {
         for index in 0..12 {
             let len = [300, 5_000, 70_000, 140_000][index % 4] + index;
             self.write(&format!("/desk/paper {index}"), len)?;
+            if index == 5 {
+                // What follows goes to another segment.
+                self.vault.compact().map_err(text)?;
+            }
         }
+        self.removed_key()?;
         for index in 0..30 {
             self.write(&format!("/shelf/book {index}"), 40 + index)?;
         }
@@ -270,6 +284,36 @@ impl Making<'_> {
             .make_symlink(format!("paper of {branch}"), "/desk/second link")
             .map_err(text)
             .map(drop)
+    }
+
+    /// Small writes that are synced without a commit.
+    fn intents(&mut self) -> Result<(), String> {
+        let path = "/shelf/late 4";
+        let file = self.vault.open_file(path, FileOptions::new().write());
+        let file = file.map_err(text)?;
+        let mut bytes = self.model[path.as_bytes()].clone();
+        for round in 0..5 {
+            let new = self.choices.bytes(80);
+            let at = round * 100;
+            file.write_all_at(&new, at as u64).map_err(text)?;
+            file.sync_all().map_err(text)?;
+            bytes[at..at + new.len()].copy_from_slice(&new);
+        }
+        self.model.insert(path.as_bytes().to_vec(), bytes);
+        Ok(())
+    }
+
+    /// Another key comes and goes, so that there are two epochs.
+    fn removed_key(&self) -> Result<(), String> {
+        let folder = self.vault.folder().to_path_buf();
+        let secret = Secret::KeyFile(self.images.key.clone());
+        let mut keys = Keys::open(&folder, &secret).map_err(text)?;
+        let code = RecoveryCode::random(&SystemRandom).map_err(text)?;
+        keys.add("gone", AddKey::Other(NewKey::RecoveryCode(code)))
+            .map_err(text)?;
+        let gone = keys.slots().into_iter().find(|slot| slot.label == "gone");
+        let gone = gone.map(|slot| slot.id).ok_or("no slot")?;
+        keys.remove(gone).map_err(text)
     }
 
     /// One commit more in the log.
