@@ -193,13 +193,29 @@ pub fn clean(place: &Path) {
             let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
         }
     }
-    for worker in fs::read_dir(place).into_iter().flatten().flatten() {
-        let pids = fs::read_dir(worker.path().join("pids"));
-        for noted in pids.into_iter().flatten().flatten() {
-            let pid = noted.file_name().to_string_lossy().parse().ok();
-            if let Some(pid) = pid.and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::KILL);
+    let mut folders = vec![place.to_path_buf()];
+    for _ in 0..4 {
+        let below = folders
+            .iter()
+            .flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+        let below: Vec<PathBuf> = below.flatten().map(|entry| entry.path()).collect();
+        for path in &below {
+            let is_noted = path.parent().is_some_and(|parent| parent.ends_with("pids"));
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if let Some(pid) = name.parse().ok().filter(|_| is_noted) {
+                end_below(pid, place);
             }
         }
+        folders = below;
+        folders.retain(|path| fs::symlink_metadata(path).is_ok_and(|kind| kind.is_dir()));
+    }
+}
+
+/// Ends a process that was noted, if it is still the one: it works below `place`.
+fn end_below(pid: i32, place: &Path) {
+    let is_ours = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(place));
+    if let Some(pid) = Pid::from_raw(pid).filter(|_| is_ours) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::KILL);
     }
 }

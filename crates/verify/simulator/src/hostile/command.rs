@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::canary::{self, Facts};
+use super::child;
 use super::pages;
 use super::stage;
 use super::sweep;
@@ -32,10 +33,15 @@ pub fn run(verb: &str, rest: &[String]) -> Result<bool, String> {
             workers::end();
             Ok(true)
         }
+        (pages::MAKE, [place, seed]) => pages::make(Path::new(place), number(seed)?).map(|()| true),
         ("hostile", _) => sweep::run(&sweep_request(rest)?),
         ("hostile-look", [folder]) => {
             let picture = canary::picture(Path::new(folder), Facts::Content);
             print!("{}", stage::lines(&picture));
+            Ok(true)
+        }
+        ("hostile-clean", [place]) => {
+            child::clean(Path::new(place));
             Ok(true)
         }
         (sweep::MAKE, [place, seed]) => {
@@ -58,7 +64,9 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 
 fn pages_request(rest: &[String]) -> Result<pages::Request, String> {
     let mut request = pages::Request {
+        simulator: std::env::current_exe().map_err(|error| error.to_string())?,
         sets: 1_000,
+        sample: None,
         seed: 1,
         only: None,
         jobs: jobs_default(),
@@ -68,6 +76,7 @@ fn pages_request(rest: &[String]) -> Result<pages::Request, String> {
             return Err(format!("{} needs a value", pair.concat()));
         };
         match option.as_str() {
+            "--sample" => request.sample = Some(number(value)?),
             "--sets" => request.sets = number(value)?,
             "--seed" => request.seed = number(value)?,
             "--jobs" => request.jobs = number::<usize>(value)?.max(1),

@@ -255,8 +255,12 @@ impl Operation {
         }
         let mode = |file, folder| if is_folder { folder } else { file };
         match self {
-            Self::AnotherOwner => chown(path, Some(ANOTHER_USER), Some(ANOTHER_USER))?,
-            Self::NoMode => fs::set_permissions(path, fs::Permissions::from_mode(0))?,
+            Self::AnotherOwner => match chown(path, Some(ANOTHER_USER), Some(ANOTHER_USER)) {
+                // Only the superuser gives files away.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+                given => given?,
+            },
+            Self::NoMode => fs::set_permissions(path, fs::Permissions::from_mode(0o000))?,
             _ => fs::set_permissions(path, fs::Permissions::from_mode(mode(0o400, 0o500)))?,
         }
         Ok(true)

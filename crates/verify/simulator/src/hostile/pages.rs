@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::process::Command as Process;
 use std::time::Duration;
 
 use strongroom::{GoOn, OpenOptions, Vault, VerifyOptions, VerifyReport};
@@ -15,12 +16,17 @@ use strongroom::{GoOn, OpenOptions, Vault, VerifyOptions, VerifyReport};
 use super::mixing::{DATABASE, Mixing, Mixture};
 use super::pages_base::{BRANCHES, Images, killed, last_killed};
 use super::reading::Reading;
-use super::workers::{self, Share};
+use super::workers::{self, Share, user_folders};
 use crate::damage::base::{copy, files};
+use crate::random::Choices;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// This program.
+    pub simulator: PathBuf,
+    /// So many of all mixtures, chosen by the seed; `None` for all.
+    pub sample: Option<usize>,
     /// Random sets.
     pub sets: u64,
     /// Of all choices.
@@ -41,6 +47,17 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+/// The verb by which this program makes the images in a process of its own: no record of them is kept for the user.
+pub const MAKE: &str = "pages-images";
+
+/// Makes the images.
+///
+/// # Errors
+/// Of the disk.
+pub fn make(place: &Path, seed: u64) -> Result<(), String> {
+    Images::new(place, seed).map(drop)
+}
+
 /// Makes the images, reads all mixtures on several processes, prints what is wrong. Gives whether nothing is.
 ///
 /// # Errors
@@ -49,7 +66,17 @@ pub fn run(request: &Request) -> Result<bool, String> {
     let place = tempfile::tempdir().map_err(text)?;
     let base = place.path().join("images");
     fs::create_dir_all(&base).map_err(text)?;
-    let images = Images::new(&base, request.seed)?;
+    let own = user_folders(&place.path().join("user")).map_err(text)?;
+    let made = Process::new(&request.simulator)
+        .arg(MAKE)
+        .arg(&base)
+        .arg(request.seed.to_string())
+        .envs(own)
+        .status();
+    if !made.map_err(text)?.success() {
+        return Err("the images could not be made".to_owned());
+    }
+    let images = Images::at(&base)?;
     let mixing = Mixing::new(&images, request.seed);
     println!("{}", mixing.sizes());
     for branch in BRANCHES {
@@ -62,11 +89,13 @@ pub fn run(request: &Request) -> Result<bool, String> {
         base.to_string_lossy().into_owned(),
         request.sets.to_string(),
         request.seed.to_string(),
+        request.sample.unwrap_or(usize::MAX).to_string(),
     ];
     arguments.extend(request.only.clone());
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut printed: BTreeMap<String, usize> = BTreeMap::new();
     let count = workers::share(
+        &request.simulator,
         &arguments,
         request.jobs,
         place.path(),
@@ -108,15 +137,17 @@ pub fn run(request: &Request) -> Result<bool, String> {
 /// # Errors
 /// The images cannot be read untouched.
 pub fn work(share: Share, arguments: &[String]) -> Result<(), String> {
-    let [base, sets, seed, only @ ..] = arguments else {
-        return Err("pages-worker IMAGES SETS SEED [NAME]".to_owned());
+    let [base, sets, seed, sample, only @ ..] = arguments else {
+        return Err("pages-worker IMAGES SETS SEED SAMPLE [NAME]".to_owned());
     };
     let (sets, seed) = (sets.parse().map_err(text)?, seed.parse().map_err(text)?);
+    let sample: usize = sample.parse().map_err(text)?;
     let place = tempfile::tempdir().map_err(text)?;
     let images = Images::at(Path::new(base))?;
     let mixing = Mixing::new(&images, seed);
     let trials = Trials::new(&images, place.path())?;
-    for (index, plan) in mixing.plans(sets).iter().enumerate() {
+    let plans = Choices::named(seed, &[18]).some_of(mixing.plans(sets), sample);
+    for (index, plan) in plans.iter().enumerate() {
         let is_asked = only.first().is_none_or(|name| *name == plan.to_string());
         if !share.has(index) || !is_asked {
             continue;

@@ -24,8 +24,8 @@ const COMMITS: usize = 4;
 /// The two branches.
 pub const BRANCHES: [&str; 2] = ["A", "B"];
 
-/// The first branch with its whole log, and writes behind it that are in the intent log only; killed.
-pub const INTENTS: &str = "A with intents";
+/// Small syncs behind the last commit of the first branch. The first of all may take a commit.
+pub const INTENT_ROUNDS: usize = 4;
 
 /// What every file of a state holds, by path.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -47,6 +47,12 @@ fn text(error: impl std::fmt::Display) -> String {
 #[must_use]
 pub fn killed(branch: &str, commits: usize) -> String {
     format!("{branch} killed {commits}")
+}
+
+/// The name of the image of the first branch, killed after so many small syncs, which are in the intent log only.
+#[must_use]
+pub fn with_intents(count: usize) -> String {
+    format!("A with {count} intents")
 }
 
 /// The name of the image of `branch` with its whole log.
@@ -107,8 +113,10 @@ impl Images {
                 images.keep(&folder, &killed(branch, commit), &making.model)?;
             }
             if index == 0 {
-                making.intents()?;
-                images.keep(&folder, INTENTS, &making.model)?;
+                for round in 0..=INTENT_ROUNDS {
+                    making.intent(round)?;
+                    images.keep(&folder, &with_intents(round), &making.model)?;
+                }
             }
             making.vault.close().map_err(text)?;
         }
@@ -168,7 +176,9 @@ impl Images {
         let mut images = vec!["older".to_owned()];
         for branch in BRANCHES {
             images.push(branch.to_owned());
-            images.extend((branch == BRANCHES[0]).then(|| INTENTS.to_owned()));
+            if branch == BRANCHES[0] {
+                images.extend((0..=INTENT_ROUNDS).map(with_intents));
+            }
             images.extend((1..=COMMITS).map(|commit| killed(branch, commit)));
         }
         let mut longest: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -286,20 +296,18 @@ impl Making<'_> {
             .map(drop)
     }
 
-    /// Small writes that are synced without a commit.
-    fn intents(&mut self) -> Result<(), String> {
+    /// A small write that is synced without a commit.
+    fn intent(&mut self, round: usize) -> Result<(), String> {
         let path = "/shelf/late 4";
         let file = self.vault.open_file(path, FileOptions::new().write());
         let file = file.map_err(text)?;
-        let mut bytes = self.model[path.as_bytes()].clone();
-        for round in 0..5 {
-            let new = self.choices.bytes(80);
-            let at = round * 100;
-            file.write_all_at(&new, at as u64).map_err(text)?;
-            file.sync_all().map_err(text)?;
+        let new = self.choices.bytes(80);
+        let at = round * 100;
+        file.write_all_at(&new, at as u64).map_err(text)?;
+        file.sync_all().map_err(text)?;
+        if let Some(bytes) = self.model.get_mut(path.as_bytes()) {
             bytes[at..at + new.len()].copy_from_slice(&new);
         }
-        self.model.insert(path.as_bytes().to_vec(), bytes);
         Ok(())
     }
 

@@ -199,7 +199,7 @@ impl<'a> Stage<'a> {
         let arguments = self.arguments(command);
         let place = self.at("pids");
         let mut mount = Running::begin(&self.ground.program, &arguments, &variables, &place);
-        let mount = mount.as_mut().map_err(|error| text(error))?;
+        let mount = mount.as_mut().map_err(text)?;
         let began = Instant::now();
         let is_there = |mount: &mut Running| {
             while began.elapsed() < MOUNT_PATIENCE && !mount.has_ended() {

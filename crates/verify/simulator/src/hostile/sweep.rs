@@ -15,10 +15,10 @@ use strongroom::{CreateOptions, SystemRandom, Vault};
 
 use super::child;
 use super::commands::{self, COMMANDS, Command, Judge};
-use super::judgement::{Case, Stands, Verdict, bounds, stands, words};
+use super::judgement::{Case, Stands, Verdict, bounds, is_named, stands, words};
 use super::known::{May, by_design};
 use super::operations::{Applied, Operation};
-use super::pages_base::{INTENTS, Images};
+use super::pages_base::{INTENT_ROUNDS, Images, with_intents};
 use super::stage::{Done, Ground, Stage};
 use super::workers::user_folders;
 use crate::damage::base::{copy, files};
@@ -33,7 +33,7 @@ pub struct Request {
     pub simulator: PathBuf,
     /// Of all choices.
     pub seed: u64,
-    /// So many cases of all, chosen by the seed; `None` for all.
+    /// So many cases of all, chosen by the seed; `None` for all. Then each violation is printed.
     pub cases: Option<usize>,
     /// Only this file, operation and command; `-` for every.
     pub only: Option<[String; 3]>,
@@ -68,6 +68,18 @@ const OLDER: &[&str] = &[
     "B killed 4",
 ];
 
+/// The state that is attacked.
+fn template() -> String {
+    with_intents(INTENT_ROUNDS)
+}
+
+/// What it was before, newest first.
+fn older() -> Vec<String> {
+    let intents = (0..INTENT_ROUNDS).rev().map(with_intents);
+    let named = OLDER.iter().map(|name| (*name).to_owned());
+    intents.chain(named).collect()
+}
+
 /// How often a class is printed before it is only counted.
 const PRINTED_MAX: usize = 5;
 
@@ -84,7 +96,7 @@ fn text(error: impl std::fmt::Display) -> String {
 /// Of the disk.
 pub fn make(place: &Path, seed: u64) -> Result<(), String> {
     let images = Images::new(place, seed)?;
-    fs::write(images.folder(INTENTS).join("lock"), "").map_err(text)?;
+    fs::write(images.folder(&template()).join("lock"), "").map_err(text)?;
     let other = place.join("other now");
     let made = Vault::create(&other, CreateOptions::new().key_file(key()?)).map_err(text)?;
     made.vault.write("/desk", vec![7; 90_000]).map_err(text)?;
@@ -94,7 +106,7 @@ pub fn make(place: &Path, seed: u64) -> Result<(), String> {
     copy(&other, &place.join("other")).map_err(text)?;
     let _ = fs::remove_file(place.join("other/reserve"));
     made.vault.close().map_err(text)?;
-    let slots = strongroom::list_slots(images.folder(INTENTS)).map_err(text)?;
+    let slots = strongroom::list_slots(images.folder(&template())).map_err(text)?;
     let kept = slots
         .iter()
         .find(|slot| slot.kind != strongroom::SlotKind::KeyFile);
@@ -128,7 +140,7 @@ pub fn run(request: &Request) -> Result<bool, String> {
         program: request.program.clone(),
         simulator: request.simulator.clone(),
         slot: fs::read_to_string(images.join("slot")).map_err(text)?,
-        template: INTENTS.to_owned(),
+        template: template(),
         seed: request.seed,
         images,
     };
@@ -230,15 +242,8 @@ fn cases(ground: &Ground, request: &Request) -> Vec<Case> {
         }
     };
     cases.retain(is_asked);
-    if let Some(count) = request.cases.filter(|count| *count < cases.len()) {
-        let mut choices = Choices::named(request.seed, &[19]);
-        for index in 0..count {
-            let other = index + choices.index(cases.len() - index);
-            cases.swap(index, other);
-        }
-        cases.truncate(count);
-    }
-    cases
+    let count = request.cases.unwrap_or(usize::MAX);
+    Choices::named(request.seed, &[19]).some_of(cases, count)
 }
 
 /// The cases under way.
@@ -352,20 +357,22 @@ impl Sweep<'_> {
             Stands::Part => return Ok(("right, or an error".to_owned(), String::new())),
             Stands::Other => {}
         }
-        for state in OLDER {
-            let older = self.right(stage, state, case.command)?;
-            if stands(case.command, done, &older) == Stands::Same {
-                let why = by_design(&case.label, case.operation, May::BeOlder);
-                return Ok(match why {
-                    Some(why) => (format!("by design, older: {why}"), String::new()),
-                    None => (
-                        "VIOLATION older in silence".to_owned(),
-                        format!("as {state}"),
-                    ),
-                });
-            }
-        }
         let said = String::from_utf8_lossy(&done.ended.error).into_owned();
+        for state in older() {
+            let then = self.right(stage, &state, case.command)?;
+            if stands(case.command, done, &then) == Stands::Other {
+                continue;
+            }
+            let why = by_design(&case.label, case.operation, May::BeOlder);
+            return Ok(match why {
+                Some(why) => (format!("by design, older: {why}"), String::new()),
+                None if is_named(case, &said) => ("older, and told".to_owned(), String::new()),
+                None => (
+                    "VIOLATION older in silence".to_owned(),
+                    format!("as {state}"),
+                ),
+            });
+        }
         let differs = match (&right.picture, &done.picture) {
             (Some(right), Some(seen)) => super::canary::difference(right, seen),
             _ => None,

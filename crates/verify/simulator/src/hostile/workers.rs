@@ -117,13 +117,14 @@ impl Drop for Running {
     }
 }
 
-/// Runs `jobs` workers of this program with `arguments` and a share each; gives how many lines they said.
+/// Runs `jobs` workers of `program` with `arguments` and a share each; gives how many lines they said.
 ///
 /// `patience`: how long a worker may take between two lines; then it hangs, which is a line too.
 ///
 /// # Errors
 /// One cannot be begun, or ended before it was through.
 pub fn share(
+    program: &Path,
     arguments: &[String],
     jobs: usize,
     place: &Path,
@@ -135,7 +136,7 @@ pub fn share(
         children: Vec::new(),
     };
     for index in 0..jobs {
-        let child = begin(arguments, index, jobs, place, &sender)?;
+        let child = begin(program, arguments, (index, jobs), place, &sender)?;
         running.children.push(child);
     }
     drop(sender);
@@ -143,15 +144,14 @@ pub fn share(
 }
 
 fn begin(
+    program: &Path,
     arguments: &[String],
-    index: usize,
-    jobs: usize,
+    (index, jobs): (usize, usize),
     place: &Path,
     sender: &Sender<(usize, String)>,
 ) -> Result<Child, String> {
     let own = place.join(format!("user {index}"));
     let variables = user_folders(&own).map_err(|error| error.to_string())?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut child = Command::new(program)
         .args(&arguments[..1])
         .arg(format!("{index}/{jobs}"))
