@@ -15,10 +15,14 @@ use super::workers::{self, Share};
 /// Whether `verb` is one of them.
 #[must_use]
 pub fn is_verb(verb: &str) -> bool {
-    matches!(
-        verb,
-        "pages" | "pages-worker" | "hostile" | "hostile-look" | sweep::MAKE
-    )
+    let own = [
+        sweep::MAKE,
+        pages::MAKE,
+        "pages-worker",
+        "hostile-look",
+        "hostile-clean",
+    ];
+    matches!(verb, "pages" | "hostile") || own.contains(&verb)
 }
 
 /// Does it.

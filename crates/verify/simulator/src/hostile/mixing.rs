@@ -319,7 +319,13 @@ impl Mixing {
         }
     }
 
+    /// Frames that a later one of the same page hides say nothing, whatever they hold.
     fn frames(&self, target: &str, source: &str, frames: &[usize], plan: &Plan) -> Mixture {
+        let newest = self.newest_frames(target);
+        let harm = match frames.iter().any(|frame| newest.contains(frame)) {
+            true => Harm::Harmed,
+            false => Harm::Older,
+        };
         let mut log = self.parts[target].log.clone();
         for frame in frames {
             let frame = log.as_mut().and_then(|log| log.frames.get_mut(*frame));
@@ -329,7 +335,7 @@ impl Mixing {
             }
         }
         let log = log.map(|log| log.encode());
-        self.logged(target, log, plan, Harm::Harmed)
+        self.logged(target, log, plan, harm)
     }
 
     /// The states of a log may be those behind any of its commits: an end that is gone is an older whole state.
@@ -365,6 +371,12 @@ impl Mixing {
             let pages = some(&self.differing(&target, &source), &mut choices);
             let beneath = self.pages(&target, &source, &pages, Leaves::Mixed, "");
             mixture.files.extend(beneath.files);
+            let log = self.parts[&target].log.as_ref();
+            let is_hidden = |page: &usize| {
+                let mut frames = log.iter().flat_map(|log| &log.frames);
+                frames.any(|frame| frame.page as usize == page + 1)
+            };
+            mixture.is_harmed |= !pages.iter().all(is_hidden);
         }
         mixture
     }

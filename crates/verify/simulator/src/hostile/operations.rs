@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use super::log::{Log, PAGE};
+use super::mixing::DATABASE;
 use crate::damage::base::{copy, files};
 use crate::random::Choices;
 
@@ -113,6 +115,8 @@ pub enum Applied {
     Changed,
     /// It says the same as before.
     Equal,
+    /// It says the same as before, for the log of the database holds all that was changed.
+    Overlaid,
     /// There is nothing that this could be done to.
     Nothing,
 }
@@ -197,6 +201,8 @@ impl Operation {
         let is_file = kind.as_ref().is_some_and(fs::Metadata::is_file);
         let is_folder = kind.as_ref().is_some_and(fs::Metadata::is_dir);
         let before = is_file.then(|| fs::read(&path)).transpose()?;
+        let is_database = relative == DATABASE && self != Self::ExtendSparse;
+        let pages = is_database.then(|| newest_pages(folder)).flatten();
         let done = match self {
             Self::Older => replace(folder, relative, &around.older)?,
             Self::Branch => replace(folder, relative, &around.branch)?,
@@ -217,6 +223,10 @@ impl Operation {
         }
         let is_equal = before.is_some_and(|before| is_equal(&path, &before))
             || matches!(self, Self::AnotherOwner | Self::NoMode | Self::ReadOnlyMode);
+        let is_overlaid = pages.is_some() && pages == newest_pages(folder);
+        if is_overlaid && !is_equal && !self.is_odd() && self != Self::Doubled {
+            return Ok(Applied::Overlaid);
+        }
         let is_beside = self == Self::Doubled;
         Ok(match is_equal && !is_beside && self != Self::HardLink {
             true => Applied::Equal,
@@ -397,6 +407,20 @@ fn plant(path: &Path) -> io::Result<bool> {
     let state = r#"{"deep":false,"after":"ffffffffffffffffffffffffffffffff","bytes":1,"blocks":1,"suspects":[]}"#;
     fs::write(path, state)?;
     Ok(true)
+}
+
+/// The pages of the database as its log has them, and what lies behind the last.
+fn newest_pages(folder: &Path) -> Option<Vec<Vec<u8>>> {
+    let bytes = fs::read(folder.join(DATABASE)).ok()?;
+    let log = fs::read(folder.join(format!("{DATABASE}-wal"))).ok()?;
+    let frames = Log::parse(&log)?.frames;
+    let mut pages: Vec<Vec<u8>> = bytes.chunks(PAGE).map(<[u8]>::to_vec).collect();
+    for frame in frames {
+        let index = frame.page as usize - 1;
+        pages.resize(pages.len().max(index + 1), Vec::new());
+        pages[index] = frame.bytes;
+    }
+    Some(pages)
 }
 
 fn is_equal(path: &Path, before: &[u8]) -> bool {

@@ -125,7 +125,7 @@ pub fn run(request: &Request) -> Result<bool, String> {
         .filter(|(verdict, _)| verdict.starts_with("VIOLATION"))
         .map(|(_, count)| count)
         .sum();
-    println!("{count} mixtures, {violations} violations");
+    println!("{count} answers to mixtures, {violations} violations");
     if count == 0 {
         return Err("nothing was mixed".to_owned());
     }
