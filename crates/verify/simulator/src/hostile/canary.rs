@@ -23,6 +23,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub enum Facts {
     /// All that anybody could have changed.
     All,
+    /// The same without the count of names, and the time at which it changed.
+    AllButLinks,
     /// Kind, size and content: what a copy of it has, too.
     Content,
 }
@@ -61,19 +63,18 @@ fn list(folder: &Path) -> io::Result<Vec<std::path::PathBuf>> {
 fn look(path: &Path, facts: Facts) -> io::Result<(String, bool)> {
     let node = fs::symlink_metadata(path)?;
     let mut text = format!("{:o}", node.mode() & 0o170_000);
-    if facts == Facts::All {
+    if facts != Facts::Content {
+        let owner = (node.uid(), node.gid());
+        let mtime = (node.mtime(), node.mtime_nsec());
         text.push_str(&format!(
-            " {:o} {}:{} inode {} links {} times {}.{} {}.{}",
+            " {:o} {owner:?} inode {} mtime {mtime:?}",
             node.mode(),
-            node.uid(),
-            node.gid(),
-            node.ino(),
-            node.nlink(),
-            node.mtime(),
-            node.mtime_nsec(),
-            node.ctime(),
-            node.ctime_nsec()
+            node.ino()
         ));
+    }
+    if facts == Facts::All {
+        let ctime = (node.ctime(), node.ctime_nsec());
+        text.push_str(&format!(" links {} ctime {ctime:?}", node.nlink()));
     }
     if node.is_symlink() {
         text.push_str(&format!(" -> {}", fs::read_link(path)?.display()));

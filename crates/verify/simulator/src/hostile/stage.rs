@@ -4,6 +4,7 @@
 //! Gives   what the command said and did, inside of the folder and outside
 //! Never   keeps anything from one case to the next but the canary, and that only untouched
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,6 +43,8 @@ pub struct Ground {
 pub struct Stage<'a> {
     ground: &'a Ground,
     place: PathBuf,
+    /// What of the canary is compared.
+    facts: Cell<Facts>,
 }
 
 /// What a command did.
@@ -70,6 +73,7 @@ impl<'a> Stage<'a> {
         let stage = Self {
             ground,
             place: place.to_path_buf(),
+            facts: Cell::new(Facts::All),
         };
         for folder in ["in/folder", "out", "mount", "pids"] {
             fs::create_dir_all(stage.at(folder)).map_err(text)?;
@@ -127,6 +131,11 @@ impl<'a> Stage<'a> {
             outside: self.at("outside"),
             seed: self.ground.seed,
         };
+        // That its further name in the vault folder goes changes nothing of a file but the count of names.
+        self.facts.set(match operation {
+            Operation::HardLink => Facts::AllButLinks,
+            _ => Facts::All,
+        });
         let folder = self.at("vault");
         operation.apply(&folder, relative, &around).map_err(text)
     }
@@ -158,7 +167,7 @@ impl<'a> Stage<'a> {
 
     /// The canary, and the names of what lies beside the vault.
     fn outside(&self) -> Picture {
-        let mut picture = canary::picture(&self.at("outside"), Facts::All);
+        let mut picture = canary::picture(&self.at("outside"), self.facts.get());
         for entry in fs::read_dir(&self.place).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             // Made by the run itself.
