@@ -135,6 +135,36 @@ const ROWS: &[Row] = &[
         "it is another vault, whose key is another",
     ),
     (
+        "vault.json.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "vault.json.saved.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "replica.json.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "replica.json.saved.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "intents.unreadable",
+        &[O::Planted],
+        May::BeSilent,
+        "an opening put it aside and told it; nothing reads it",
+    ),
+    (
         "",
         &[O::Doubled],
         May::BeSilent,
