@@ -30,8 +30,8 @@ const USAGE: &str = "usage:
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
-  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--program FILE] [--only FILE OPERATION COMMAND]
-  strongroom-sim pages  [--sets N] [--seed N] [--jobs N] [--only NAME]
+  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--only FILE OPERATION COMMAND]
+  strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every

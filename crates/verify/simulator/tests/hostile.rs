@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use strongroom_simulator::hostile::{pages, sweep};
+use strongroom_simulator::hostile::{child, pages, sweep};
 
 const SIMULATOR: &str = env!("CARGO_BIN_EXE_strongroom-sim");
 
@@ -27,6 +27,7 @@ fn whatever_lies_in_a_vault_folder_nothing_outside_is_touched_no_wrong_byte_is_r
         cases: Some(160),
         only: None,
         jobs: JOBS,
+        patience: child::PATIENCE,
     };
     assert_eq!(sweep::run(&request), Ok(true), "the violations are above");
 }

@@ -107,24 +107,24 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it ends, or `PATIENCE` is over.
+    /// Waits until it ends, or `patience` is over.
     ///
     /// # Errors
     /// Of the system.
-    pub fn end(mut self) -> io::Result<Ended> {
-        self.finish()
+    pub fn end(mut self, patience: Duration) -> io::Result<Ended> {
+        self.finish(patience)
     }
 
     /// The same, of one that is kept.
     ///
     /// # Errors
     /// Of the system.
-    pub fn finish(&mut self) -> io::Result<Ended> {
+    pub fn finish(&mut self, patience: Duration) -> io::Result<Ended> {
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         let mut hung = false;
         while !self.has_ended() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > patience {
                 hung = true;
                 break;
             }

@@ -106,6 +106,7 @@ fn sweep_request(rest: &[String]) -> Result<sweep::Request, String> {
         cases: None,
         only: None,
         jobs: jobs_default(),
+        patience: child::PATIENCE,
     };
     let mut rest = rest.iter();
     while let Some(option) = rest.next() {
@@ -114,6 +115,9 @@ fn sweep_request(rest: &[String]) -> Result<sweep::Request, String> {
             value.ok_or_else(|| format!("{option} needs a value"))
         };
         match option.as_str() {
+            "--patience" => {
+                request.patience = std::time::Duration::from_secs(number(&value()?)?);
+            }
             "--program" => request.program = value()?.into(),
             "--seed" => request.seed = number(&value()?)?,
             "--cases" => request.cases = Some(number(&value()?)?),

@@ -197,6 +197,21 @@ impl Operation {
         )
     }
 
+    /// Whether it can be done to what is at `relative`: nothing, a file or a folder.
+    #[must_use]
+    pub fn fits(self, relative: &str, kind: Option<&fs::Metadata>) -> bool {
+        use Operation as O;
+        match (self, kind) {
+            (O::Older | O::Branch | O::OtherVault, _) => true,
+            (O::Planted, kind) => kind.is_none(),
+            (O::LinkCopy | O::Missing | O::Doubled, kind) => kind.is_some() && relative != ".",
+            (O::AnotherOwner | O::NoMode | O::ReadOnlyMode, kind) => kind.is_some(),
+            (operation, _) if operation.is_odd() => relative != ".",
+            (O::FlipBehindState, kind) => kind.is_some() && relative.starts_with("segments/"),
+            (_, kind) => kind.is_some_and(fs::Metadata::is_file),
+        }
+    }
+
     /// Carries it out on `relative` in `folder`.
     ///
     /// # Errors

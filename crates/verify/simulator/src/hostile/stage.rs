@@ -18,9 +18,6 @@ use super::operations::{Applied, Around, Operation};
 use super::workers::user_folders;
 use crate::damage::base::copy;
 
-/// How long a mount may take to be there, and to end after it was asked to.
-const MOUNT_PATIENCE: Duration = Duration::from_secs(60);
-
 /// What does not change between cases.
 #[derive(Clone, Debug)]
 pub struct Ground {
@@ -36,6 +33,8 @@ pub struct Ground {
     pub slot: String,
     /// Of random places.
     pub seed: u64,
+    /// The longest that a command may take.
+    pub patience: Duration,
 }
 
 /// A place of one worker.
@@ -197,7 +196,7 @@ impl<'a> Stage<'a> {
 
     fn plain(&self, command: &Command) -> Result<Ended, String> {
         let running = self.begin(&self.ground.program, &self.arguments(command))?;
-        running.end().map_err(text)
+        running.end(self.ground.patience).map_err(text)
     }
 
     /// Mounts, looks at all that is there, unmounts.
@@ -211,7 +210,7 @@ impl<'a> Stage<'a> {
         let mount = mount.as_mut().map_err(text)?;
         let began = Instant::now();
         let is_there = |mount: &mut Running| {
-            while began.elapsed() < MOUNT_PATIENCE && !mount.has_ended() {
+            while began.elapsed() < self.ground.patience && !mount.has_ended() {
                 if fs::metadata(&at).is_ok_and(|now| now.dev() != before) {
                     return true;
                 }
@@ -223,7 +222,7 @@ impl<'a> Stage<'a> {
         if is_there(mount) {
             let look = ["hostile-look".to_owned(), at.to_string_lossy().into_owned()];
             let seen = self.begin(&self.ground.simulator, &look)?;
-            let seen = seen.end().map_err(text)?;
+            let seen = seen.end(self.ground.patience).map_err(text)?;
             if seen.code == Some(0) {
                 done.picture = Some(parse(&seen.out));
             } else {
@@ -231,7 +230,7 @@ impl<'a> Stage<'a> {
             }
             let words = ["umount".to_owned(), at.to_string_lossy().into_owned()];
             let ended = self.begin(&self.ground.program, &words)?;
-            let ended = ended.end().map_err(text)?;
+            let ended = ended.end(self.ground.patience).map_err(text)?;
             if ended.code != Some(0) {
                 let said = String::from_utf8_lossy(&ended.error).into_owned();
                 done.complaint = Some(format!("it cannot be unmounted: {said}"));
@@ -239,7 +238,7 @@ impl<'a> Stage<'a> {
                 let _ = rustix::mount::unmount(&at, detach);
             }
         }
-        done.ended = mount.finish().map_err(text)?;
+        done.ended = mount.finish(self.ground.patience).map_err(text)?;
         Ok(done)
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use strongroom::{CreateOptions, SystemRandom, Vault};
@@ -39,6 +40,8 @@ pub struct Request {
     pub only: Option<[String; 3]>,
     /// How many at once.
     pub jobs: usize,
+    /// The longest that a command may take; only one that hangs takes so long.
+    pub patience: Duration,
 }
 
 /// Names that a vault may have beside those of the template.
@@ -142,6 +145,7 @@ pub fn run(request: &Request) -> Result<bool, String> {
         slot: fs::read_to_string(images.join("slot")).map_err(text)?,
         template: template(),
         seed: request.seed,
+        patience: request.patience,
         images,
     };
     let cases = cases(&ground, request);
@@ -211,8 +215,13 @@ fn labels(template: &Path) -> Vec<(String, String)> {
 
 fn cases(ground: &Ground, request: &Request) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (label, relative) in labels(&ground.images.join(&ground.template)) {
+    let template = ground.images.join(&ground.template);
+    for (label, relative) in labels(&template) {
+        let kind = fs::symlink_metadata(template.join(&relative)).ok();
         for operation in Operation::ALL {
+            if !operation.fits(&relative, kind.as_ref()) {
+                continue;
+            }
             for command in COMMANDS {
                 let case = Case {
                     label: label.clone(),
