@@ -354,6 +354,27 @@ impl Sweep<'_> {
         Ok(verdicts)
     }
 
+    /// Whether a command that brings a vault back left only files that one of its states had, or that have no name.
+    fn is_rebuilt(&self, stage: &Stage<'_>, case: &Case, done: &Done) -> Result<bool, String> {
+        let rebuilds = ["recover", "repair"];
+        let is_asked = rebuilds
+            .iter()
+            .any(|name| case.command.name.starts_with(name));
+        let (true, Some(picture)) = (is_asked, &done.picture) else {
+            return Ok(false);
+        };
+        let get = commands::by_name("get").ok_or("no get")?;
+        let mut states = vec![self.right(stage, &self.ground.template, get)?];
+        for state in older() {
+            states.push(self.right(stage, &state, get)?);
+        }
+        let is_known = |path: &Vec<u8>, text: &String| {
+            let mut pictures = states.iter().filter_map(|state| state.picture.as_ref());
+            path.starts_with(b"lost+found") || pictures.any(|one| one.get(path) == Some(text))
+        };
+        Ok(picture.iter().all(|(path, text)| is_known(path, text)))
+    }
+
     fn reading(
         &self,
         stage: &Stage<'_>,
@@ -379,6 +400,15 @@ impl Sweep<'_> {
                 None => (
                     "VIOLATION older in silence".to_owned(),
                     format!("as {state}"),
+                ),
+            });
+        }
+        if self.is_rebuilt(stage, case, done)? {
+            return Ok(match done.ended.out.is_empty() && said.is_empty() {
+                true => ("VIOLATION rebuilt in silence".to_owned(), String::new()),
+                false => (
+                    "rebuilt and told, each file of a state".to_owned(),
+                    String::new(),
                 ),
             });
         }
