@@ -10,6 +10,7 @@ pub mod damage;
 pub mod database_faults;
 pub mod disk;
 pub mod history;
+pub mod hostile;
 pub mod judge;
 pub mod plan;
 pub mod random;

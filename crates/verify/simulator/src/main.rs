@@ -17,6 +17,7 @@ use strongroom_metadata::DiskFault;
 use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
+use strongroom_simulator::hostile::command as hostile;
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
 use strongroom_simulator::transactions;
 use strongroom_simulator::vault;
@@ -29,6 +30,8 @@ const USAGE: &str = "usage:
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
+  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--only FILE OPERATION COMMAND]
+  strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
 
 run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
@@ -40,6 +43,10 @@ vault   makes a vault, uses it and changes its keys; cuts the power before every
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
+hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
+        checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
+pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
+        read is of one whole state, and that a verification names it (needs no root)
 threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
 policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
 cover   also fails unless the power was cut within each sort of background work
@@ -487,6 +494,7 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
+        Some((verb, rest)) if hostile::is_verb(verb) => hostile::run(verb, rest),
         Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
             return end_worker(work_as_told(&arguments));
         }

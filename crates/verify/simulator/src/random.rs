@@ -65,6 +65,19 @@ impl Choices {
         &items[self.index(items.len())]
     }
 
+    /// So many of `items`, in any order; all of them, in theirs, if there are no more.
+    #[must_use]
+    pub fn some_of<T>(&mut self, mut items: Vec<T>, count: usize) -> Vec<T> {
+        if count < items.len() {
+            for index in 0..count {
+                let other = index + self.index(items.len() - index);
+                items.swap(index, other);
+            }
+            items.truncate(count);
+        }
+        items
+    }
+
     /// `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len + 8);

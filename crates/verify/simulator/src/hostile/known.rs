@@ -1,0 +1,187 @@
+//! What is so by design, with the reason for each: counted, never skipped in silence.
+//!
+//! Takes   what was done to which file
+//! Gives   the reason why a vault may be silent of it, or show an older whole state
+
+use super::operations::Operation;
+
+/// What a vault may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Say nothing: nothing was lost by it.
+    BeSilent,
+    /// Show an older whole state: nothing in the folder can tell.
+    BeOlder,
+}
+
+/// One row: the file, the operations (none: every), what may be, why.
+type Row = (&'static str, &'static [Operation], May, &'static str);
+
+use Operation as O;
+
+/// The operations that change what a file says, and leave it a file.
+const CONTENT: &[Operation] = &[
+    O::FlipStart,
+    O::FlipMiddle,
+    O::FlipEnd,
+    O::FlipRandom,
+    O::CutAll,
+    O::CutHalf,
+    O::CutByte,
+    O::CutSector,
+    O::ExtendByte,
+    O::ExtendSector,
+    O::ExtendSparse,
+    O::ZeroSector,
+    O::ZeroAll,
+    O::Older,
+    O::Branch,
+    O::OtherVault,
+    O::Planted,
+    O::Missing,
+    O::Doubled,
+    O::Directory,
+];
+
+/// Those that take something away from a log, or make its end unreadable.
+const LOG: &[Operation] = &[
+    O::FlipStart,
+    O::FlipMiddle,
+    O::FlipEnd,
+    O::FlipRandom,
+    O::CutAll,
+    O::CutHalf,
+    O::CutByte,
+    O::CutSector,
+    O::ZeroSector,
+    O::ZeroAll,
+    O::Missing,
+    O::OtherVault,
+    O::Branch,
+    O::Older,
+];
+
+const ROWS: &[Row] = &[
+    (
+        "lock",
+        CONTENT,
+        May::BeSilent,
+        "it holds nothing; only its lock counts",
+    ),
+    (
+        "reserve",
+        CONTENT,
+        May::BeSilent,
+        "it holds nothing; it is made long enough by every opening",
+    ),
+    (
+        "metadata.db-shm",
+        CONTENT,
+        May::BeSilent,
+        "it holds nothing; the first opening makes it from the log",
+    ),
+    (
+        "metadata.db-journal",
+        &[O::Planted],
+        May::BeSilent,
+        "no version reads it",
+    ),
+    (
+        "metadata.db-wal",
+        LOG,
+        May::BeOlder,
+        "the state before the last commits, whole; who saw the newer one is told (seen outside)",
+    ),
+    (
+        "metadata.db-wal",
+        &[O::ExtendByte, O::ExtendSector, O::ExtendSparse],
+        May::BeSilent,
+        "what follows the last commit of a log is no part of it",
+    ),
+    (
+        "verify-state.json",
+        CONTENT,
+        May::BeSilent,
+        "one that does not open is none: the verification begins at the start",
+    ),
+    (
+        "vault.json.saved",
+        &[O::Missing, O::Older],
+        May::BeSilent,
+        "every opening makes it again from the header",
+    ),
+    (
+        "replica.json.saved",
+        &[O::Missing, O::Older],
+        May::BeSilent,
+        "every opening makes it again from the replica file",
+    ),
+    (
+        "revisions/",
+        &[O::Missing],
+        May::BeSilent,
+        "the database holds it; every opening for writing makes it again",
+    ),
+    (
+        ".",
+        &[O::Older, O::Branch],
+        May::BeOlder,
+        "the whole folder is another state; who saw the newer one is told (seen outside)",
+    ),
+    (
+        ".",
+        &[O::OtherVault],
+        May::BeSilent,
+        "it is another vault, whose key is another",
+    ),
+    (
+        "vault.json.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "vault.json.saved.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "replica.json.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "replica.json.saved.new",
+        &[O::Planted],
+        May::BeSilent,
+        "a replacement that was interrupted leaves one; nothing reads it",
+    ),
+    (
+        "intents.unreadable",
+        &[O::Planted],
+        May::BeSilent,
+        "an opening put it aside and told it; nothing reads it",
+    ),
+    (
+        "",
+        &[O::Doubled],
+        May::BeSilent,
+        "a name that nothing reads",
+    ),
+];
+
+/// Why it may be.
+#[must_use]
+pub fn by_design(file: &str, operation: Operation, may: May) -> Option<&'static str> {
+    ROWS.iter().find_map(|(name, operations, what, why)| {
+        let is_file = match *name {
+            // Of the top; among segments and records it has a meaning.
+            "" => !file.contains('/'),
+            "revisions/" => file.starts_with("revisions/"),
+            name => name == file,
+        };
+        (is_file && operations.contains(&operation) && *what == may).then_some(*why)
+    })
+}
