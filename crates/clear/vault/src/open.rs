@@ -139,6 +139,8 @@ impl Unlocked {
             Access::ReadWrite => Store::open(folder.path(), key, options),
             Access::ReadOnly => Store::open_read_only(folder.path(), key, options),
         }?;
+        // What the folder itself says of the header names it more exactly.
+        known_records::see(&store, &self.keyring, Access::ReadOnly)?;
         // Before the first write.
         watch.judge(folder, &self.keyring, &self.replica, &store)?;
         self.unknown = known_records::see(&store, &self.keyring, access)?;

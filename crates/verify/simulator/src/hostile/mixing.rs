@@ -19,6 +19,8 @@ const TREE: &str = "metadata.db-tree";
 
 /// Bytes of a leaf of the hash tree.
 const LEAF: usize = 16;
+/// Bytes before the first of them.
+const HEADER: usize = 4096;
 
 /// What an image holds of its database.
 #[derive(Clone, Debug, Default)]
@@ -422,7 +424,7 @@ fn some(items: &[usize], choices: &mut Choices) -> Vec<usize> {
 /// The leaves of `own` with those of `theirs` at `pages`, counted from the end of whatever precedes them.
 fn mixed_leaves(own: &[u8], theirs: &[u8], pages: &[usize]) -> Vec<u8> {
     let mut mixed = own.to_vec();
-    let head = own.len() % LEAF;
+    let head = HEADER;
     for page in pages {
         let range = head + page * LEAF..head + (page + 1) * LEAF;
         if let (Some(mine), Some(theirs)) = (mixed.get_mut(range.clone()), theirs.get(range)) {
