@@ -40,7 +40,6 @@ const CONTENT: &[Operation] = &[
     O::Planted,
     O::Missing,
     O::Doubled,
-    O::Directory,
 ];
 
 /// Those that take something away from a log, or make its end unreadable.
@@ -78,13 +77,13 @@ const ROWS: &[Row] = &[
         "metadata.db-shm",
         CONTENT,
         May::BeSilent,
-        "it holds nothing; the first opening makes it from the log",
+        "nothing reads it: the index of the log is in memory",
     ),
     (
         "metadata.db-journal",
-        &[O::Planted],
+        CONTENT,
         May::BeSilent,
-        "no version reads it",
+        "nothing reads it: a vault never leaves one, so it is not rolled back",
     ),
     (
         "metadata.db-wal",

@@ -17,6 +17,7 @@ use strongroom::{
 use super::reading::Reading;
 use crate::damage::base::{copy, files};
 use crate::random::Choices;
+use crate::unseen;
 
 /// Commits of each branch that are left in its log.
 const COMMITS: usize = 4;
@@ -129,6 +130,11 @@ impl Images {
     /// # Errors
     /// Of the vault.
     pub fn open(&self, folder: &Path, options: OpenOptions) -> Result<Vault, String> {
+        // One path shows one state after another here, older ones too.
+        let options = OpenOptions {
+            trust: unseen(),
+            ..options
+        };
         Vault::open(folder, Secret::KeyFile(self.key.clone()), options).map_err(text)
     }
 

@@ -46,10 +46,14 @@ pub struct Request {
 
 /// Names that a vault may have beside those of the template.
 const FURTHER: &[&str] = &[
+    ".new-0123456789abcdef0123456789abcdef",
+    "init-unfinished",
     "intents.unreadable",
     "metadata.db-journal",
     "metadata.db-shm",
     "recovered-1",
+    "recovering",
+    "rekeyed",
     "replica.json.new",
     "replica.json.next",
     "replica.json.saved.new",
