@@ -85,7 +85,9 @@ pub enum Error {
     #[error("segments: {0}")]
     Segments(#[source] strongroom_segments::Error),
     /// Environment or tampering: a block of a kept tree does not open.
-    #[error("the history is damaged; run `strongroom verify`")]
+    #[error(
+        "the history is damaged: a segment that holds a part of it does not open; run `strongroom verify`, which names the file"
+    )]
     DamagedHistory,
     /// Environment or tampering: a block is lost or altered; the rest of the file stays readable.
     #[error(

@@ -55,6 +55,6 @@ pub use rekey::{Rekey, Reseal};
 pub use rows::*;
 pub use savepoint::Savepoint;
 pub use sql::{Statement, StatementCounts};
-pub use store::{Counters, DATABASE_FILE, MissingTree, Options, RESERVE_FILE, Store};
+pub use store::{Counters, DATABASE_FILE, FileState, MissingTree, Options, RESERVE_FILE, Store};
 pub use transaction::Transaction;
 pub use tree_file::TREE_FILE;

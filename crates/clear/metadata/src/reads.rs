@@ -512,7 +512,7 @@ impl Reads {
     }
 
     /// What there is of a file behind the last page of the database, if anything.
-    fn surplus(&self) -> Result<Option<String>> {
+    pub(crate) fn surplus(&self) -> Result<Option<String>> {
         let Some(path) = self.connection.path() else {
             return Ok(None);
         };

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
-use strongroom_folder::Folder;
+use strongroom_folder::{Folder, Purpose};
 
 use crate::checkpoint::Checkpointer;
 use crate::connect::{Access, Key, connect};
 use crate::disk::{Disk, DiskCounts, DiskObserver, Reserve};
 use crate::error::{Error, Result};
 use crate::limits::{
-    CACHE_BYTES_DEFAULT, KEY_BYTES, LOG_BYTES_DEFAULT, READER_CACHE_BYTES_DEFAULT,
+    CACHE_BYTES_DEFAULT, KEY_BYTES, LOG_BYTES_DEFAULT, PAGE_BYTES, READER_CACHE_BYTES_DEFAULT,
     RESERVE_BYTES_DEFAULT,
 };
 use crate::migrations;
@@ -529,6 +529,52 @@ impl Store {
     pub fn integrity_check(&self) -> Result<Vec<String>> {
         self.reader()?.snapshot()?.integrity_check()
     }
+
+    /// What there is to do about the database as a file. Reads every page, unless it is longer than they are.
+    ///
+    /// # Errors
+    /// As `integrity_check`.
+    pub fn state_of_file(&self) -> Result<FileState> {
+        let reader = self.reader()?;
+        let snapshot = reader.snapshot()?;
+        let is_longer = snapshot.surplus()?.is_some();
+        let problems = snapshot.integrity_check()?.len();
+        Ok(match (is_longer, problems) {
+            (false, 0) => FileState::Sound,
+            // The surplus is one of the problems.
+            (true, 1) => FileState::Longer,
+            _ => FileState::Damaged,
+        })
+    }
+
+    /// Cuts off what there is of the database file behind its last page, durably. Nobody else has the database open.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn cut_to_pages(folder: &Path, key: &[u8; KEY_BYTES], options: Options) -> Result<()> {
+        // All of the log is in the file then, so that its pages end where the newest commit says.
+        let store = Self::open(folder, key, options)?;
+        let end = store.reader()?.snapshot()?.page_count()?;
+        let end = end.saturating_mul(PAGE_BYTES as u64);
+        store.finish()?;
+        let file = Folder::open(folder)?.open_file(DATABASE_FILE, Purpose::Write)?;
+        if file.metadata()?.len() > end {
+            file.set_len(end)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a database is as a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// Every page, tree and count is as it was written.
+    Sound,
+    /// Nothing else is known to be wrong than that the file goes on behind its last page.
+    Longer,
+    /// Something is not as it was written.
+    Damaged,
 }
 
 /// The database as a URI: SQLite's own path rules would trip over some names.

@@ -83,9 +83,9 @@ pub enum Error {
         /// What it should have, at least.
         needed_bytes: u64,
     },
-    /// Environment: an earlier `create` was interrupted; nothing of value is in the folder.
+    /// Environment: an earlier `create` was interrupted; nothing of value is in the folder, unless somebody made a vault look so.
     #[error(
-        "an earlier `init` here did not finish and stored nothing; remove the folder and run `strongroom init` again"
+        "`init-unfinished` is there and vault.json is not: an earlier `init` did not finish. If no vault was ever used here, remove the folder and run `strongroom init` again; otherwise put vault.json back and remove `init-unfinished`"
     )]
     InterruptedCreate,
     /// Environment: another process creates a vault in this folder now.

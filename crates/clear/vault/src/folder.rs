@@ -184,12 +184,21 @@ impl Folder {
         }
     }
 
+    /// Refuses a folder in which a vault was being made: one that has no header yet. A mark beside a header means nothing.
+    pub(crate) fn check_finished(&self) -> Result<()> {
+        match self.header() {
+            Err(error @ Error::InterruptedCreate) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The header's bytes.
     pub(crate) fn header(&self) -> Result<Vec<u8>> {
         match self.read(HEADER)? {
             Some(header) => Ok(header),
-            None if self.has(UNFINISHED) => Err(Error::InterruptedCreate),
+            // Made behind the header, so there was one.
             None if self.has(&saved_name(HEADER)) => Err(Error::HeaderLost { saved: true }),
+            None if self.has(UNFINISHED) => Err(Error::InterruptedCreate),
             None if self.has(DATABASE_FILE) || self.has(REPLICA) => {
                 Err(Error::HeaderLost { saved: false })
             }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use strongroom_crypto::{
     Changed, KeyError, Keyring, NewKey, NewSlot, Passphrase, Secret, SlotInfo, SystemRandom,
-    UnlockError, unlock,
+    UnlockError,
 };
 use strongroom_filesystem::DurableState;
 use strongroom_format::{SlotId, hex};
@@ -89,7 +89,7 @@ impl Keys {
             switch::finish(&folder)?;
         }
         let files = Files::read(&folder)?;
-        let slot = unlock(&files.header, secret, None)?;
+        let slot = files.unlock(secret)?;
         // Before a new passphrase gets into the hands of a stranger's vault.
         Watch::begin(&folder, &slot, Access::ReadWrite, &trust)?;
         let mut keyring = slot.clone();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use strongroom_crypto::{
-    Keyring, Random, Replica, Secret, SystemRandom, UnlockError, on_wiped_stack, unlock,
+    Keyring, Random, Replica, Secret, SystemRandom, UnlockError, on_wiped_stack,
 };
 use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
 use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
@@ -118,7 +118,7 @@ impl Unlocked {
     /// Unlocks `folder` with `secret`; reads only.
     pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
         let files = Files::read(folder)?;
-        let mut keyring = unlock(&files.header, secret, None)?;
+        let mut keyring = files.unlock(secret)?;
         let replica = files.replica_of(&mut keyring)?;
         Ok(Self::made(keyring, replica))
     }

@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) A replica file is acted on only if its device is a member by the header in use.
 
-use strongroom_crypto::{Keyring, Replica, SystemRandom, UnlockError};
-use strongroom_format::ReplicaFile;
+use strongroom_crypto::{Keyring, Replica, Secret, SystemRandom, UnlockError};
+use strongroom_format::{Header, ReplicaFile};
 
 use crate::folder::{Folder, HEADER, REPLICA, REPLICA_NEXT};
 use crate::open::of_replica;
@@ -45,6 +45,26 @@ impl Files {
             header = again;
         }
         Err(Error::KeysContended)
+    }
+
+    /// Unlocks the header with the secret alone. Where that fails, and the replica file is of another vault than the header, one of
+    /// them was replaced, and the secret need not be wrong.
+    pub(crate) fn unlock(&self, secret: &Secret) -> Result<Keyring> {
+        let failed = match strongroom_crypto::unlock(&self.header, secret, None) {
+            Err(error @ UnlockError::WrongSecret { .. }) => error,
+            unlocked => return Ok(unlocked?),
+        };
+        let header = Header::decode(&self.header).map(|header| header.header.vault);
+        let replica = self.replica.as_deref().ok().map(ReplicaFile::decode);
+        match (header, replica) {
+            (Ok(header), Some(Ok(replica))) if header != replica.vault => Err(Error::Damaged {
+                what: HEADER,
+                why: format!(
+                    "it is of another vault than replica.json: one of the two was replaced; put the right one back ({failed})"
+                ),
+            }),
+            _ => Err(failed.into()),
+        }
     }
 
     /// The replica that belongs to `keyring`, which acts as its device from then on.                          (1)

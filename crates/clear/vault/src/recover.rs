@@ -19,9 +19,11 @@ use strongroom_filesystem::Timestamp;
 use strongroom_format::{Epoch, ReplicaFile};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
-use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
+use strongroom_segments::{
+    Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
+};
 
-use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
+use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::kept::{open_revision, record_files, record_name};
@@ -68,6 +70,8 @@ pub enum Brought {
     Sound,
     /// The second copy was put in its place.
     PutBack,
+    /// It was sound, and what was behind its last page was cut off.
+    Cut,
     /// It was made anew. With the name under which the old one is kept, if there was one.
     Anew(Option<String>),
 }
@@ -105,7 +109,15 @@ impl RecoverReport {
     /// Whether everything was brought back, as far as anybody can tell.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.lost_revisions.is_empty() && self.damages.is_empty() && self.files.is_empty()
+        let is_nothing_newer = match self.database {
+            // Content that no kept state names was stored behind the newest one, or removed; nothing says which.
+            Brought::Anew(_) => self.revision.is_some() && self.unnamed.0 == 0,
+            _ => true,
+        };
+        is_nothing_newer
+            && self.lost_revisions.is_empty()
+            && self.damages.is_empty()
+            && self.files.is_empty()
     }
 
     /// Whether header, replica file and database were sound, and every segment had its name.
@@ -131,9 +143,7 @@ pub fn recover(
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
     let folder = Folder::new(folder.as_ref()).absolute()?;
-    if folder.has(UNFINISHED) {
-        return Err(Error::InterruptedCreate);
-    }
+    folder.check_finished()?;
     // Nothing is made in a folder that is none of a vault's.
     if !folder.has(SEGMENTS) {
         folder.header()?;
@@ -173,7 +183,18 @@ pub(crate) fn recover_locked(
         unnamed: (0, 0),
         renamed,
     };
-    if !options.rebuild && is_sound(folder, &keyring, &keys)? {
+    let mut state = match options.rebuild {
+        true => DatabaseState::Ruined,
+        false => look(folder, &keyring, &keys)?,
+    };
+    if state == DatabaseState::Surplus {
+        report.database = Brought::Cut;
+        if trial == Trial::ForReal {
+            cut(folder, &keys)?;
+            state = look(folder, &keyring, &keys)?;
+        }
+    }
+    if state != DatabaseState::Ruined {
         if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
             note_device(folder, &keyring, &keys)?;
         }
@@ -218,7 +239,7 @@ fn bring_header(
         .as_deref()
         .filter(differs)
         .map(|saved| unlock(saved, secret, None));
-    let unlocked = present.and_then(|bytes| Ok(unlock(&bytes, secret, None)?));
+    let unlocked = present.and_then(|_| Files::read(folder)?.unlock(secret));
     match (unlocked, from_saved) {
         // An older header was put in the place of a newer one.
         (Ok(keyring), Some(Ok(newer)))
@@ -325,8 +346,18 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
 
 // ---- the database
 
-/// Whether the database opens, and every page and tree of it is as it was written.
-fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> {
+/// What a look at the database came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DatabaseState {
+    /// It opens, and every page and tree of it is as it was written.
+    Sound,
+    /// The same, as far as can be seen before what is behind its last page is cut off.
+    Surplus,
+    /// It is none of them.
+    Ruined,
+}
+
+fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
     let options = metadata::Options {
         reserve_bytes: 0,
@@ -340,7 +371,7 @@ fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> 
     let store = match opened {
         Ok(store) => store,
         Err(metadata::Error::WrongKey | metadata::Error::Damaged(_) | metadata::Error::Missing) => {
-            return Ok(false);
+            return Ok(DatabaseState::Ruined);
         }
         // The database is there; that it cannot be read now is another matter.
         Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
@@ -350,14 +381,46 @@ fn is_sound(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<bool> 
         Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
             return Err(error);
         }
-        Err(_) => return Ok(false),
+        Err(_) => return Ok(DatabaseState::Ruined),
         Ok(_) => {}
     }
-    match store.integrity_check() {
-        Ok(problems) => Ok(problems.is_empty()),
-        Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(false),
+    match store.state_of_file() {
+        Ok(metadata::FileState::Sound) => Ok(DatabaseState::Sound),
+        Ok(metadata::FileState::Longer) => Ok(DatabaseState::Surplus),
+        Ok(metadata::FileState::Damaged)
+        | Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(DatabaseState::Ruined),
         Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
     }
+}
+
+/// Cuts the database to its pages.
+fn cut(folder: &Folder, keys: &Replica) -> Result<()> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    };
+    Store::cut_to_pages(folder.path(), key, options)
+        .map_err(|error| strongroom_filesystem::Error::from(error).into())
+}
+
+/// Puts the intent log of the old database out of the way of the new one, which cannot take it in, and says so.
+fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
+    if !folder.has(INTENT_LOG) {
+        return None;
+    }
+    let kept = match trial {
+        Trial::ForReal => IntentLog::set_aside(folder.path()).ok(),
+        Trial::OnlyLook => None,
+    };
+    Some(FileProblem {
+        file: INTENT_LOG.to_owned(),
+        what: format!(
+            "what was synced in the last moments before the vault stopped is in this log of small syncs, which only the old database \
+             could take in; it is kept as `{}`",
+            kept.unwrap_or(INTENT_LOG)
+        ),
+    })
 }
 
 /// Notes in a sound database that the newest record, which added a device, was made here.
@@ -418,6 +481,7 @@ fn rebuild(
     .run(revisions)?;
     known_records::see(&store, keyring, Access::ReadWrite)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
+    report.files.extend(give_up_intents(folder, trial));
     let aside = match trial {
         Trial::ForReal => switch::commit(folder, &making)?,
         Trial::OnlyLook => {

@@ -19,7 +19,7 @@ use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, SEGMENTS, UNFINISHED, below};
+use crate::folder::{Folder, SEGMENTS, below};
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
 use crate::open::{self, OpenOptions};
@@ -98,9 +98,7 @@ pub fn repair(
         true => Trial::OnlyLook,
         false => Trial::ForReal,
     };
-    if folder.has(UNFINISHED) {
-        return Err(Error::InterruptedCreate);
-    }
+    folder.check_finished()?;
     let lock = take_lock(&folder)?;
     folder.check()?;
     if trial == Trial::ForReal {

@@ -9,11 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 use strongroom_crypto::UnlockError;
 use strongroom_filesystem::{
-    self as filesystem, Filesystem, LostChunks, Proof, VerifiedPart, VerifyRange,
+    self as filesystem, Filesystem, LostChunks, Proof, ReplayFault, VerifiedPart, VerifyRange,
 };
 use strongroom_format::{BlockId, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, Survey, TreeDamage, TreeLoss};
 use strongroom_metadata::{BlockNumber, DATABASE_FILE};
+use strongroom_segments::INTENT_LOG;
 
 use crate::folder::{HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::held_keys::HeldKeys;
@@ -51,6 +52,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
         VerifyRequest::Structure => VerifyResponse::Structure(crate::execute::check(filesystem)?),
         VerifyRequest::Files => {
             let mut problems = session.engine.with_keys(file_problems);
+            problems.extend(intents_problem(filesystem));
             let odd = filesystem.odd_segment_folders()?.into_iter();
             problems.extend(odd.map(|odd| FileProblem {
                 file: odd.shown_path(),
@@ -120,6 +122,18 @@ fn fields(part: &VerifiedPart) -> PartFields {
 }
 
 // ---- small files
+
+/// What the opening found wrong with the log of small syncs, if it lost anything.
+fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
+    let fault = filesystem.replay().fault;
+    let fault = fault.filter(|fault| *fault != ReplayFault::NoRoom)?;
+    Some(FileProblem {
+        file: INTENT_LOG.to_owned(),
+        what: format!(
+            "of the last moments before a crash some of what was synced may be missing: {fault}"
+        ),
+    })
+}
 
 /// What is wrong with header, replica file and their second copies.
 fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {

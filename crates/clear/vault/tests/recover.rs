@@ -192,6 +192,8 @@ fn content_behind_the_newest_revision_is_kept_without_its_name() {
     let aside = Brought::Anew(Some("metadata.db.damaged-1".to_owned()));
     assert_eq!(report.database, aside);
     assert_eq!(report.unnamed.1, later.len() as u64);
+    // Failed before: what came later has lost its name, and all was said to be brought back.
+    assert!(!report.is_whole());
     let kept = std::fs::read(place.folder().join("metadata.db.damaged-1")).unwrap();
     assert_eq!(kept, bytes);
     let vault = place.open();

@@ -238,6 +238,7 @@ fn an_interrupted_creation_is_recognised_by_both_create_and_open() {
     vault.close().unwrap();
     // As a power cut before the last step leaves it: everything but the header, and the mark.
     std::fs::remove_file(place.folder().join("vault.json")).unwrap();
+    std::fs::remove_file(place.folder().join("vault.json.saved")).unwrap();
     std::fs::write(place.folder().join("init-unfinished"), b"").unwrap();
     assert!(matches!(place.open(), Err(Error::InterruptedCreate)));
     assert!(matches!(

@@ -60,6 +60,9 @@ pub(super) fn print(report: &RecoverReport) -> Result<()> {
         match brought {
             Brought::Sound => writeln!(out, "{name}: sound")?,
             Brought::PutBack => writeln!(out, "{name}: put back from its second copy")?,
+            Brought::Cut => {
+                writeln!(out, "{name}: what was behind its last page was cut off")?;
+            }
             Brought::Anew(None) => writeln!(out, "{name}: made anew")?,
             Brought::Anew(Some(aside)) => {
                 writeln!(out, "{name}: made anew; the old one is kept as {aside}")?;
@@ -148,6 +151,7 @@ fn word(brought: &Brought) -> String {
     match brought {
         Brought::Sound => "sound",
         Brought::PutBack => "put back",
+        Brought::Cut => "cut to its pages",
         Brought::Anew(_) => "made anew",
     }
     .to_owned()

@@ -3,13 +3,15 @@
 //! Takes   the bytes of a `-wal` file
 //! Gives   its frames, and a log of other frames with right checksums
 //! Never   knows what a page says
-//! Spec    https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+//! Spec    https://www.sqlite.org/fileformat2.html#the_write_ahead_log; spec/4-metadata.md, 4.12.4
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 const FRAME: usize = FRAME_HEADER + PAGE;
+/// Bytes behind each frame, which SQLite does not see.
+const SEAL: usize = 64;
 
 /// One frame: which page, how many pages the database has after it if it ends a commit, and the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Frame {
     pub ends: u32,
     /// The sealed page.
     pub bytes: Vec<u8>,
+    /// What stands behind it: root and seal, if it ends a commit.
+    pub seal: Vec<u8>,
 }
 
 /// A log in parts.
@@ -52,7 +56,8 @@ impl Log {
         };
         let mut sums = log.sums((0, 0), &header[..24]);
         let mut at = LOG_HEADER;
-        while let Some(frame) = bytes.get(at..at + FRAME) {
+        while let Some(frame) = bytes.get(at..at + FRAME + SEAL) {
+            let (frame, seal) = frame.split_at(FRAME);
             sums = log.sums(sums, &frame[..8]);
             sums = log.sums(sums, &frame[FRAME_HEADER..]);
             let is_of_this_log = frame[8..16] == header[16..24];
@@ -63,8 +68,9 @@ impl Log {
                 page: number(frame, 0),
                 ends: number(frame, 4),
                 bytes: frame[FRAME_HEADER..].to_vec(),
+                seal: seal.to_vec(),
             });
-            at += FRAME;
+            at += FRAME + SEAL;
         }
         log.rest = bytes[at..].to_vec();
         Some(log)
@@ -87,6 +93,7 @@ impl Log {
             out.extend_from_slice(&sums.0.to_be_bytes());
             out.extend_from_slice(&sums.1.to_be_bytes());
             out.extend_from_slice(&frame.bytes);
+            out.extend_from_slice(&frame.seal);
         }
         out.extend_from_slice(&self.rest);
         out

@@ -75,6 +75,9 @@ const OLDER: &[&str] = &[
     "B killed 4",
 ];
 
+/// The commands that bring a vault back as far as they can.
+const REBUILDING: &[&str] = &["recover", "repair"];
+
 /// The state that is attacked.
 fn template() -> String {
     with_intents(INTENT_ROUNDS)
@@ -337,7 +340,14 @@ impl Sweep<'_> {
             case.command.judge,
             Judge::Lines | Judge::Copies | Judge::Mount
         );
-        if case.command.judge == Judge::Changes && done.ended.code == Some(0) {
+        // 14 of a repair or a recovery: done, and not everything could be brought back.
+        let is_done = match done.ended.code {
+            Some(14) => REBUILDING
+                .iter()
+                .any(|name| case.command.name.starts_with(name)),
+            code => code == Some(0),
+        };
+        if case.command.judge == Judge::Changes && is_done {
             let after = self.after(stage)?;
             verdicts.extend(bounds(&after, self.codes));
             done.picture = after.picture;
@@ -360,8 +370,7 @@ impl Sweep<'_> {
 
     /// Whether a command that brings a vault back left only files that one of its states had, or that have no name.
     fn is_rebuilt(&self, stage: &Stage<'_>, case: &Case, done: &Done) -> Result<bool, String> {
-        let rebuilds = ["recover", "repair"];
-        let is_asked = rebuilds
+        let is_asked = REBUILDING
             .iter()
             .any(|name| case.command.name.starts_with(name));
         let (true, Some(picture)) = (is_asked, &done.picture) else {
