@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
@@ -26,15 +27,20 @@ use strongroom_segments::{
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
+use crate::join::Joining;
 use crate::kept::{open_revision, record_files, record_name};
-use crate::open::now_s;
+use crate::open::{self, OpenOptions, now_s};
 use crate::own_replica::{Files, settle};
 use crate::owner_lock::{Attempt, OwnerLock};
+use crate::port::Port;
 use crate::rebuild::{Rebuild, Rebuilt};
 use crate::request::Access;
 use crate::request_history::{RevisionFields, RevisionInfo};
 use crate::seen::{self, Trust, Watch};
-use crate::{Damage, Error, FileProblem, Result, known_records, metadata_key, misnamed, switch};
+use crate::verify::intents_problem;
+use crate::{
+    Damage, Error, FileProblem, Result, Vault, known_records, metadata_key, misnamed, switch,
+};
 
 /// How a vault is recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,11 +154,34 @@ pub fn recover(
     if !folder.has(SEGMENTS) {
         folder.header()?;
     }
-    let _lock = take_lock(&folder)?;
+    let lock = take_lock(&folder)?;
     folder.check()?;
     folder.remove_unfinished()?;
     switch::finish(&folder)?;
-    recover_locked(&folder, secret, &options, Trial::ForReal, told)
+    let mut report = recover_locked(&folder, secret, &options, Trial::ForReal, told)?;
+    if folder.has(INTENT_LOG) {
+        let fault = take_in_intents(&folder, lock, secret, options.trust)?;
+        report.files.extend(fault);
+    }
+    Ok(report)
+}
+
+/// Opens and closes a vault that was not closed, so that its log of small syncs is taken in; says what of it is lost.
+fn take_in_intents(
+    folder: &Folder,
+    lock: OwnerLock,
+    secret: &Secret,
+    trust: Trust,
+) -> Result<Option<FileProblem>> {
+    let joining = OpenOptions {
+        trust,
+        ..OpenOptions::default()
+    };
+    let owner = open::open(folder, Some(lock), secret, Access::ReadWrite, &joining)?;
+    let fault = intents_problem(owner.session.filesystem());
+    let joining = Joining::new(folder.path(), joining, None);
+    Vault::new(Port::Owner(Arc::new(owner)), joining).close()?;
+    Ok(fault)
 }
 
 /// As `recover`, for who holds the lock.

@@ -124,7 +124,7 @@ fn fields(part: &VerifiedPart) -> PartFields {
 // ---- small files
 
 /// What the opening found wrong with the log of small syncs, if it lost anything.
-fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
+pub(crate) fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
     let fault = filesystem.replay().fault;
     let fault = fault.filter(|fault| *fault != ReplayFault::NoRoom)?;
     Some(FileProblem {

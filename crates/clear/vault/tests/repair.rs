@@ -310,6 +310,26 @@ fn a_damaged_log_of_small_syncs_is_named_by_a_verification() {
     assert_eq!(named, ["intents"], "{report:?}");
 }
 
+/// As a verification, of a vault whose database is sound. Failed before: nothing was said, and the next opening lost it.
+#[test]
+fn a_recovery_takes_in_the_log_of_small_syncs_and_says_what_is_lost_of_it() {
+    for (at, named) in [(None, 0), (Some(700), 1)] {
+        let place = crashed();
+        if let Some(at) = at {
+            flip(&place.folder().join("intents"), at);
+        }
+        let options = RecoverOptions {
+            rebuild: false,
+            trust: nowhere(),
+        };
+        let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
+        assert_eq!(report.database, Brought::Sound);
+        assert_eq!(report.files.len(), named, "{report:?}");
+        assert_eq!(report.is_whole(), named == 0);
+        assert!(!place.folder().join("intents").exists());
+    }
+}
+
 /// Goal: a rebuilt database cannot take in the log of small syncs of the old one: it stays under another name, and that is said.
 /// Failed before: the next opening removed it, and nothing was said.
 #[test]
@@ -348,7 +368,10 @@ fn the_header_of_another_vault_is_named_and_put_right_from_the_second_copy() {
     std::fs::copy(header(&other), header(&place)).unwrap();
     let opened = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
     let why = match opened {
-        Err(Error::Damaged { what, why }) if what == "vault.json" => why,
+        Err(Error::Damaged {
+            what: "vault.json",
+            why,
+        }) => why,
         other => panic!("{other:?}"),
     };
     assert!(why.contains("another vault"), "{why}");
