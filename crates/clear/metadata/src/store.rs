@@ -602,8 +602,12 @@ fn uri(path: &Path, registration: &Registration, access: Access, has_log: bool) 
 /// # Errors
 /// `Error::Missing`; `Error::Odd` if one is no regular file with one name.
 fn check_files(folder: &Folder) -> Result<bool> {
-    if folder.check_file(DATABASE_FILE)?.is_none() {
+    let Some(len) = folder.check_file(DATABASE_FILE)? else {
         return Err(Error::Missing);
+    };
+    // The first page is there before there is a log; of such a file SQLite says that the disk failed.
+    if len < PAGE_BYTES as u64 {
+        return Err(Error::Damaged("the file is shorter than a page"));
     }
     let mut has_log = false;
     for ending in BESIDE {

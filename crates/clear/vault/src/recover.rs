@@ -158,8 +158,11 @@ pub fn recover(
     folder.check()?;
     folder.remove_unfinished()?;
     switch::finish(&folder)?;
+    // The log of small syncs may be gone: that of the database then says that the vault was not closed.
+    let log = format!("{}-wal", metadata::DATABASE_FILE);
+    let was_left = folder.has(INTENT_LOG) || folder.has(&log);
     let mut report = recover_locked(&folder, secret, &options, Trial::ForReal, told)?;
-    if folder.has(INTENT_LOG) {
+    if was_left && !matches!(report.database, Brought::Anew(_)) {
         let fault = take_in_intents(&folder, lock, secret, options.trust)?;
         report.files.extend(fault);
     }

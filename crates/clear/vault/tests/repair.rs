@@ -313,10 +313,13 @@ fn a_damaged_log_of_small_syncs_is_named_by_a_verification() {
 /// As a verification, of a vault whose database is sound. Failed before: nothing was said, and the next opening lost it.
 #[test]
 fn a_recovery_takes_in_the_log_of_small_syncs_and_says_what_is_lost_of_it() {
-    for (at, named) in [(None, 0), (Some(700), 1)] {
+    for (harm, named) in [("none", 0), ("damaged", 1), ("missing", 1)] {
         let place = crashed();
-        if let Some(at) = at {
-            flip(&place.folder().join("intents"), at);
+        let log = place.folder().join("intents");
+        match harm {
+            "none" => {}
+            "damaged" => flip(&log, 700),
+            _ => std::fs::remove_file(&log).unwrap(),
         }
         let options = RecoverOptions {
             rebuild: false,
@@ -397,4 +400,23 @@ fn the_mark_of_an_unfinished_init_in_a_vault_stops_no_repair() {
     );
     assert_eq!(place.repair(false).recovered.header, Brought::PutBack);
     assert_eq!(place.open().read("/file").unwrap(), b"bytes");
+}
+
+/// Goal: a database cut to less than a page, its log beside it, is rebuilt. Failed before: the disk was said to have failed.
+#[test]
+fn a_database_shorter_than_a_page_beside_its_log_is_rebuilt() {
+    for len in [0, 1, 4095] {
+        let place = crashed();
+        let database = std::fs::File::options()
+            .write(true)
+            .open(place.folder().join("metadata.db"));
+        database.unwrap().set_len(len).unwrap();
+        let options = RecoverOptions {
+            rebuild: false,
+            trust: nowhere(),
+        };
+        let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
+        let aside = Some("metadata.db.damaged-1".to_owned());
+        assert_eq!(report.database, Brought::Anew(aside), "{len}");
+    }
 }

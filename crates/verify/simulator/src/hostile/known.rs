@@ -170,6 +170,42 @@ const ROWS: &[Row] = &[
         "nothing opens it: a file goes at the next opening for writing, anything else stays",
     ),
     (
+        "recovering",
+        &[O::Directory],
+        May::BeSilent,
+        "what an interrupted rebuilding left; the next one begins by removing it",
+    ),
+    (
+        "recovered-1",
+        &[O::Directory],
+        May::BeSilent,
+        "nothing is in it, so nothing takes a place; the opening removes it",
+    ),
+    (
+        "rekeyed",
+        &[O::Directory],
+        May::BeSilent,
+        "nothing is in it, so nothing takes a place; the opening removes it",
+    ),
+    (
+        "unexplained",
+        &[O::Directory],
+        May::BeSilent,
+        "an empty folder for what a repair sets aside",
+    ),
+    (
+        "replica.json.next",
+        &[O::Planted],
+        May::BeSilent,
+        "it is read only where replica.json does not serve; the opening removes it",
+    ),
+    (
+        "intents",
+        &[O::FlipMiddle, O::FlipEnd, O::FlipRandom],
+        May::BeSilent,
+        "noise behind the last record, which nothing reads; flips of records are a test of the vault",
+    ),
+    (
         "init-unfinished",
         &[O::Planted],
         May::BeSilent,
