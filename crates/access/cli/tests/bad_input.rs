@@ -158,6 +158,12 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
     harmed(&place, |w| {
         fs::copy(database(&place.path("other")), database(w)).unwrap();
     });
+    refused(&place, 5, "a page is not of the newest state");
+    harmed(&place, |w| {
+        for name in ["metadata.db", "metadata.db-tree"] {
+            fs::copy(place.path("other").join(name), w.join(name)).unwrap();
+        }
+    });
     refused(&place, 5, "it is another vault's");
 }
 
