@@ -89,7 +89,7 @@ fn warn_of_records(vault: &Vault) -> Result<()> {
             more => format!(" (and {more} more)"),
         };
         tell(&format!(
-            "{first}{more}; `strongroom device list` shows it, `strongroom device accept` says that you know of it"
+            "strongroom: {first}{more}; `strongroom device list` shows it, `strongroom device accept` says that you know of it"
         ));
     }
     Ok(())
