@@ -173,6 +173,7 @@ fn bits(text: &str, count: usize) -> Vec<u8> {
 /// vault's keys once, in a page that reaches neither swap nor a dump. Method: a background mount for each kind of secret,
 /// two epochs, content written; then every writable page of that process is looked through.
 /// Failed before: the passphrase was kept for life, and the device seed lay in 15 places, some of them on the stack.
+/// SECURITY.md, claim 7 and SECURITY.md, claim 19.
 #[test]
 fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
     if !may_mount() {
