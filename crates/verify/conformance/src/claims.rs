@@ -96,18 +96,18 @@ pub fn fault(row: &Row, source: &str) -> Option<String> {
         return Some(format!("{} in {} is not run", row.test, row.file));
     }
     let cited = format!("SECURITY.md, claim {}", row.claim);
-    let cites = |line: &&&str| {
+    let cites = |line: &str| {
         line.split_once(&cited)
             .is_some_and(|(_, rest)| !rest.starts_with(|next: char| next.is_ascii_digit()))
     };
-    let docs = above.iter().copied().filter(|line| line.starts_with("///"));
-    match docs.clone().any(|line| cites(&&line)) {
-        true => None,
-        false => Some(format!(
-            "{} in {} does not cite \"{cited}\"",
-            row.test, row.file
-        )),
+    let mut docs = above.iter().filter(|line| line.starts_with("///"));
+    if docs.any(|line| cites(line)) {
+        return None;
     }
+    Some(format!(
+        "{} in {} does not cite \"{cited}\"",
+        row.test, row.file
+    ))
 }
 
 /// The claims that the docs of a source cite: each number behind `SECURITY.md, claim `.
