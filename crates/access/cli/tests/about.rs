@@ -258,6 +258,7 @@ fn compression_is_set_at_init_or_later_shown_and_works_in_a_closed_or_mounted_va
 }
 
 /// Goal: an operator finds what went wrong, and a thief of the log no name.
+/// SECURITY.md, claim 7.
 #[test]
 fn a_mount_logs_what_goes_wrong_to_a_file_that_info_names_and_no_name_of_the_vault() {
     let place = Place::empty();

@@ -739,6 +739,7 @@ fn knocks_on_the_socket_of_another_user() {
 }
 
 /// Goal: even where the folder of the socket does not keep others out, its owner does not talk to them.
+/// SECURITY.md, claim 20.
 #[test]
 fn another_user_gets_no_word_from_the_owner_of_a_vault() {
     if !may_mount() {

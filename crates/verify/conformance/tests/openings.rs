@@ -117,6 +117,7 @@ fn other_ways(source: &str) -> Vec<&str> {
         .collect()
 }
 
+/// SECURITY.md, claim 8.
 #[test]
 fn nothing_below_the_vault_folder_is_opened_in_another_way() {
     let mut met = BTreeSet::new();
