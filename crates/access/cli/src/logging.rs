@@ -226,6 +226,7 @@ mod tests {
         assert_eq!(file(None, None), None);
     }
 
+    /// SECURITY.md, claim 7.
     #[test]
     fn a_log_stays_within_its_bound_and_is_its_users_alone() {
         let place = tempfile::tempdir().unwrap();

@@ -1,13 +1,12 @@
 //! Opens the vault a command is about, by itself or through the process that has it open.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use strongroom::{Access, Error, Fingerprint, IfOlder, OpenOptions, SecretSource, Trust, Vault};
 
 use crate::arguments::SecretArguments;
-use crate::failure::{About, Failure, Result};
+use crate::failure::{About, Failure, Result, tell};
 use crate::location::Location;
 use crate::printable::show_path;
 use crate::{prompt, secret};
@@ -89,11 +88,9 @@ fn warn_of_records(vault: &Vault) -> Result<()> {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        // If standard error is closed there is nobody to tell.
-        let _ = writeln!(
-            std::io::stderr(),
+        tell(&format!(
             "strongroom: {first}{more}; `strongroom device list` shows it, `strongroom device accept` says that you know of it"
-        );
+        ));
     }
     Ok(())
 }

@@ -164,6 +164,7 @@ mod tests {
         \u{10ffff}";
 
     /// Failed before for U+061C, U+2028, U+00AD, U+3164, U+115F, U+FFA0, U+180E, the tags and others.
+    /// SECURITY.md, claim 15.
     #[test]
     fn every_character_that_could_fool_somebody_is_escaped() {
         for character in HOSTILE.chars() {

@@ -158,6 +158,12 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
     harmed(&place, |w| {
         fs::copy(database(&place.path("other")), database(w)).unwrap();
     });
+    refused(&place, 5, "a page is not of the newest state");
+    harmed(&place, |w| {
+        for name in ["metadata.db", "metadata.db-tree"] {
+            fs::copy(place.path("other").join(name), w.join(name)).unwrap();
+        }
+    });
     refused(&place, 5, "it is another vault's");
 }
 
@@ -733,6 +739,7 @@ fn knocks_on_the_socket_of_another_user() {
 }
 
 /// Goal: even where the folder of the socket does not keep others out, its owner does not talk to them.
+/// SECURITY.md, claim 20.
 #[test]
 fn another_user_gets_no_word_from_the_owner_of_a_vault() {
     if !may_mount() {

@@ -218,6 +218,7 @@ fn below(place: &Place, path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// SECURITY.md, claim 8.
 #[test]
 fn a_strange_thing_in_the_place_of_a_file_is_named_and_nothing_outside_is_touched() {
     let (place, outside) = scene();
@@ -352,6 +353,7 @@ fn names_that_files_were_written_to_before_lead_nowhere() {
     assert_eq!(outside.canaries(), before);
 }
 
+/// SECURITY.md, claim 8.
 #[test]
 fn a_strange_second_copy_is_named_by_a_verification_and_stops_nothing() {
     let (place, outside) = scene();
@@ -370,6 +372,7 @@ fn a_strange_second_copy_is_named_by_a_verification_and_stops_nothing() {
     }
 }
 
+/// SECURITY.md, claim 8.
 #[test]
 fn a_strange_file_among_the_segments_costs_only_what_lay_in_it() {
     let (place, outside) = scene();
@@ -431,6 +434,7 @@ fn a_strange_folder_among_the_segments_costs_only_what_lay_in_it() {
     assert_eq!(outside.canaries(), before);
 }
 
+/// SECURITY.md, claim 8.
 #[test]
 fn a_strange_file_among_the_revisions_costs_only_itself() {
     let (place, outside) = scene();

@@ -231,6 +231,7 @@ fn without_owners_a_copy_belongs_to_who_copies_and_a_strangers_program_loses_its
 
 /// Failed before: for the superuser `get` made set-user-id programs of root, capabilities and devices, which a mount of
 /// the same vault refuses.
+/// SECURITY.md, claim 16.
 #[test]
 fn what_gives_rights_comes_out_only_when_asked_for() {
     const CAPABILITY: &[u8] = b"\x01\0\0\x02\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";

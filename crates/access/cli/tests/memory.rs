@@ -170,9 +170,10 @@ fn bits(text: &str, count: usize) -> Vec<u8> {
 }
 
 /// Goal: once a vault is open, what a person unlocked it with is in the memory of that process no more, and each of the
-/// vault's keys once, in a page that reaches neither swap nor a dump. Method: a background mount for each kind of secret,
+/// vault's keys once, in a page that reaches neither swap nor a dump, and there is no core dump. Method: a background mount for each kind of secret,
 /// two epochs, content written; then every writable page of that process is looked through.
 /// Failed before: the passphrase was kept for life, and the device seed lay in 15 places, some of them on the stack.
+/// SECURITY.md, claim 7 and SECURITY.md, claim 19.
 #[test]
 fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
     if !may_mount() {
@@ -225,7 +226,12 @@ fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
         rustix::fs::syncfs(File::open(place.path("m")).unwrap()).unwrap();
         let information: serde_json::Value =
             serde_json::from_str(&place.done(&["info", "v", "--json"])).unwrap();
-        let memory = memory(information["owner_pid"].as_u64().unwrap());
+        let pid = information["owner_pid"].as_u64().unwrap();
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core"));
+        let core: Vec<_> = core.unwrap().split_whitespace().skip(4).collect();
+        assert_eq!(core[..2], ["0", "0"], "{limits}");
+        let memory = memory(pid);
         let none = Copies::default();
         let once = Copies {
             locked: 1,

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use support::{Place, copy_folder};
 
 /// Failed before: the older folder opened, and `put` wrote into it.
+/// SECURITY.md, claim 11.
 #[test]
 fn an_older_folder_is_refused_with_5_and_accepted_by_order() {
     let place = Place::new();
@@ -82,6 +83,7 @@ fn another_vault_at_a_path_is_refused_until_it_is_named_or_the_path_is_forgotten
 }
 
 /// Failed before: `put` stored the file in the stranger's vault without a word.
+/// SECURITY.md, claim 12.
 #[test]
 fn a_strangers_vault_for_an_age_key_is_refused_unattended_and_opens_by_its_fingerprint() {
     use age::secrecy::ExposeSecret;

@@ -206,6 +206,7 @@ mod tests {
 
     /// Goal: whoever owns the folder above a mount point cannot make root mount elsewhere. Method: the mount point is swapped
     /// for a link between the look at it and the mount. Failed before: `mount` was given the path, and followed the link.
+    /// SECURITY.md, claim 20.
     #[test]
     fn a_link_that_is_swapped_in_after_the_checks_is_not_mounted_on() {
         use crate::{mountinfo, mountpoint};

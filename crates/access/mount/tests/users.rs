@@ -39,6 +39,7 @@ fn nobody(drive: &Drive, script: &str) -> bool {
     shell.status().expect("a shell to run").success()
 }
 
+/// SECURITY.md, claim 20.
 #[test]
 fn the_kernel_keeps_other_users_within_the_modes() {
     let drive = open_drive();
@@ -58,6 +59,7 @@ fn the_kernel_keeps_other_users_within_the_modes() {
     assert!(nobody(&drive, "chmod 444 own && ! (echo x >> own)"));
 }
 
+/// SECURITY.md, claim 20.
 #[test]
 fn without_allow_other_nobody_else_gets_in() {
     let drive = Drive::new();

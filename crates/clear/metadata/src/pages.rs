@@ -130,7 +130,7 @@ pub(crate) enum Mixed {
 impl Pages {
     /// Of a database that is only being made in `folder`.
     pub(crate) fn make(folder: &Folder, key: &[u8; KEY_BYTES]) -> Result<Self> {
-        let file = TreeFile::create(folder)?;
+        let file = TreeFile::make_in(folder)?;
         let state = State::new(Tree::new(tree_key(key), Vec::new()), None, true);
         Ok(Self::new(key, state, file))
     }
@@ -170,7 +170,7 @@ impl Pages {
     /// `Error::WrongKey` if nothing there was sealed by this key; `Error::Damaged` if the file of leaves is
     /// missing, or it and the log are not of one state; the disk's.
     pub(crate) fn load(folder: &Folder, key: &[u8; KEY_BYTES], writable: bool) -> Result<Self> {
-        let file = TreeFile::open(folder, writable)?.ok_or(Error::Damaged(
+        let file = TreeFile::find_in(folder, writable)?.ok_or(Error::Damaged(
             "the file of its page tree, metadata.db-tree, is missing",
         ))?;
         let header = file.header()?;

@@ -7,10 +7,12 @@
 
 use std::cell::Cell;
 use std::ops::{Range, RangeInclusive};
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row};
+use strongroom_folder::Folder;
 use strongroom_format::{BlockId, SegmentId};
 
 use crate::columns::{
@@ -21,6 +23,7 @@ use crate::limits::{PAGE_BYTES, PROBLEMS_MAX};
 use crate::numbers::{self, Numbers};
 use crate::rows::{Block, BlockNumber, Entry, Extent, Inode, InodeId, Segment, SegmentNumber};
 use crate::sql::{Statement, StatementCounts};
+use crate::store::DATABASE_FILE;
 
 /// The questions. A `Transaction` and a `Reader` both answer them: the first with what is not committed yet.
 pub struct Reads {
@@ -513,10 +516,16 @@ impl Reads {
 
     /// What there is of a file behind the last page of the database, if anything.
     pub(crate) fn surplus(&self) -> Result<Option<String>> {
-        let Some(path) = self.connection.path() else {
+        let folder = self
+            .connection
+            .path()
+            .and_then(|path| Path::new(path).parent());
+        let Some(folder) = folder else {
             return Ok(None);
         };
-        let len = std::fs::symlink_metadata(path)?.len();
+        let len = Folder::open(folder)?
+            .check_file(DATABASE_FILE)?
+            .unwrap_or(0);
         let end = self.page_count()?.saturating_mul(PAGE_BYTES as u64);
         Ok((len > end).then(|| {
             format!(

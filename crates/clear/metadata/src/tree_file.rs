@@ -71,7 +71,7 @@ pub(crate) struct TreeFile {
 
 impl TreeFile {
     /// An empty one, which must not be there yet.
-    pub(crate) fn create(folder: &Folder) -> strongroom_folder::Result<Self> {
+    pub(crate) fn make_in(folder: &Folder) -> strongroom_folder::Result<Self> {
         let file = File::from(folder.create_with(TREE_FILE, OFlags::empty())?);
         Ok(Self { file })
     }
@@ -104,7 +104,10 @@ impl TreeFile {
     }
 
     /// The one in `folder`; `None` if there is none.
-    pub(crate) fn open(folder: &Folder, writable: bool) -> strongroom_folder::Result<Option<Self>> {
+    pub(crate) fn find_in(
+        folder: &Folder,
+        writable: bool,
+    ) -> strongroom_folder::Result<Option<Self>> {
         let purpose = if writable {
             Purpose::Write
         } else {

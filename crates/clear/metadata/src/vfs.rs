@@ -17,6 +17,7 @@
     reason = "SQLite calls these functions through C pointers"
 )]
 
+mod checked_read;
 mod file;
 
 use std::ffi::{CStr, c_char, c_int};

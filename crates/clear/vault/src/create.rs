@@ -349,6 +349,7 @@ mod tests {
 
     /// Goal: no type that holds a secret shows it when a program prints it to look for a fault. Method: all of the public API
     /// that can be printed, with secrets whose text is known.
+    /// SECURITY.md, claim 7.
     #[test]
     fn debug_shows_no_secret_whatever_holds_it() {
         use strongroom_crypto::Secret;

@@ -73,8 +73,12 @@ pub(crate) fn abandon(folder: &Folder) -> Result<()> {
 /// Puts the database in `making`, which is closed, in its place. Gives the name under which the old one is kept.  (1)
 pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>> {
     making.sync()?;
-    let mut number = 1;
-    while folder.has(&format!("{ASIDE}{number}")) {
+    let mut number = 1_u32;
+    let is_taken = |ending: &str, number| folder.has(&format!("{ASIDE}{number}{ending}"));
+    while ["", "-wal", "-tree"]
+        .iter()
+        .any(|ending| is_taken(ending, number))
+    {
         number += 1;
     }
     put(folder, &format!("{MADE}{number}"))?;

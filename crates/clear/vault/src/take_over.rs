@@ -185,6 +185,7 @@ fn assert_whole(state: &State, path: &Path, name: &str) {
 /// Goal: with every secret that a removed holder can have, he gets neither in nor anything new taken for the vault's own.
 /// Failed before: the device that he knew stayed a member (`next-by-device`, `old-replica`), and a header was believed for its
 /// generation (`fork`, `old-header-raised`).
+/// SECURITY.md, claim 5.
 #[test]
 fn every_forgery_of_a_removed_holder_is_refused_by_name_or_mended() {
     let state: State = read(&vectors().join("state.json"));
@@ -223,6 +224,7 @@ fn every_forgery_of_a_removed_holder_is_refused_by_name_or_mended() {
 }
 
 /// The same after the owner has rotated the keys, and under a process that has the vault open: it goes on with its own.
+/// SECURITY.md, claim 6.
 #[test]
 fn after_a_rotation_and_under_an_owner_no_forgery_is_taken_either() {
     let state: State = read(&vectors().join("state.json"));

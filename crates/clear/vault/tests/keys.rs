@@ -106,6 +106,7 @@ fn a_key_added_while_the_vault_is_open_opens_it_later_and_begins_no_epoch() {
     place.opens(&place.key).close().unwrap();
 }
 
+/// SECURITY.md, claim 5.
 #[test]
 fn a_key_removed_while_the_vault_is_open_opens_nothing_and_a_new_epoch_seals_at_once() {
     let (place, vault) = Place::new();
@@ -421,6 +422,7 @@ fn an_owner_that_knows_an_older_header_takes_in_the_one_in_the_folder_first() {
 
 /// Goal: a record that nobody here made is said by every opening until a person accepts it; those made here never are.
 /// Failed before: nothing was said.
+/// SECURITY.md, claim 10.
 #[test]
 fn records_made_elsewhere_are_said_until_they_are_accepted() {
     let (place, vault) = Place::new();
@@ -467,6 +469,7 @@ fn records_made_elsewhere_are_said_until_they_are_accepted() {
 /// Goal: whoever once had a key and kept the small files gets nothing after its removal. Method: what he has is put back in
 /// every way, and the device that he has signs on in his copy. Failed before: the device stayed a member, and only the
 /// generation was compared.
+/// SECURITY.md, claim 5.
 #[test]
 fn who_kept_the_files_of_before_a_removal_is_out() {
     let (place, vault) = Place::new();

@@ -167,6 +167,7 @@ fn steps_to_the_end(vault: &Vault) -> usize {
         .expect("it ends")
 }
 
+/// SECURITY.md, claim 6.
 #[test]
 fn a_rotation_seals_everything_anew_and_forgets_the_old_keys_but_no_revision_changes() {
     let place = Place::new();
@@ -277,6 +278,7 @@ fn a_removed_key_begins_an_epoch_and_seals_nothing_anew_until_a_rotation_is_aske
 }
 
 /// Goal: the old keys are of no use for the vault as it is now, and of use for a copy that was made before.
+/// SECURITY.md, claim 6.
 #[test]
 fn what_was_copied_before_opens_with_the_old_keys_and_nothing_of_the_vault_does() {
     let place = Place::new();

@@ -166,6 +166,7 @@ fn is_older<T>(opened: &Result<T, Error>) -> bool {
 }
 
 /// Failed before: the older folder opened without a word.
+/// SECURITY.md, claim 11.
 #[test]
 fn an_older_folder_put_back_is_refused_for_writing_and_reading_and_nothing_of_it_is_changed() {
     let user = User::new();
@@ -191,6 +192,7 @@ fn an_older_folder_put_back_is_refused_for_writing_and_reading_and_nothing_of_it
 }
 
 /// Goal: the files are put back inside of the folder, whose identity stays. Failed before: as above.
+/// SECURITY.md, claim 11.
 #[test]
 fn older_files_put_back_into_the_same_folder_are_refused() {
     let user = User::new();
@@ -357,6 +359,7 @@ fn a_moved_folder_opens_at_its_new_place_and_an_older_one_there_does_not() {
 }
 
 /// Failed before: whatever vault lay at the path was used.
+/// SECURITY.md, claim 12.
 #[test]
 fn a_path_where_another_vault_was_seen_is_refused_until_that_one_is_named_or_forgotten() {
     let user = User::new();
@@ -411,6 +414,7 @@ fn a_path_is_forgotten_by_order_and_taken_by_a_new_vault() {
 }
 
 /// Failed before: a vault that somebody else made for the user's public key was used, and what was put in it was his.
+/// SECURITY.md, claim 12.
 #[test]
 fn a_vault_that_anybody_could_make_for_an_ssh_key_is_not_used_before_its_fingerprint_was_compared()
 {

@@ -266,6 +266,7 @@ fn damaged_at_the_start() -> Place {
 }
 
 /// Failed before: a file that anybody can write made verification believe that everything had been read.
+/// SECURITY.md, claim 18.
 #[test]
 fn a_planted_state_is_not_believed() {
     let place = damaged_at_the_start();
@@ -285,6 +286,7 @@ fn a_planted_state_is_not_believed() {
 }
 
 /// Goal: a genuine state goes on across a close, and only the last one of this vault does.
+/// SECURITY.md, claim 18.
 #[test]
 fn an_older_state_put_back_and_one_of_another_vault_are_not_believed() {
     let place = damaged_at_the_start();
@@ -464,6 +466,7 @@ fn shown(len: usize, message: &str) -> (Vec<u64>, Vec<Vec<BatchSize>>) {
 
 /// Goal: who has no key cannot tell two contents from each other whose lengths differ by less than a sector.
 /// Failed before: the head of a batch said how many bytes its blocks have, of which the length of the file follows.
+/// SECURITY.md, claim 13.
 #[test]
 fn nothing_that_shows_tells_a_length_finer_than_a_sector() {
     let known = shown(123_457, "short");

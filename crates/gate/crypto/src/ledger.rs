@@ -175,6 +175,7 @@ mod tests {
         note(&[2; 32], &[1; 32], b"other key");
     }
 
+    /// SECURITY.md, claim 2.
     #[test]
     fn a_second_plaintext_under_one_key_and_nonce_aborts_the_process() {
         if std::env::var_os(CHILD).is_some() {

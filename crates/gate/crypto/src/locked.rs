@@ -232,6 +232,7 @@ mod tests {
         found
     }
 
+    /// SECURITY.md, claim 19.
     #[test]
     fn a_secret_lies_in_locked_pages_between_guards_and_in_no_dump() {
         let secret = Locked::copy_of(&[7; 32]);
@@ -266,6 +267,7 @@ mod tests {
         }
     }
 
+    /// SECURITY.md, claim 7.
     #[test]
     fn a_place_that_comes_free_is_all_zero() {
         for _ in 0..3 * PLACES {

@@ -7,7 +7,7 @@
 
 use crate::error::UnlockError;
 use crate::keyring::{Keyring, SlotInfo};
-use crate::unlock::ReadHeader;
+use crate::membership::Membership;
 use std::collections::BTreeMap;
 use strongroom_format::{Change, Epoch, Header, PrincipalId, RecordId, Role};
 
@@ -49,7 +49,11 @@ pub struct RecordInfo {
 /// # Errors
 /// As `unlock` before a secret is tried.
 pub fn list_members(header: &[u8]) -> Result<Vec<MemberInfo>, UnlockError> {
-    Ok(members(&ReadHeader::new(header)?.values))
+    let header = Header::decode(header)?.header;
+    if Membership::verify(&header.records)?.vault() != header.vault {
+        return Err(UnlockError::ForeignMembership);
+    }
+    Ok(members(&header))
 }
 
 impl Keyring {

@@ -113,6 +113,7 @@ mod tests {
 
     /// A number is no proof: any generation can be written into an old header, or into a fork of it.
     /// Failed before: the generation was all that was compared.
+    /// SECURITY.md, claim 10.
     #[test]
     fn a_header_without_the_record_that_was_seen_is_refused_whatever_its_generation() {
         let old = keyring();

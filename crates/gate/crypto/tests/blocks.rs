@@ -112,6 +112,7 @@ fn what_was_sealed_opens_at_every_length_near_a_border() {
     }
 }
 
+/// SECURITY.md, claim 2.
 #[test]
 fn sealing_again_gives_the_same_bytes() {
     let sealer = sealer(SuiteId::Aes256GcmBlake3);
@@ -138,6 +139,7 @@ fn equal_chunks_of_a_block_do_not_look_equal() {
     assert_eq!(chunks.len(), chunk_count(BLOCK_BYTES_MAX));
 }
 
+/// SECURITY.md, claim 1.
 #[test]
 fn a_flip_of_any_single_bit_is_noticed() {
     for suite in SuiteId::ALL {
@@ -491,6 +493,7 @@ fn many_blocks_seal_to_the_same_bytes_as_one_by_one_and_give_their_buffers_back(
     }
 }
 
+/// SECURITY.md, claim 7.
 #[test]
 fn errors_tell_lengths_and_numbers_but_no_content() {
     let sealer = sealer(SuiteId::Aes256GcmBlake3);

@@ -134,6 +134,7 @@ fn every_vector_opens_or_fails_as_the_specification_says() {
 }
 
 /// A slot far below the floor, as only a test build makes them, is refused by a build without that feature.
+/// SECURITY.md, claim 4.
 #[cfg(not(feature = "cheap-argon2"))]
 #[test]
 fn this_build_makes_no_cheap_passphrase_slot() {

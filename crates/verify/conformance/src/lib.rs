@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod canary;
+pub mod claims;
 pub mod documents;
 pub mod engine;
 pub mod hostile;

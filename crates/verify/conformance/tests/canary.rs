@@ -6,6 +6,7 @@ use strongroom_conformance::canary::leaks;
 use strongroom_conformance::engine;
 use strongroom_filesystem::{Caller, InodeId, NewNode, NodeKind, XattrMode};
 
+/// SECURITY.md, claim 1.
 #[test]
 fn no_plaintext_is_in_the_folder_of_a_vault() {
     let folder = tempfile::tempdir().unwrap();

@@ -85,7 +85,7 @@ fn nothing_sealed_depends_on_the_gate_or_on_plaintext() {
 
 #[test]
 fn every_path_the_guides_name_exists() {
-    for guide in ["ARCHITECTURE.md", "docs/reader-test.md"] {
+    for guide in ["ARCHITECTURE.md", "docs/reader-test.md", "SECURITY.md"] {
         let text = std::fs::read_to_string(top().join(guide))
             .unwrap_or_else(|_| panic!("{guide} is missing"));
         let named = paths_in(&text, &["crates", "spec", "tools", "docs"]);

@@ -11,6 +11,7 @@ const JOBS: usize = 2;
 
 /// A fixed choice of files, operations and commands, by the seed. Failed before: links of the folder were followed, pipes
 /// were waited for, and older and mixed states were shown in silence.
+/// SECURITY.md, claim 8.
 #[test]
 fn whatever_lies_in_a_vault_folder_nothing_outside_is_touched_no_wrong_byte_is_read_and_it_is_named()
  {
@@ -34,6 +35,7 @@ fn whatever_lies_in_a_vault_folder_nothing_outside_is_touched_no_wrong_byte_is_r
 
 /// Pages of two branches and of an older state, a fixed choice by the seed. Failed before: a file showed the content of
 /// another, and newer files were zeros.
+/// SECURITY.md, claim 9.
 #[test]
 fn pages_of_different_states_of_a_database_are_never_read_as_one() {
     let request = pages::Request {

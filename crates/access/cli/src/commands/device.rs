@@ -8,15 +8,16 @@ use strongroom::{Keys, Member, describe};
 use super::info::ask;
 use crate::device_arguments::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
 use crate::failure::{About, Result};
-use crate::opening::{Intent, with};
+use crate::opening::{Intent, trusting, with};
 use crate::output::{print_json, stdout};
+use crate::printable::show_path;
 use crate::secret;
 
 /// Runs one of the device commands.
 pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
     match command {
         DeviceCommand::List(arguments) => list(arguments),
-        DeviceCommand::Remove(arguments) => remove(arguments).about(arguments.vault.display()),
+        DeviceCommand::Remove(arguments) => remove(arguments).about(show_path(&arguments.vault)),
         DeviceCommand::Accept(arguments) => accept(arguments),
     }
 }
@@ -67,7 +68,7 @@ struct ListJson<'a> {
 
 fn list(arguments: &DeviceList) -> Result<()> {
     let vault = &arguments.vault;
-    let public = describe(vault).about(vault.display())?;
+    let public = describe(vault).about(show_path(vault))?;
     let (_, verified) = ask(vault, arguments.unlock, &arguments.common.secret)?;
     let found = verified.as_ref();
     let members = found.map_or(&public.members, |found| &found.members);
@@ -93,8 +94,10 @@ fn list(arguments: &DeviceList) -> Result<()> {
 fn remove(arguments: &DeviceRemove) -> Result<()> {
     // Before a person types a passphrase for nothing.
     describe(&arguments.vault)?;
-    let secret = secret::get(&arguments.secret, &arguments.vault.display().to_string())?;
-    let mut keys = Keys::open(&arguments.vault, &secret)?;
+    let secret = secret::get(&arguments.secret, &show_path(&arguments.vault))?;
+    let mut keys = trusting(&arguments.secret, |trust| {
+        Keys::open_with(&arguments.vault, &secret, trust.clone())
+    })?;
     match &arguments.id {
         Some(id) => keys.remove_device(id)?,
         None => keys.renew_device()?,

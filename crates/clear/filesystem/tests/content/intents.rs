@@ -214,6 +214,7 @@ fn a_full_log_begins_anew_and_nothing_of_it_is_lost() {
     }
 }
 
+/// SECURITY.md, claim 6.
 #[test]
 fn no_record_is_left_under_keys_that_go() {
     let mut lab = Lab::new();
@@ -301,6 +302,7 @@ fn ten_syncs(lab: &Lab) -> (InodeId, Vec<u8>) {
 /// Goal: whatever is done to the log of a vault that was not closed, by decay or on purpose, what is missing is told, the file is
 /// kept, and what is there comes back.
 /// Failed before: each of these lost acknowledged syncs without a word.
+/// SECURITY.md, claim 14.
 #[test]
 fn a_loss_of_acknowledged_syncs_is_told() {
     const SECTOR: usize = 4096;
@@ -386,6 +388,7 @@ fn records_of_other_files_behind_a_lost_one_come_back() {
 }
 
 /// Goal: a log whose end is gone is told where a later commit knew of it, even if what is left is whole.
+/// SECURITY.md, claim 14.
 #[test]
 fn an_end_that_a_commit_knew_of_cannot_go_missing() {
     let mut lab = Lab::new();
@@ -439,6 +442,7 @@ fn torn_records_that_nobody_was_told_of_are_no_loss() {
 
 /// Goal: no clear field and no zeros tell how long a sync was.
 /// Failed before: the head of a record said it to the byte.
+/// SECURITY.md, claim 13.
 #[test]
 fn a_record_shows_sectors_and_no_length() {
     let shown = |len: usize| {

@@ -315,6 +315,7 @@ fn a_small_fsync_costs_one_flush_and_a_second_one_none() {
     );
 }
 
+/// SECURITY.md, claim 3.
 #[test]
 fn equal_blocks_are_stored_once() {
     let mut lab = Lab::new();

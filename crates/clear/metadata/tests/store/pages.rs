@@ -90,6 +90,7 @@ fn put_page(folder: &Folder, number: u64, from: &Folder) {
 
 /// Goal: pages of another branch, or of an older state, are never read as if they were this one's. Method: every page, and
 /// every pair of pages, of two databases that went on from one. Failed before: each page proved only itself.
+/// SECURITY.md, claim 9.
 #[test]
 fn a_page_of_another_state_is_never_read() {
     let (older, one) = (Folder::new(), Folder::new());
@@ -136,6 +137,7 @@ fn page(folder: &Folder, number: u64) -> Vec<u8> {
 
 /// Goal: each file of another state, and each file missing, is an older whole state or an error. Failed before, when a
 /// database without its log, or with an older one, was read as far as its pages went together.
+/// SECURITY.md, claim 9.
 #[test]
 fn a_file_of_another_state_gives_that_state_or_an_error() {
     let older = Folder::new();

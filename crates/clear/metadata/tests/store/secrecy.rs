@@ -47,6 +47,7 @@ fn assert_no_trace(folder: &Folder, expected_files: &[&str]) {
     }
 }
 
+/// SECURITY.md, claim 1.
 #[test]
 fn no_name_target_attribute_or_schema_is_in_the_bytes_of_any_file() {
     let folder = Folder::new();
@@ -124,6 +125,7 @@ fn no_debug_output_holds_the_key_or_a_name() {
 
 /// For every page: change one byte and read everything. The change is reported, or was in a part nobody reads;
 /// nothing ever comes back altered.
+/// SECURITY.md, claim 1.
 #[test]
 fn a_changed_byte_in_any_page_is_reported_and_never_read_as_something_else() {
     let folder = Folder::new();

@@ -217,6 +217,7 @@ fn unknown_formats_flags_and_suites_are_named() {
     }
 }
 
+/// SECURITY.md, claim 4.
 #[test]
 fn argon2_outside_floor_and_ceiling_is_refused_before_it_is_run() {
     let (made, _) = vault();
@@ -824,6 +825,7 @@ fn a_slot_above_the_memory_that_is_given_unasked_is_not_tried() {
     );
 }
 
+/// SECURITY.md, claim 17.
 #[test]
 fn what_was_allowed_is_tried_and_what_a_slot_needs_beyond_it_is_not() {
     let allows = |allowed: Option<u32>, memory_kib: u32, passes: u32, before: u64| {

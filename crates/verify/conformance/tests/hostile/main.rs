@@ -23,6 +23,7 @@ fn targets() -> Vec<Target> {
     targets
 }
 
+/// SECURITY.md, claim 17.
 #[test]
 fn no_decoder_panics_hangs_or_allocates_beyond_its_bound_whatever_the_bytes() {
     let plan = run::Plan::of_environment();
