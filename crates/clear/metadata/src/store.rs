@@ -605,14 +605,14 @@ fn check_files(folder: &Folder) -> Result<bool> {
     let Some(len) = folder.check_file(DATABASE_FILE)? else {
         return Err(Error::Missing);
     };
-    // The first page is there before there is a log; of such a file SQLite says that the disk failed.
-    if len < PAGE_BYTES as u64 {
-        return Err(Error::Damaged("the file is shorter than a page"));
-    }
     let mut has_log = false;
     for ending in BESIDE {
         let len = folder.check_file(&format!("{DATABASE_FILE}{ending}"))?;
         has_log |= ending == "-wal" && len.is_some_and(|len| len > 0);
+    }
+    // The first page is there before there is a log; of such a file SQLite says that the disk failed.
+    if has_log && len < PAGE_BYTES as u64 {
+        return Err(Error::Damaged("the file is shorter than a page"));
     }
     Ok(has_log)
 }
