@@ -15,6 +15,7 @@ mod columns;
 mod connect;
 mod disk;
 mod error;
+mod files;
 mod frames;
 mod hashes;
 mod history;

@@ -10,7 +10,6 @@
 //!  (2) Locks are taken in this order: checkpointer, writer.
 
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,9 +19,10 @@ use rustix::fs::OFlags;
 use strongroom_folder::{Folder, Purpose};
 
 use crate::checkpoint::Checkpointer;
-use crate::connect::{Access, Key, connect};
-use crate::disk::{Disk, DiskCounts, DiskObserver, Reserve};
+use crate::connect::{Access, connect};
+use crate::disk::{DiskCounts, DiskObserver};
 use crate::error::{Error, Result};
+use crate::files::{BESIDE, Files, check_files};
 use crate::limits::{
     CACHE_BYTES_DEFAULT, KEY_BYTES, LOG_BYTES_DEFAULT, PAGE_BYTES, READER_CACHE_BYTES_DEFAULT,
     RESERVE_BYTES_DEFAULT,
@@ -31,7 +31,6 @@ use crate::migrations;
 use crate::pages::Pages;
 use crate::reader::{Pool, Reader};
 use crate::reads::Reads;
-use crate::registration::Registration;
 use crate::sql::{Statement, StatementCounts};
 use crate::transaction::{Transaction, Writer};
 use crate::tree_file::TREE_FILE;
@@ -42,9 +41,6 @@ pub const DATABASE_FILE: &str = "metadata.db";
 
 /// The reserve file in a vault folder.
 pub const RESERVE_FILE: &str = "reserve";
-
-/// What lies beside the database while it is in use, by the endings of their names.
-const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -156,51 +152,6 @@ pub(crate) struct Shared {
     /// Replaced when the database gets another key.
     files: RwLock<Arc<Files>>,
     failed: AtomicBool,
-}
-
-/// The files of a store under one key.
-pub(crate) struct Files {
-    uri: String,
-    key: Key,
-    pub(crate) disk: Arc<Disk>,
-    _registration: Registration,
-    /// The URI leads through it.
-    _folder: Folder,
-}
-
-impl Files {
-    /// Those in `folder`, to which `path` leads, whose pages are `pages`.
-    fn new(
-        path: &Path,
-        folder: &Folder,
-        key: &[u8; KEY_BYTES],
-        options: &Options,
-        access: Access,
-        pages: Option<Pages>,
-    ) -> Result<Self> {
-        let has_log = check_files(folder)?;
-        // SQLite opens by path. One through the descriptor leads to the folder that was checked.
-        let database = match folder.reach() {
-            Some(reach) => reach.join(DATABASE_FILE),
-            None => std::path::absolute(path)?.join(DATABASE_FILE),
-        };
-        let reserve_bytes = match access {
-            Access::ReadWrite => options.reserve_bytes,
-            Access::ReadOnly | Access::Frozen => 0,
-        };
-        let reserve = Reserve::new(folder.try_clone()?, RESERVE_FILE, reserve_bytes)?;
-        let observer = options.observer.clone();
-        let is_frozen = access == Access::Frozen;
-        let disk = Arc::new(Disk::new(is_frozen, observer, reserve, pages));
-        let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
-        Ok(Self {
-            uri: uri(&database, &registration, access, has_log),
-            key: Key::new(key),
-            disk,
-            _registration: registration,
-            _folder: folder.try_clone()?,
-        })
-    }
 }
 
 impl Shared {
@@ -575,46 +526,6 @@ pub enum FileState {
     Longer,
     /// Something is not as it was written.
     Damaged,
-}
-
-/// The database as a URI: SQLite's own path rules would trip over some names.
-fn uri(path: &Path, registration: &Registration, access: Access, has_log: bool) -> String {
-    let mut uri = String::from("file:");
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(char::from(byte))
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri.push('?');
-    uri.push_str(&registration.parameter());
-    if access == Access::Frozen && !has_log {
-        // Without a log the database is whole by itself; SQLite then asks for no log file.
-        uri.push_str("&immutable=1");
-    }
-    uri
-}
-
-/// Looks at the files of the database before SQLite opens them; gives whether there is a log with content.
-///
-/// # Errors
-/// `Error::Missing`; `Error::Odd` if one is no regular file with one name.
-fn check_files(folder: &Folder) -> Result<bool> {
-    let Some(len) = folder.check_file(DATABASE_FILE)? else {
-        return Err(Error::Missing);
-    };
-    let mut has_log = false;
-    for ending in BESIDE {
-        let len = folder.check_file(&format!("{DATABASE_FILE}{ending}"))?;
-        has_log |= ending == "-wal" && len.is_some_and(|len| len > 0);
-    }
-    // The first page is there before there is a log; of such a file SQLite says that the disk failed.
-    if has_log && len < PAGE_BYTES as u64 {
-        return Err(Error::Damaged("the file is shorter than a page"));
-    }
-    Ok(has_log)
 }
 
 #[cfg(test)]
