@@ -430,18 +430,29 @@ fn plant(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// More pages than the database of the template has.
+const PAGES_MAX: usize = 1 << 14;
+
 /// The pages of the database as its log has them, and what lies behind the last.
 fn newest_pages(folder: &Path) -> Option<Vec<Vec<u8>>> {
-    let bytes = fs::read(folder.join(DATABASE)).ok()?;
-    let log = fs::read(folder.join(format!("{DATABASE}-wal"))).ok()?;
+    let bytes = read_bounded(&folder.join(DATABASE))?;
+    let log = read_bounded(&folder.join(format!("{DATABASE}-wal")))?;
     let frames = Log::parse(&log)?.frames;
     let mut pages: Vec<Vec<u8>> = bytes.chunks(PAGE).map(<[u8]>::to_vec).collect();
     for frame in frames {
-        let index = frame.page as usize - 1;
+        let index = (frame.page as usize)
+            .checked_sub(1)
+            .filter(|index| *index < PAGES_MAX)?;
         pages.resize(pages.len().max(index + 1), Vec::new());
         pages[index] = frame.bytes;
     }
     Some(pages)
+}
+
+/// The bytes of a file of the template; `None` for one that was extended beyond what any has.
+fn read_bounded(path: &Path) -> Option<Vec<u8>> {
+    let len = fs::metadata(path).ok()?.len();
+    (len <= (PAGES_MAX * PAGE) as u64).then(|| fs::read(path).ok())?
 }
 
 fn is_equal(path: &Path, before: &[u8]) -> bool {
