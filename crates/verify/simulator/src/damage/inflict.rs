@@ -69,11 +69,14 @@ pub struct Inflicted {
     pub what: String,
 }
 
+/// The page tree of the database.
+const TREE: &str = "metadata.db-tree";
+
 fn sort_of(file: &str) -> Sort {
     match file {
         "vault.json" | "vault.json.saved" => Sort::Header,
         "replica.json" | "replica.json.saved" => Sort::Replica,
-        "metadata.db" => Sort::Database,
+        "metadata.db" | TREE => Sort::Database,
         _ if file.starts_with("segments/") => Sort::Segment,
         _ if file.starts_with("revisions/") => Sort::Record,
         _ => Sort::Nothing,
@@ -92,7 +95,7 @@ pub fn inflict(
 ) -> io::Result<Inflicted> {
     let file = choose(base, seed, choices);
     let sort = sort_of(&file);
-    let fault = fault(sort, choices);
+    let fault = fault(&file, sort, choices);
     let path = folder.join(&file);
     let before = fs::read(&path)?;
     let mut offset = 0;
@@ -152,6 +155,10 @@ pub fn inflict(
             fs::copy(&base.foreign, path)?;
         }
     }
+    if fault == Fault::OlderDatabase {
+        // The older database as a whole: without its page tree it is damage.
+        fs::copy(base.older.join(TREE), folder.join(TREE))?;
+    }
     let after = fs::read(&path).ok();
     let harmed = after.as_ref() != Some(&before) || fault == Fault::ForeignBeside;
     let sort = told_sort(sort, fault, &file, harmed);
@@ -204,7 +211,7 @@ fn choose(base: &Base, seed: u64, choices: &mut Choices) -> String {
     all.swap_remove(index)
 }
 
-fn fault(sort: Sort, choices: &mut Choices) -> Fault {
+fn fault(file: &str, sort: Sort, choices: &mut Choices) -> Fault {
     use Fault::{Cut, Delete, DeleteBoth, Flip, Foreign, ForeignBeside, Older, Swap, Zero};
     let faults: &[Fault] = match sort {
         Sort::Segment => &[
@@ -220,6 +227,8 @@ fn fault(sort: Sort, choices: &mut Choices) -> Fault {
             Foreign,
             ForeignBeside,
         ],
+        // A bit behind its header, or behind its last leaf, says nothing.
+        Sort::Database if file == TREE => &[Zero, Delete],
         Sort::Database => &[Flip, Flip, Cut, Zero, Delete, Fault::OlderDatabase],
         Sort::Header | Sort::Replica => &[Flip, Cut, Zero, Delete, Older, DeleteBoth],
         Sort::Record => &[Flip, Cut, Zero, Delete],
