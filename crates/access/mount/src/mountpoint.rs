@@ -34,7 +34,8 @@ pub(crate) fn prepare(directory: &Path) -> Result<MountPoint, MountError> {
     for _ in 0..limits::DEAD_MOUNTS_MAX {
         let path = resolve(directory)?;
         let folder = hold(&path).map_err(|error| refusal(path.clone(), error))?;
-        match rustix::fs::fstat(&folder).map_err(io::Error::from) {
+        // Attributes of a dead mount the kernel still knows; how full it is only the process behind it could say.
+        match rustix::fs::fstatfs(&folder).map_err(io::Error::from) {
             Ok(_) => {
                 check_empty(&path, &folder)?;
                 return Ok(MountPoint { path, folder });

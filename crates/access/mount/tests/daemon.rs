@@ -149,9 +149,14 @@ fn a_signal_ends_the_daemon_with_everything_durable_even_when_in_use() {
     }
 }
 
+/// What the kernel still knows of a dead mount must not make it look alive: attributes that were asked for before the kill are
+/// answered without the process.
 #[test]
 fn a_killed_daemon_leaves_a_place_that_can_be_mounted_again() {
     let mut daemon = Daemon::start();
+    let place = daemon.mount_point();
+    fs::write(place.join("file"), b"before").unwrap();
+    rustix::fs::stat(&place).unwrap();
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();
     let dead = fs::metadata(daemon.mount_point()).unwrap_err();
