@@ -2,7 +2,7 @@
 //!
 //! Takes   the held writer, right after a commit; the new key; who re-seals a page
 //! Gives   a store that works on under the new key
-//! Never   changes the old database, or leaves one that neither key opens
+//! Never   changes what the old database says, or leaves one that neither key opens
 //! Spec    spec/4-metadata.md, 4.13
 //!
 //! Invariants
