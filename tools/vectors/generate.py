@@ -22,6 +22,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "blo
 CHUNK, TAG, BLOCK_MAX = 4 * 1024, 16, 64 * 1024
 LABEL, FORMAT = b"strongroom\0\0", 1
 BLOCK_SEALING = "strongroom format 1 2026-11-21 block sealing"
+RECORD_NAMING = "strongroom format 1 2026-11-21 record naming"
 AEADS = {1: AESGCM, 2: ChaCha20Poly1305, 3: AEGIS256}
 NONCE_LENGTHS = {1: 12, 2: 12, 3: 32}
 SUITES = ((1, "aes"), (2, "chacha"), (3, "aegis"))
@@ -43,6 +44,10 @@ def name(kind, clear, salt=NO_SALT, compartment=COMPARTMENT, id_key=ID_KEY, form
     context = label + form.to_bytes(2, "little") + kind.to_bytes(2, "little") + compartment + salt
     assert len(context) == 64
     return blake3(context + clear, key=id_key)
+
+
+def record_name(kind, clear, epoch=5):
+    return name(kind, clear, SALT, id_key=derive_key(RECORD_NAMING, EPOCH_KEYS[epoch]))
 
 
 def key_and_base(suite, epoch_key, block_id):
@@ -107,7 +112,7 @@ def right_blocks():
 def right_records():
     for suite, label in SUITES:
         for kind, clear in ((BATCH_INDEX, b"an index"), (REPLICA_KEY, bytes(80)), (BATCH_INDEX, b"")):
-            block_id = name(kind, clear, SALT)
+            block_id = record_name(kind, clear)
             record = SALT + block_id + seal(suite, 5, block_id, clear)
             vector(f"ok-record-{label}-{kind}-{len(clear)}", "2.24", f"a record of {len(clear)} bytes, suite {suite}",
                    "ok", "record", suite, kind, 5, clear=clear, salt=SALT, record=record)
@@ -252,7 +257,7 @@ def faulty_chunks():
 
 def faulty_records():
     clear = b"an index"
-    block_id = name(BATCH_INDEX, clear, SALT)
+    block_id = record_name(BATCH_INDEX, clear)
     record = SALT + block_id + seal(1, 5, block_id, clear)
 
     def fault(file, why, record, expect="tampered", kind=BATCH_INDEX, epoch=5, spec="2.26"):
@@ -267,9 +272,15 @@ def faulty_records():
     fault("record-empty", "no byte at all", b"")
     fault("record-other-kind", "a batch index is no replica key", record, kind=REPLICA_KEY)
     fault("record-unknown-epoch", "no key for the epoch", record, "unknown-epoch", epoch=6, spec="2.13")
-    forged = name(BATCH_INDEX, clear, SALT, id_key=bytes(32))
-    fault("record-name-other-key", "sealed honestly under a name that another id key made",
-          SALT + forged + seal(1, 5, forged, clear))
+    for file, why, key in (
+        ("record-name-other-key", "sealed honestly under a name that another key made", bytes(32)),
+        ("record-name-other-epoch", "sealed honestly under a name of another epoch's key", derive_key(RECORD_NAMING, EPOCH_KEYS[0])),
+    ):
+        forged = name(BATCH_INDEX, clear, SALT, id_key=key)
+        fault(file, why, SALT + forged + seal(1, 5, forged, clear))
+    earlier = name(BATCH_INDEX, clear, SALT)
+    vector("ok-record-named-by-the-id-key", "2.34", "a record of an earlier version", "ok", "open_record", 1, BATCH_INDEX, 5,
+           clear=clear, record=SALT + earlier + seal(1, 5, earlier, clear))
 
 
 def check_blake3():

@@ -28,9 +28,11 @@ FOREIGN = "older or foreign header"
 def replica(vault, epoch, epoch_key, id_key, device, metadata_key, form, name, said_epoch=None):
     instance = drawn("instance", 16)
     clear = instance + device.seed + metadata_key + (epoch.to_bytes(4, "little") if form == 2 else b"")
+    # Earlier versions named records by the id key.    [2.34]
+    naming = id_key if form == 1 else derive("record naming", epoch_key)
     values = {"format": form, "vault": vault.hex(), "instance": instance.hex(),
               "epoch": epoch if said_epoch is None else said_epoch,
-              "sealed": b64(seal_record(epoch_key, id_key, 9, drawn("salt " + name, 32), clear))}
+              "sealed": b64(seal_record(epoch_key, naming, 9, drawn("salt " + name, 32), clear))}
     text = json.dumps(values, indent=2)[:-2] + ",\n"
     return text + f'  "checksum": "{blake3(text.encode()).hexdigest()}"\n}}\n'
 

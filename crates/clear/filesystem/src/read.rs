@@ -13,7 +13,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use strongroom_crypto::{BlockSealer, OpenError, sealed_span};
+use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::Location;
 use strongroom_metadata::{
     Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, NodeKind, Place, REGION_BYTES, Transaction,
@@ -274,9 +274,10 @@ impl Fetch {
     }
 
     /// Which sealed bytes of the block are needed.
-    fn span(&self) -> Range<usize> {
+    fn span(&self, sealer: &BlockSealer) -> Range<usize> {
+        let Block { epoch, kind, .. } = self.block;
         let clear_len = self.block.clear_len as usize;
-        sealed_span(self.block.kind, clear_len, self.clear.clone())
+        sealer.sealed_span(epoch, kind, clear_len, self.clear.clone())
     }
 
     fn piece(&self) -> Piece {
@@ -376,7 +377,12 @@ pub(crate) fn fetch_all(
     buffer: &mut [u8],
     fetches: Vec<Fetch>,
 ) -> Result<Fetched> {
-    let parts: Vec<SealedPart> = fetches.iter().filter_map(sealed_part).collect();
+    // One for all: what is read must be what is then opened.
+    let sealer = core.sealers.newest();
+    let parts: Vec<SealedPart> = fetches
+        .iter()
+        .filter_map(|fetch| sealed_part(&sealer, fetch))
+        .collect();
     let mut sealed = core.segments.read_near(&parts).into_iter();
     let mut total = 0;
     let mut jobs = Vec::with_capacity(fetches.len());
@@ -399,7 +405,6 @@ pub(crate) fn fetch_all(
         total += fetch.out.len();
         jobs.push((fetch, bytes));
     }
-    let sealer = core.sealers.newest();
     let opening = Opening::begin(&core.opening);
     // With a read for each core nobody is free to help. Who helps costs a copy: only what is opened here goes where it is wanted.
     let alone = total < POOL_BYTES || jobs.len() < 2 || opening.others >= core.pool.threads();
@@ -500,9 +505,9 @@ enum NotOpened {
 }
 
 /// The sealed bytes that what is wanted needs.
-fn sealed_part(fetch: &Fetch) -> Option<SealedPart> {
+fn sealed_part(sealer: &BlockSealer, fetch: &Fetch) -> Option<SealedPart> {
     let location = fetch.location?;
-    let span = fetch.span();
+    let span = fetch.span(sealer);
     let range = u32::try_from(span.start).ok()?..u32::try_from(span.end).ok()?;
     Some(SealedPart { location, range })
 }
@@ -515,7 +520,7 @@ fn open_into(
 ) -> std::result::Result<(), NotOpened> {
     let clear_len = fetch.block.clear_len as usize;
     let sealed: &[u8] = match (&fetch.waiting, bytes) {
-        (Some(whole), _) => whole.get(fetch.span()).ok_or(NotOpened::Damaged)?,
+        (Some(whole), _) => whole.get(fetch.span(sealer)).ok_or(NotOpened::Damaged)?,
         (None, Some(bytes)) => bytes.as_ref(),
         (None, None) => return Err(NotOpened::Damaged),
     };
@@ -544,7 +549,7 @@ fn open_anew(
     out: &mut [u8],
     why: NotOpened,
 ) -> std::result::Result<(), NotOpened> {
-    let Some(part) = sealed_part(fetch) else {
+    let Some(part) = sealed_part(sealer, fetch) else {
         return Err(why);
     };
     match core.segments.read(part.location, part.range) {

@@ -104,8 +104,8 @@ impl LostChunks {
             .collect()
     }
 
-    /// Those of `sealed`, which should be the block, that do not open; a node of a tree, and what was compressed, is lost
-    /// as a whole.
+    /// Those of `sealed`, which should be the block, that do not open; a node of a tree, what was compressed, and what only the
+    /// full proof opens, is lost as a whole.
     #[must_use]
     pub fn of(
         sealer: &BlockSealer,
@@ -115,7 +115,7 @@ impl LostChunks {
         clear_len: u32,
         sealed: Option<&[u8]>,
     ) -> Self {
-        let (Some(sealed), Kind::Data) = (sealed, kind) else {
+        let (Some(sealed), Kind::Data, false) = (sealed, kind, sealer.proves_fully(epoch)) else {
             return Self::ALL;
         };
         let len = clear_len as usize;

@@ -10,7 +10,7 @@
 //!  (2) Nothing is sealed by a provider that did not pass its self-test.
 
 use crate::compression::Compression;
-use crate::keys::{BlockKey, EpochKey, IdKey};
+use crate::keys::{BlockKey, EpochKey, IdKey, RecordKey};
 use crate::providers::Chosen;
 use std::sync::Arc;
 use strongroom_format::{Epoch, SuiteId};
@@ -30,8 +30,18 @@ pub(crate) struct Parts {
     pub(crate) suite: SuiteId,
     pub(crate) compartment: [u8; 16],
     pub(crate) id_key: IdKey,
-    epochs: Vec<(Epoch, BlockKey)>,
+    /// The oldest epoch of which a tag alone proves enough.
+    tags_suffice_from: Epoch,
+    epochs: Vec<EpochSecrets>,
     pub(crate) chosen: Chosen,
+}
+
+/// What is derived from the key of one epoch.
+#[derive(Clone)]
+pub(crate) struct EpochSecrets {
+    pub(crate) epoch: Epoch,
+    pub(crate) block: BlockKey,
+    pub(crate) record: RecordKey,
 }
 
 impl BlockSealer {
@@ -55,6 +65,7 @@ impl BlockSealer {
             suite,
             compartment,
             id_key,
+            tags_suffice_from: Epoch(0),
             epochs: Vec::new(),
             chosen: Chosen::now(suite)
                 .unwrap_or_else(|error| panic!("(2) holds: `providers::ready` was asked: {error}")),
@@ -66,6 +77,29 @@ impl BlockSealer {
             parts: Arc::new(parts),
             compression: Compression::None,
         }
+    }
+
+    /// The same sealer making the full proof of every block of an epoch before `epoch`, also where a part is read: somebody
+    /// who is no member any more knows the keys of those epochs.    [2.23]
+    #[must_use]
+    pub fn proving_fully_before(mut self, epoch: Epoch) -> Self {
+        Arc::make_mut(&mut self.parts).tags_suffice_from = epoch;
+        self
+    }
+
+    /// Whether every opening of a block of `epoch` makes the full proof, and so opens all of the block or nothing.
+    #[must_use]
+    pub fn proves_fully(&self, epoch: Epoch) -> bool {
+        epoch < self.parts.tags_suffice_from
+    }
+
+    /// The same sealer naming records by the id key: that of a key slot, whose id key names nothing else.    [1.6.3]
+    pub(crate) fn naming_records_by_the_id_key(mut self) -> Self {
+        let parts = Arc::make_mut(&mut self.parts);
+        for secrets in &mut parts.epochs {
+            secrets.record = RecordKey::from_bytes(*parts.id_key.bytes());
+        }
+        self
     }
 
     /// The same sealer compressing what it seals, or not; what it opens stays the same.
@@ -109,13 +143,13 @@ impl BlockSealer {
     /// The epoch that seals.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
-        self.parts.newest().0
+        self.parts.newest().epoch
     }
 
     /// Whether there is a key to open what was sealed under `epoch`.
     #[must_use]
     pub fn has_epoch(&self, epoch: Epoch) -> bool {
-        self.parts.block_key(epoch).is_some()
+        self.parts.secrets(epoch).is_some()
     }
 
     /// The suite that seals and opens.
@@ -140,27 +174,30 @@ impl std::fmt::Debug for BlockSealer {
 
 impl Parts {
     fn insert(&mut self, epoch: Epoch, key: &EpochKey) {
-        match self
-            .epochs
-            .binary_search_by_key(&epoch, |(known, _)| *known)
-        {
+        let secrets = EpochSecrets {
+            epoch,
+            block: BlockKey::of(key),
+            record: RecordKey::of(key),
+        };
+        match self.position(epoch) {
             Ok(_) => panic!("(1) holds: epoch {} is given once", epoch.0),
-            Err(position) => self.epochs.insert(position, (epoch, BlockKey::of(key))),
+            Err(position) => self.epochs.insert(position, secrets),
         }
     }
 
-    pub(crate) fn newest(&self) -> &(Epoch, BlockKey) {
+    pub(crate) fn newest(&self) -> &EpochSecrets {
         self.epochs
             .last()
             .expect("(1) holds: there is at least one epoch")
     }
 
-    pub(crate) fn block_key(&self, epoch: Epoch) -> Option<&BlockKey> {
-        let position = self
-            .epochs
-            .binary_search_by_key(&epoch, |(known, _)| *known)
-            .ok()?;
-        Some(&self.epochs[position].1)
+    pub(crate) fn secrets(&self, epoch: Epoch) -> Option<&EpochSecrets> {
+        Some(&self.epochs[self.position(epoch).ok()?])
+    }
+
+    fn position(&self, epoch: Epoch) -> Result<usize, usize> {
+        self.epochs
+            .binary_search_by_key(&epoch, |known| known.epoch)
     }
 }
 

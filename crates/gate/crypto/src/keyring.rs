@@ -171,6 +171,7 @@ impl Keyring {
             .map(|(epoch, key)| (*epoch, key.clone()))
             .collect();
         BlockSealer::new(self.suite(), [0; 16], self.id_key.clone(), epochs)
+            .proving_fully_before(self.membership.unknown_to_retired_from())
     }
 
     /// The key slots, as the verified header lists them.

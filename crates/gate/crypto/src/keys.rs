@@ -43,6 +43,8 @@ macro_rules! purposes {
 purposes! {
     /// From an epoch key: the key that gives each block its own key and base nonce.
     BlockSealing = "strongroom format 1 2026-11-21 block sealing",
+    /// From an epoch key: the key that names the records of the epoch.
+    RecordNaming = "strongroom format 1 2026-11-21 record naming",
     /// From an epoch's keys: the public value that fixes them in the membership chain.
     EpochCommitment = "strongroom format 1 2026-11-21 epoch commitment",
     /// From an epoch key: the key of the MAC over the bytes of the header.
@@ -122,6 +124,19 @@ secret_key! {
 secret_key! {
     /// Derived from an epoch key: gives each block its own key and base nonce, and nothing else.
     BlockKey
+}
+
+secret_key! {
+    /// Names the records of one epoch. Who has only the keys of other epochs cannot compute a name, so the one that
+    /// stands in clear beside a record confirms no guess of what it holds.
+    RecordKey
+}
+
+impl RecordKey {
+    /// The record key of the epoch that `epoch_key` belongs to.
+    pub(crate) fn of(epoch_key: &EpochKey) -> Self {
+        Self::from_bytes(derive(Purpose::RecordNaming, epoch_key.bytes()))
+    }
 }
 
 impl BlockKey {

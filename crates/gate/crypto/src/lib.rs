@@ -29,7 +29,7 @@ pub use compression::Compression;
 pub use content_hash::{ContentHasher, HashAlgorithm};
 pub use keys::{EpochKey, IdKey};
 pub use locked::keys_are_locked;
-pub use open::{OpenError, sealed_span};
+pub use open::OpenError;
 pub use pool::Pool;
 pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom, noise};

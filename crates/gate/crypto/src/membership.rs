@@ -47,6 +47,8 @@ pub(crate) struct Membership {
     active: BTreeMap<PrincipalId, Member>,
     retired: BTreeSet<PrincipalId>,
     commitments: Vec<Commitment>,
+    /// The epoch that the newest retiring record began.
+    unknown_to_retired_from: Epoch,
 }
 
 impl Membership {
@@ -73,6 +75,7 @@ impl Membership {
             active: BTreeMap::new(),
             retired: BTreeSet::new(),
             commitments: Vec::new(),
+            unknown_to_retired_from: Epoch(0),
         };
         let forged = |why| Err(Forged { record: 0, why });
         if genesis.body.sequence != 0 {
@@ -155,6 +158,9 @@ impl Membership {
             return Err(self.forged("retires a member without beginning one epoch"));
         }
         self.change(&body.changes)?;
+        if retires {
+            self.unknown_to_retired_from = self.epoch();
+        }
         self.head = *id;
         self.count += 1;
         Ok(())
@@ -216,6 +222,11 @@ impl Membership {
                 .checked_sub(1)
                 .expect("(4) holds: genesis begins epoch 0"),
         )
+    }
+
+    /// The oldest epoch whose keys nobody was granted who is retired by now: whoever is retired knows those of before.
+    pub(crate) const fn unknown_to_retired_from(&self) -> Epoch {
+        self.unknown_to_retired_from
     }
 
     /// What the keys of `epoch` must match; `None` if the chain does not begin it.

@@ -7,7 +7,8 @@
 //!
 //! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment, were
 //! sealed under this name. `open_range` proves that a holder of the epoch's key sealed the chunks under this
-//! name: enough when the name comes from authenticated metadata and no second device ever signed for the vault.
+//! name: enough when the name comes from authenticated metadata and every holder of that key is a member still. Where one
+//! was retired since, it opens the whole block and makes the full proof too.
 
 use crate::block_sealer::{BlockSealer, Parts};
 use crate::compression;
@@ -112,11 +113,11 @@ impl BlockSealer {
         Err(OpenError::Tampered { kind })
     }
 
-    /// Opens the content bytes of `range` into `out`; proves their chunks by their tags alone.
+    /// Opens the content bytes of `range` into `out`; proves their chunks by their tags alone, where that suffices.
     ///
-    /// `sealed`: exactly the bytes of the block that `sealed_span(kind, clear_len, range)` names. A tag does not prove
+    /// `sealed`: exactly the bytes of the block that `sealed_span` of the same arguments names. A tag does not prove
     /// `kind`. An empty range proves nothing. No allocation, and a chunk that is asked for in part costs a copy; but what
-    /// was compressed is opened and decompressed as a whole.
+    /// was compressed or needs the full proof is opened as a whole.
     ///
     /// # Errors
     /// Every `OpenError`; then `out` is all zero.
@@ -156,21 +157,14 @@ impl BlockSealer {
         sealed: &[u8],
         out: &mut [u8],
     ) -> Result<(), OpenError> {
+        if self.proves_fully(epoch) {
+            return copy_part(self.open(epoch, kind, id, clear_len, sealed)?, range, out);
+        }
         let secret = self.secret(epoch, kind, id, clear_len)?;
         if kind.is_compressed() {
             check_len(kind, sealed_len(clear_len), sealed.len())?;
             let frame = open_chunks(self.parts(), &secret, kind, clear_len, sealed)?;
-            let mut content = decompressed(kind, frame)?;
-            let part = content
-                .get(range.clone())
-                .map(|part| out.copy_from_slice(part));
-            let content_len = content.len();
-            content.zeroize();
-            return part.ok_or(OpenError::RangeOutside {
-                start: range.start,
-                end: range.end,
-                clear_len: content_len,
-            });
+            return copy_part(decompressed(kind, frame)?, range, out);
         }
         if range.start > range.end || range.end > clear_len {
             return Err(OpenError::RangeOutside {
@@ -221,6 +215,22 @@ impl BlockSealer {
         result
     }
 
+    /// Which sealed bytes of a block `open_range` needs for the content bytes of `range`: those of its chunks, or all where it
+    /// was compressed or needs the full proof.
+    #[must_use]
+    pub fn sealed_span(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        clear_len: usize,
+        range: Range<usize>,
+    ) -> Range<usize> {
+        match kind.is_compressed() || self.proves_fully(epoch) {
+            true => 0..sealed_len(clear_len),
+            false => chunk_span(clear_len, range),
+        }
+    }
+
     /// Whether `clear` is what `id` names, in constant time for its length.
     #[must_use]
     pub fn verify_id(&self, kind: Kind, id: &BlockId, clear: &[u8]) -> bool {
@@ -228,7 +238,7 @@ impl BlockSealer {
         let blake3 = parts.chosen.blake3(clear.len());
         let found = block_id(
             blake3,
-            &parts.id_key,
+            parts.id_key.bytes(),
             kind,
             &parts.compartment,
             &NO_SALT,
@@ -248,22 +258,26 @@ impl BlockSealer {
             return Err(OpenError::TooLong { kind, clear_len });
         }
         let parts = self.parts();
-        let key = parts
-            .block_key(epoch)
+        let secrets = parts
+            .secrets(epoch)
             .ok_or(OpenError::UnknownEpoch { epoch })?;
         let blake3 = parts.chosen.blake3(0);
-        Ok(BlockSecret::of(blake3, key, parts.suite, id))
+        Ok(BlockSecret::of(blake3, &secrets.block, parts.suite, id))
     }
 }
 
-/// Which sealed bytes of a block are needed for the content bytes of `range`: those of its chunks, or all where it was
-/// compressed.
-#[must_use]
-pub fn sealed_span(kind: Kind, clear_len: usize, range: Range<usize>) -> Range<usize> {
-    match kind.is_compressed() {
-        true => 0..sealed_len(clear_len),
-        false => chunk_span(clear_len, range),
-    }
+/// Copies `range` of `content`, which is wiped, to `out`.
+fn copy_part(mut content: Vec<u8>, range: Range<usize>, out: &mut [u8]) -> Result<(), OpenError> {
+    let part = content
+        .get(range.clone())
+        .map(|part| out.copy_from_slice(part));
+    let clear_len = content.len();
+    content.zeroize();
+    part.ok_or(OpenError::RangeOutside {
+        start: range.start,
+        end: range.end,
+        clear_len,
+    })
 }
 
 /// The content of what was sealed as `kind`.

@@ -7,6 +7,7 @@
 //!
 //! Invariants
 //!  (1) A dead random generator reveals at most that two records are equal.    [2.25]
+//!  (2) Only the epoch's key confirms from a name what a record may hold.       [2.24]
 
 use crate::block_sealer::BlockSealer;
 use crate::open::{OpenError, open_chunks};
@@ -68,10 +69,11 @@ impl BlockSealer {
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt)?;
         let parts = self.parts();
+        let secrets = parts.newest();
         let blake3 = parts.chosen.blake3(clear.len());
         let id = block_id(
             blake3,
-            &parts.id_key,
+            secrets.record.bytes(),
             kind,
             &parts.compartment,
             &salt,
@@ -82,7 +84,7 @@ impl BlockSealer {
         record[SALT_BYTES..RECORD_HEAD_BYTES].copy_from_slice(&id.0);
         seal_chunks(
             parts,
-            &BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id),
+            &BlockSecret::of(blake3, &secrets.block, parts.suite, &id),
             clear,
             &mut record[RECORD_HEAD_BYTES..],
         );
@@ -109,21 +111,18 @@ impl BlockSealer {
             return Err(OpenError::TooLong { kind, clear_len });
         }
         let parts = self.parts();
-        let key = parts
-            .block_key(epoch)
+        let secrets = parts
+            .secrets(epoch)
             .ok_or(OpenError::UnknownEpoch { epoch })?;
         let blake3 = parts.chosen.blake3(clear_len);
-        let secret = BlockSecret::of(blake3, key, parts.suite, &BlockId(*id));
+        let secret = BlockSecret::of(blake3, &secrets.block, parts.suite, &BlockId(*id));
         let clear = Zeroizing::new(open_chunks(parts, &secret, kind, clear_len, sealed)?);
-        let found = block_id(
-            blake3,
-            &parts.id_key,
-            kind,
-            &parts.compartment,
-            salt,
-            &clear,
-        );
-        if found.0.ct_eq(id).into() {
+        let named_by = |key| {
+            let found = block_id(blake3, key, kind, &parts.compartment, salt, &clear);
+            bool::from(found.0.ct_eq(id))
+        };
+        // Earlier versions named records by the key that names blocks.    [2.34]
+        if named_by(secrets.record.bytes()) || named_by(parts.id_key.bytes()) {
             Ok(clear)
         } else {
             Err(tampered)
@@ -134,6 +133,38 @@ impl BlockSealer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{EpochKey, IdKey, RecordKey};
+    use crate::providers::registry::blake3;
+    use crate::random::SystemRandom;
+    use strongroom_format::SuiteId;
+
+    /// Goal: the name beside a record confirms a guess of what it holds only to the keys of its epoch, so never to who has
+    /// the id key and the keys of earlier epochs.
+    /// Failed before: the name was made by the id key, which stays for the life of a vault.
+    /// SECURITY.md, claim 5.
+    #[test]
+    fn a_name_confirms_a_guess_only_to_the_keys_of_its_epoch() {
+        let (id_key, key) = (IdKey::from_bytes([1; 32]), |byte| {
+            EpochKey::from_bytes([byte; 32])
+        });
+        let epochs = vec![(Epoch(0), key(2)), (Epoch(1), key(3))];
+        let sealer = BlockSealer::new(SuiteId::Aes256GcmBlake3, [0; 16], id_key.clone(), epochs);
+        let guess = b"PIN: 4711";
+        let record = sealer
+            .seal_record(&SystemRandom, Kind::Intent, guess)
+            .unwrap();
+        let (salt, name) = record[..RECORD_HEAD_BYTES].split_first_chunk().unwrap();
+        let confirms =
+            |key: &[u8; 32]| block_id(blake3(), key, Kind::Intent, &[0; 16], salt, guess).0 == name;
+        assert!(confirms(RecordKey::of(&key(3)).bytes()));
+        for known in [
+            id_key.bytes(),
+            RecordKey::of(&key(2)).bytes(),
+            key(2).bytes(),
+        ] {
+            assert!(!confirms(known));
+        }
+    }
 
     /// Goal: what is padded fills sectors, holds what it pads, and never gets shorter as that gets longer.
     #[test]

@@ -86,13 +86,13 @@ impl BlockSealer {
         let blake3 = parts.chosen.blake3(clear.len());
         let id = block_id(
             blake3,
-            &parts.id_key,
+            parts.id_key.bytes(),
             kind,
             &parts.compartment,
             &NO_SALT,
             clear,
         );
-        let secret = BlockSecret::of(blake3, &parts.newest().1, parts.suite, &id);
+        let secret = BlockSecret::of(blake3, &parts.newest().block, parts.suite, &id);
         seal_chunks(parts, &secret, clear, sealed);
         let clear_len = u32::try_from(clear.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
         BlockHead {

@@ -205,6 +205,7 @@ fn sealer(key: &Zeroizing<[u8; 32]>) -> BlockSealer {
         naming,
         vec![(Epoch(0), sealing)],
     )
+    .naming_records_by_the_id_key()
 }
 
 fn open_record(key: &Zeroizing<[u8; 32]>, sealed: &[u8]) -> Option<Zeroizing<[u8; PAYLOAD_BYTES]>> {

@@ -9,7 +9,7 @@
 //!  (1) Two plaintexts, or one in two contexts, never share a `BlockSecret`.     [2.12] [2.14]
 //!  (2) Within a block no two chunks share a nonce, and only the last is flagged. [2.17]
 
-use crate::keys::{BlockKey, IdKey, KEY_BYTES};
+use crate::keys::{BlockKey, KEY_BYTES};
 use crate::providers::{Blake3, NONCE_BYTES_MAX, Nonce};
 use strongroom_format::{BlockId, Kind, SuiteId};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -50,9 +50,11 @@ fn context(kind: Kind, compartment: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 
 }
 
 /// Gives the name of `clear`: a keyed hash over its context and exactly the bytes that will be encrypted.
+///
+/// `key`: that of the `IdKey` for a block, that of an epoch's `RecordKey` for a record.
 pub(crate) fn block_id(
     blake3: &dyn Blake3,
-    key: &IdKey,
+    key: &[u8; KEY_BYTES],
     kind: Kind,
     compartment: &[u8; 16],
     salt: &[u8; SALT_BYTES],
@@ -60,7 +62,7 @@ pub(crate) fn block_id(
 ) -> BlockId {
     let mut id = BlockId([0; 32]);
     let context = context(kind, compartment, salt);
-    blake3.keyed(key.bytes(), &[&context, clear], &mut id.0);
+    blake3.keyed(key, &[&context, clear], &mut id.0);
     id
 }
 
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn kind_compartment_salt_key_and_content_each_change_the_name() {
-        let key = |byte| IdKey::from_bytes([byte; 32]);
+        let key = |byte| [byte; 32];
         let names = [
             block_id(
                 blake3(),

@@ -1,7 +1,7 @@
 //! What sealing promises where it compresses first: everything sealed opens, in part too, and nothing else does.
 
 use proptest::prelude::*;
-use strongroom_crypto::{BlockSealer, Compression, EpochKey, IdKey, OpenError, Pool, sealed_span};
+use strongroom_crypto::{BlockSealer, Compression, EpochKey, IdKey, OpenError, Pool};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::{Epoch, Kind, SealedBlock, SuiteId};
 
@@ -211,7 +211,7 @@ proptest! {
         let (from, to) = (from.min(to), to.max(from));
         let clear_len = block.clear_len as usize;
         let mut out = vec![1; to - from];
-        let span = sealed_span(block.kind, clear_len, from..to);
+        let span = sealer.sealed_span(OLD, block.kind, clear_len, from..to);
         let sealed = &block.bytes[span];
         let opened =
             sealer.open_range(OLD, block.kind, &block.id, clear_len, from..to, sealed, &mut out);

@@ -1,6 +1,7 @@
 //! The content half of the file system, through its public methods. Each test ends in a sound vault (`Lab`).
 
 mod costs;
+mod forged;
 mod hashes;
 mod intents;
 mod memory;

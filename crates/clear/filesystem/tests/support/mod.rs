@@ -90,6 +90,11 @@ fn options() -> Options {
     }
 }
 
+/// The key of `epoch`.
+pub(crate) fn epoch_key_bytes(epoch: u32) -> [u8; 32] {
+    [3 + epoch.to_le_bytes()[0]; 32]
+}
+
 /// The keys of every epoch from 0 to `newest`.
 pub(crate) fn sealer(newest: u32) -> BlockSealer {
     sealer_from(0, newest)
@@ -97,7 +102,7 @@ pub(crate) fn sealer(newest: u32) -> BlockSealer {
 
 /// The keys of every epoch from `oldest` to `newest`.
 fn sealer_from(oldest: u32, newest: u32) -> BlockSealer {
-    let key = |epoch: u32| EpochKey::from_bytes([3 + epoch.to_le_bytes()[0]; 32]);
+    let key = |epoch| EpochKey::from_bytes(epoch_key_bytes(epoch));
     let keys = (oldest..=newest).map(|epoch| (Epoch(epoch), key(epoch)));
     BlockSealer::new(
         SuiteId::Aes256GcmBlake3,

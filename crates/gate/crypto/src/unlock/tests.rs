@@ -424,6 +424,27 @@ fn a_removed_slot_opens_neither_the_new_header_nor_what_is_sealed_later() {
     );
 }
 
+/// [2.23]: a tag proves enough where everyone who knows the epoch's key is a member still.
+#[test]
+fn what_somebody_knows_the_keys_of_who_was_retired_is_proven_fully() {
+    let (made, _) = vault();
+    let begun = made.keyring.begin_epoch(&SystemRandom).unwrap();
+    assert!(!begun.keyring.block_sealer().proves_fully(Epoch(0)));
+    let slot = slot_id(&begun.keyring, "one");
+    let cost = Argon2Cost::CHEAP;
+    let changed = begun
+        .keyring
+        .change_passphrase(slot, passphrase("new"), cost, &SystemRandom, 9)
+        .unwrap();
+    let later = changed.keyring.begin_epoch(&SystemRandom).unwrap();
+    let unlocked = unlock(&later.header, &secret("new"), None).unwrap();
+    for keyring in [&changed.keyring, &later.keyring, &unlocked] {
+        let sealer = keyring.block_sealer();
+        let fully = [0, 1, 2, 3].map(|epoch| sealer.proves_fully(Epoch(epoch)));
+        assert_eq!(fully, [true, true, false, false]);
+    }
+}
+
 #[test]
 fn an_older_header_put_back_is_found_by_its_generation() {
     let (made, _) = vault();
