@@ -41,6 +41,7 @@ use strongroom_segments::IntentLog;
 use crate::commit::{commit_covering, durable};
 use crate::core::{Core, Work};
 use crate::flush::drain_grouped;
+use crate::limits::INTENT_NOISE_BYTES;
 use crate::node::{Node, NodeState};
 use crate::overlay::Part;
 use crate::{Error, Result};
@@ -316,8 +317,7 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     core.random.fill(&mut id)?;
     let len = core.options.thresholds.intent_log_bytes;
     core.admit(len as u64)?;
-    let room = noise_of(core, len.saturating_sub(FIRST_INTENT_OFFSET))?;
-    let file = IntentLog::create(folder, IntentLogId(id), &room);
+    let file = IntentLog::create(folder, IntentLogId(id), len, &noise(core)?);
     let file = file.map_err(of_disk)?;
     let named = Named {
         id: file.id(),
@@ -331,10 +331,11 @@ fn make(core: &Core, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-fn noise_of(core: &Core, len: usize) -> Result<Vec<u8>> {
-    let mut room = vec![0; len];
-    strongroom_crypto::noise(core.random.as_ref(), &mut room)?;
-    Ok(room)
+/// What unused room of a log holds, over and over.
+fn noise(core: &Core) -> Result<Vec<u8>> {
+    let mut noise = vec![0; INTENT_NOISE_BYTES];
+    strongroom_crypto::noise(core.random.as_ref(), &mut noise)?;
+    Ok(noise)
 }
 
 /// Says in the database what counts; durable with the next commit.
@@ -512,8 +513,7 @@ fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
         log.oldest = None;
         return Ok(());
     };
-    let room = noise_of(core, file.size() - FIRST_INTENT_OFFSET)?;
-    let wiped = file.write(&room, FIRST_INTENT_OFFSET);
+    let wiped = file.wipe(&noise(core)?);
     let wiped = wiped.and_then(|()| file.sync());
     match &wiped {
         Ok(()) => log.oldest = None,

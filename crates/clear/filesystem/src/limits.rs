@@ -23,6 +23,10 @@ pub const LINKS_MAX: u32 = 65000;
 /// The largest file, in bytes: 8 EiB less one cell, so that no sum of offset and length overflows an `i64`.
 pub const FILE_BYTES_MAX: u64 = (1 << 63) - (1 << 16);
 
+/// The noise in unused room of the intent log repeats itself after as many bytes: making new noise for all of it would be a large
+/// part of the first small fsync.
+pub(crate) const INTENT_NOISE_BYTES: usize = 64 * 1024;
+
 /// From when on the engine works, and how much in one step. The defaults are the constants of this file. Values and not
 /// constants, so that the simulator meets within seconds what otherwise takes gigabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use strongroom_folder::Folder;
 use strongroom_format::intent::{FIRST_INTENT_OFFSET, IntentLogId, encode_header};
 use strongroom_format::limits::{INTENT_LOG_BYTES, SECTOR_BYTES};
@@ -30,24 +31,33 @@ pub struct IntentLog {
 impl IntentLog {
     /// Makes a log in `folder`, durably, in place of one that is there.
     ///
-    /// `noise`: what its room holds until a record is written there; the log is one sector longer.
+    /// `len`: of the file in bytes. `noise`: what its room holds, over and over, until a record is written there.
     ///
     /// Noise is written, and no room only set aside: a first write to room that is set aside changes the file system's own metadata,
     /// and its sync would cost as much as an append.
     ///
     /// # Errors
     /// `InvalidInput` if it would be longer than `INTENT_LOG_BYTES`, or no whole sectors; those of the disk. Then what was begun is taken away again.
-    pub fn create(folder: &Path, id: IntentLogId, noise: &[u8]) -> io::Result<Self> {
-        let len = noise.len().saturating_add(FIRST_INTENT_OFFSET);
+    pub fn create(folder: &Path, id: IntentLogId, len: usize, noise: &[u8]) -> io::Result<Self> {
         if len > INTENT_LOG_BYTES || !len.is_multiple_of(SECTOR_BYTES) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        let mut bytes = encode_header(id, len);
-        bytes.resize(FIRST_INTENT_OFFSET, 0);
-        bytes.extend_from_slice(noise);
-        let folder = Folder::open(folder)?;
-        let file = folder.new_file(&bytes)?.put(INTENT_LOG)?;
+        let mut header = encode_header(id, len);
+        header.resize(FIRST_INTENT_OFFSET, 0);
+        let new = Folder::open(folder)?.new_file_with(OFlags::empty())?;
+        new.write_all_at(&header, 0)?;
+        fill(&new, len, noise)?;
+        new.sync_all()?;
+        let file = new.put(INTENT_LOG)?;
         Ok(Self { file, id, len })
+    }
+
+    /// Writes `noise`, over and over, over all records. Durable after `sync`.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn wipe(&self, noise: &[u8]) -> io::Result<()> {
+        fill(&self.file, self.len, noise)
     }
 
     /// Its name.
@@ -122,6 +132,15 @@ impl IntentLog {
     }
 }
 
+/// Fills the room for records of a log of `len` bytes with `noise`, over and over: as much memory as that is long.
+fn fill(file: &File, len: usize, noise: &[u8]) -> io::Result<()> {
+    for offset in (FIRST_INTENT_OFFSET..len).step_by(noise.len()) {
+        let part = noise.len().min(len - offset);
+        file.write_all_at(&noise[..part], offset as u64)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -134,14 +153,14 @@ mod tests {
 
     const ID: IntentLogId = IntentLogId([3; 16]);
     const LEN: usize = 64 * 1024;
-    static NOISE: [u8; LEN - SECTOR_BYTES] = [0x5a; LEN - SECTOR_BYTES];
+    const NOISE: [u8; 5000] = [0x5a; 5000];
     const SEALED: [u8; SECTOR_BYTES - 64] = [9; SECTOR_BYTES - 64];
 
     #[test]
     fn what_was_written_is_read_back_and_the_length_stays() {
         let folder = tempfile::tempdir().unwrap();
         assert!(IntentLog::read(folder.path()).unwrap().is_none());
-        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
         let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
         log.sync().unwrap();
@@ -158,7 +177,7 @@ mod tests {
     #[test]
     fn a_record_beyond_the_end_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
         let record = encode_record(ID, 1, Epoch(0), &SEALED);
         let error = log.write(&record, LEN).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -167,10 +186,10 @@ mod tests {
     #[test]
     fn a_new_log_takes_nothing_over_from_one_that_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let log = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let log = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
         let record = encode_record(ID, 1, Epoch(0), &SEALED);
         log.write(&record, FIRST_INTENT_OFFSET).unwrap();
-        let _ = IntentLog::create(folder.path(), ID, &NOISE).unwrap();
+        let _ = IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap();
         let bytes = IntentLog::read(folder.path()).unwrap().unwrap();
         assert!(scan(&bytes).unwrap().records.is_empty());
     }
@@ -189,7 +208,7 @@ mod tests {
             let error = IntentLog::check(folder.path()).unwrap_err();
             assert_eq!(odd_of(&error).unwrap().path, INTENT_LOG);
             // It takes the place of the link, not of what that leads to.
-            drop(IntentLog::create(folder.path(), ID, &NOISE).unwrap());
+            drop(IntentLog::create(folder.path(), ID, LEN, &NOISE).unwrap());
             assert!(IntentLog::check(folder.path()).unwrap());
             assert_eq!(std::fs::read(&elsewhere).unwrap(), b"content");
             std::fs::remove_file(&path).unwrap();
@@ -198,7 +217,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(IntentLog::read(folder.path()).is_err());
-        assert!(IntentLog::create(folder.path(), ID, &NOISE).is_err());
+        assert!(IntentLog::create(folder.path(), ID, LEN, &NOISE).is_err());
         std::fs::remove_dir(&path).unwrap();
         std::fs::write(&path, vec![0; INTENT_LOG_BYTES + 1]).unwrap();
         let error = IntentLog::read(folder.path()).unwrap_err();
