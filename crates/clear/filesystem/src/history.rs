@@ -19,7 +19,8 @@ use strongroom_segments::Part;
 
 use crate::core::Core;
 use crate::epoch::Sealing;
-use crate::flush::{drain_all, replace_if_suspect};
+use crate::equal_blocks::replace_unproven;
+use crate::flush::drain_all;
 use crate::limits::DIRTY_PAGES_MAX;
 use crate::place::{Placed, Placement};
 use crate::{Attributes, Error, Filesystem, KeptExtent, ListedEntry, Listing, Result};
@@ -459,7 +460,7 @@ fn row_of(
     placed: &Placed,
 ) -> Result<(BlockNumber, bool)> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
-        replace_if_suspect(core, writer, number, placed)?;
+        replace_unproven(core, writer, number, placed)?;
         return Ok((number, false));
     }
     let (place, waiting) = placed.row();

@@ -18,6 +18,7 @@ mod damage;
 mod defragment;
 mod draft;
 mod epoch;
+mod equal_blocks;
 mod equal_contents;
 mod erase;
 mod error;

@@ -86,7 +86,7 @@ pub(crate) fn read_sealed(
 }
 
 /// Where a block lies, all of it.
-fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
+pub(crate) fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
     let Place::Segment(_, offset) = block.place else {
         return None;
     };

@@ -19,7 +19,7 @@ use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::segment::FOOTER_BYTES;
 use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{
-    BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
+    Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
 };
 
 use crate::core::{Core, Work};
@@ -155,10 +155,15 @@ impl Core {
         if !self.space.has_suspects() {
             return Ok(false);
         }
-        let place = reads.block(number)?.map(|block| block.place);
+        let block = reads.block(number)?;
+        Ok(block.is_some_and(|block| self.is_suspect_block(&block)))
+    }
+
+    /// The same of a block whose row is at hand.
+    pub(crate) fn is_suspect_block(&self, block: &Block) -> bool {
         let suspects = self.space.suspects.lock();
-        let lost = matches!(place, Some(Place::Segment(segment, _)) if suspects.segments.contains(&segment));
-        Ok(lost || suspects.blocks.contains(&number))
+        let lost = matches!(block.place, Place::Segment(segment, _) if suspects.segments.contains(&segment));
+        lost || suspects.blocks.contains(&block.number)
     }
 }
 

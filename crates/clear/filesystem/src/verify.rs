@@ -448,7 +448,7 @@ fn lost_chunks(sealer: &BlockSealer, block: &Block, sealed: Option<&[u8]>) -> Lo
 }
 
 /// Whether `sealed` is the block; `clear` is memory to open into.
-fn opens(
+pub(crate) fn opens(
     sealer: &BlockSealer,
     block: &Block,
     sealed: Option<&[u8]>,

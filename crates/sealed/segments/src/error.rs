@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use strongroom_folder::{Odd, odd_of};
 use strongroom_format::SegmentId;
 
@@ -89,6 +90,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the process lacks something that it may have again soon: descriptors or memory. It says nothing about a file.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        let Self::Io(error) = self else {
+            return false;
+        };
+        matches!(
+            Errno::from_io_error(error),
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+        )
+    }
+
     /// What an error of the system, about something in the vault folder, means.
     #[must_use]
     pub fn of_io(error: io::Error) -> Self {

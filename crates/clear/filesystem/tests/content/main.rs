@@ -2,6 +2,7 @@
 
 mod costs;
 mod hashes;
+mod healing;
 mod intents;
 mod memory;
 mod quota;
