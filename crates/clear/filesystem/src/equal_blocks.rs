@@ -3,6 +3,7 @@
 //! Takes   the names of blocks that were sealed
 //! Gives   of which of them a sound block is stored; of which there is none, they are to be stored
 //! Never   believes a row: what it names may have been damaged since it was written
+//! Spec    spec/7-recovery.md, [7.7.10]
 //!
 //! Invariants
 //!  (1) No new name leads to a block whose bytes were not read and opened after its content was given, or stored with it.

@@ -146,17 +146,17 @@ impl Filesystem {
     }
 }
 
-/// Lets the history give back what nothing names any more, for a while.
-pub(crate) fn give_back(core: &Core) -> Result<()> {
+/// Lets the history give back what nothing names any more, for a while; gives whether more is left.
+pub(crate) fn give_back(core: &Core) -> Result<bool> {
     let Some(history) = core.history.get() else {
-        return Ok(());
+        return Ok(false);
     };
     for _ in 0..STEPS_AT_ONCE {
         if !history.give_back(Engine { core })? {
-            break;
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Lets the history give back all that nothing names any more.

@@ -47,6 +47,7 @@ mod region_cache;
 mod rename;
 mod reseal;
 mod reservation;
+mod room;
 mod scene;
 mod seek;
 mod space;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use strongroom_filesystem::{Error, InodeId, Proof, VerifyRange};
+use strongroom_filesystem::{DamagedBlock, Error, InodeId, LostChunks, Proof, VerifyRange};
+use strongroom_metadata::BlockNumber;
 
 use crate::support::{Lab, ROOT, assert_refused};
 use crate::{all, pattern};
@@ -118,4 +119,17 @@ fn sound_content_is_still_stored_once() {
     let before = lab.counters().segments.bytes_appended;
     put(&lab, lab.file(ROOT, "two"), &content);
     assert!(lab.counters().segments.bytes_appended - before < 100_000);
+}
+
+/// Failed before: the list was longer than the setting that holds it may be, and the repair ended the vault.
+#[test]
+fn more_damaged_blocks_than_are_remembered_are_no_reason_to_stop() {
+    let lab = Lab::new();
+    let damaged = |number| DamagedBlock {
+        number: BlockNumber(number),
+        chunks: LostChunks::ALL,
+    };
+    let blocks: Vec<DamagedBlock> = (1_000..11_000).map(damaged).collect();
+    lab.isolate(&blocks).expect("as many as fit are remembered");
+    put(&lab, lab.file(ROOT, "file"), b"goes on");
 }

@@ -7,6 +7,7 @@ mod intents;
 mod memory;
 mod quota;
 mod reservation;
+mod space;
 #[path = "../support/mod.rs"]
 mod support;
 mod truncation;
