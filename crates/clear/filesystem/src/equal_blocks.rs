@@ -18,11 +18,11 @@ use strongroom_format::BlockId;
 use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
 use strongroom_segments::{Part, SealedBytes};
 
+use crate::Result;
 use crate::core::Core;
 use crate::moving::part_of;
 use crate::place::Placed;
 use crate::verify::{Proof, opens};
-use crate::{Error, Result};
 
 /// Of which of `ids` a block is stored that opens, so that it need not be appended. Those that do not open are suspect
 /// from now on.
@@ -99,7 +99,7 @@ fn open_all(core: &Core, blocks: Vec<(Block, Part)>) -> Result<Vec<(BlockNumber,
         let bytes: Option<Arc<SealedBytes>> = match read {
             Ok(bytes) => Some(Arc::new(bytes)),
             // That says nothing about the block.
-            Err(error) if error.is_shortage() => return Err(Error::Segments(error)),
+            Err(error) if error.is_shortage() => return Err(error.into()),
             Err(_) => None,
         };
         let sealer = sealer.clone();

@@ -241,6 +241,8 @@ impl<'a> Engine<'a> {
                         Some(Ok(bytes)) => bytes.as_ref().to_vec(),
                         // It was moved since it was looked up.
                         Some(Err(strongroom_segments::Error::Missing(_))) => continue,
+                        // That says nothing about the block.
+                        Some(Err(error)) if error.is_shortage() => return Err(error.into()),
                         _ => break,
                     }
                 }

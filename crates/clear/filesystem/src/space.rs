@@ -431,7 +431,7 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
         };
         after = last.number;
         let sealing = core.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks);
+        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks)?;
         if numbers.is_empty() {
             // Damaged blocks stay where they are, and nothing is lost by it.
             reclaiming.passed_over.insert(number);

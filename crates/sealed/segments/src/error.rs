@@ -84,6 +84,11 @@ pub enum Error {
     /// Environment: the system's random generator.
     #[error("no random name for a segment: {0}")]
     Random(#[source] io::Error),
+    /// Environment: this process, or the system, may have no more files open.
+    #[error(
+        "too many open files: raise the limit (`ulimit -n 1024`, `LimitNOFILE=` in a unit of systemd)"
+    )]
+    Descriptors,
     /// Environment: the disk.
     #[error("segments: {0}")]
     Io(#[source] io::Error),
@@ -93,13 +98,11 @@ impl Error {
     /// Whether the process lacks something that it may have again soon: descriptors or memory. It says nothing about a file.
     #[must_use]
     pub fn is_shortage(&self) -> bool {
-        let Self::Io(error) = self else {
-            return false;
-        };
-        matches!(
-            Errno::from_io_error(error),
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM)
-        )
+        match self {
+            Self::Descriptors => true,
+            Self::Io(error) => error.kind() == io::ErrorKind::OutOfMemory,
+            _ => false,
+        }
     }
 
     /// What an error of the system, about something in the vault folder, means.
@@ -107,7 +110,13 @@ impl Error {
     pub fn of_io(error: io::Error) -> Self {
         match odd_of(&error) {
             Some(odd) => Self::Odd(odd.clone()),
+            None if is_of_descriptors(&error) => Self::Descriptors,
             None => Self::Io(error),
         }
     }
+}
+
+fn is_of_descriptors(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
