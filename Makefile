@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim damage hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
+.PHONY: help setup build check test posix sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 
 damage: setup ## 600 damages to files of a vault folder: each is named, no wrong byte is read, and a repair brings back the rest
 	tools/damage.sh
+
+small-disk: setup ## 500 rounds of filling, emptying and refilling small disks (tmpfs, ext4, quota): df keeps its word, nothing is lost (root)
+	tools/small_disk.sh
 
 hostile: setup ## every file of a vault folder x every operation x every command: nothing outside touched, no wrong byte, all of it named; pages mixed (root)
 	tools/hostile.sh

@@ -1,6 +1,7 @@
 //! Why a command failed: what is printed, and the exit code.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 
 use strongroom::filesystem::Error as FileError;
 
@@ -59,16 +60,28 @@ impl From<strongroom::Error> for Failure {
                 let day = &show_time(*when)[..10];
                 format!("the content was erased from all snapshots on {day}; it is gone for good")
             }
+            strongroom::Error::File(FileError::QuotaExceeded) => {
+                format!("{error}; remove something, or raise it with `strongroom quota`")
+            }
+            // Removing from a vault works on a full disk, too.
+            strongroom::Error::File(FileError::NoSpace) => full_disk(&error),
+            strongroom::Error::Io { source, .. } if source.kind() == ErrorKind::StorageFull => {
+                full_disk(&error)
+            }
             other => other.to_string(),
         };
         Self::of_text(ExitCode::of(&error), &message)
     }
 }
 
+fn full_disk(error: &strongroom::Error) -> String {
+    format!("{error}; remove something, from the vault or beside it, then try again")
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         // Whoever read our output has gone; that is no failure worth words.
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
+        if error.kind() == ErrorKind::BrokenPipe {
             return Self {
                 code: ExitCode::Other,
                 message: None,

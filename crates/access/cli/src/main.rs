@@ -10,6 +10,7 @@ mod arguments;
 mod commands;
 mod content_arguments;
 mod damage_arguments;
+mod descriptors;
 mod device_arguments;
 mod exit_code;
 mod failure;
@@ -37,6 +38,7 @@ use crate::arguments::Arguments;
 
 fn main() -> std::process::ExitCode {
     protect_memory();
+    descriptors::raise();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return failure::print_usage(&error),

@@ -45,6 +45,8 @@ impl Notes {
 pub(crate) struct WorkQueue {
     notes: Mutex<Notes>,
     wake: Condvar,
+    /// Held by whoever does what was noted, so that others can wait for it.
+    doing: Mutex<()>,
 }
 
 impl WorkQueue {
@@ -171,10 +173,13 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
         }
         let Some(core) = core.upgrade() else { return };
         // An error is kept where the next caller meets it: in the pending content or in `failed`.
-        let work = work.take();
-        let commit = work.commit;
         let done = catch_unwind(AssertUnwindSafe(|| {
-            let _ = urgent(&core, work);
+            let doing = core.work.doing.lock();
+            let notes = core.work.take();
+            let commit = notes.commit;
+            let _ = urgent(&core, notes);
+            drop(doing);
+            let _ = core.bound_waste_early();
             if commit || Instant::now() >= due {
                 let _ = periodic(&core);
                 last_tick = Instant::now();
@@ -190,9 +195,14 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
     }
 }
 
-/// Does what was asked for and not yet done, for a caller that ends the thread.
+/// Does what was noted and is not done yet, and waits for what is being done. Take no locks.
 pub(crate) fn finish(core: &Core) -> Result<()> {
-    urgent(core, core.work.take())
+    let _doing = core.work.doing.lock();
+    let notes = core.work.take();
+    if notes.commit {
+        core.work.commit_soon();
+    }
+    urgent(core, notes)
 }
 
 /// Drains and purges that were asked for.
@@ -242,8 +252,8 @@ fn periodic(core: &Core) -> Result<()> {
         Ok(())
     };
     let tidied = crate::intents::tidy(core);
-    let given_back = crate::history::give_back(core);
-    let reclaimed = crate::space::reclaim(core);
+    let given_back = crate::history::give_back(core).map(drop);
+    let reclaimed = crate::space::reclaim(core).and_then(|()| core.bound_waste_early());
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {
         true => Ok(()),
@@ -265,8 +275,7 @@ impl Filesystem {
     /// # Errors
     /// The first error met; the work that failed is noted again or found again at open.
     pub fn tick(&self) -> Result<()> {
-        let notes = self.core.work.take();
-        urgent(&self.core, notes)?;
+        finish(&self.core)?;
         periodic(&self.core)
     }
 }

@@ -62,7 +62,8 @@ impl Filesystem {
                 if crate::intents::sync(&self.core, &node)? {
                     return Ok(());
                 }
-                drain_node(&self.core, &node, Reason::Sync)?;
+                let drain = || drain_node(&self.core, &node, Reason::Sync);
+                self.core.with_room(drain)?;
             }
         }
         commit_covering(&self.core, self.core.changes.load(Ordering::Acquire))
@@ -85,7 +86,7 @@ impl Filesystem {
             return Ok(());
         }
         // Most of the work is done while others go on; the rest is small.
-        drain_all(core)?;
+        core.with_room(|| drain_all(core))?;
         let covered = {
             let _gate = core.gate.write();
             drain_all(core)?;

@@ -190,7 +190,7 @@ fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
         let Some(last) = blocks.last() else { break };
         after = last.number;
         let sealing = core.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks);
+        let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
         if !numbers.is_empty() {
             move_blocks(
                 core,

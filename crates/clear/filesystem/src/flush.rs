@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use strongroom_format::BlockId;
 use strongroom_format::limits::sealed_len;
-use strongroom_metadata::{BlockNumber, Extent, Place, REGION_BYTES, Transaction};
+use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, Transaction};
 
 use crate::core::Core;
 use crate::epoch::Sealing;
+use crate::equal_blocks::replace_unproven;
 use crate::extents::{self, Edited};
 use crate::node::{Node, NodeState};
 use crate::overlay::{Overlay, Piece};
@@ -314,7 +314,7 @@ pub(crate) fn number_of(
 ) -> Result<BlockNumber> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
         writer.change_references(number, 1)?;
-        replace_if_suspect(core, writer, number, &placed)?;
+        replace_unproven(core, writer, number, &placed)?;
         return Ok(number);
     }
     // A block that was known when it was sealed may have gone since: then its bytes are carried.
@@ -329,43 +329,6 @@ pub(crate) fn number_of(
         waiting,
     )?;
     Ok(number)
-}
-
-/// Where the stored bytes of a block are damaged, lost or erased, those of `placed`, the same content, take their place.
-pub(crate) fn replace_if_suspect(
-    core: &Core,
-    writer: &mut Transaction<'_>,
-    number: BlockNumber,
-    placed: &Placed,
-) -> Result<()> {
-    if !core.is_suspect(writer, number)? {
-        return Ok(());
-    }
-    // One that was known and trusted when it was sealed has no bytes here; then it stays as it is.
-    if let (place, waiting) = placed.row()
-        && (place != Place::Waiting || waiting.is_some())
-    {
-        writer.replace_block(
-            number,
-            placed.kind,
-            placed.clear_len,
-            placed.epoch,
-            place,
-            waiting,
-        )?;
-        core.space.trust(number);
-    }
-    Ok(())
-}
-
-/// Of which of `ids` a block exists already, so that it need not be appended.
-pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> Result<Vec<bool>> {
-    let writer = core.store.lock();
-    ids.map(|id| match writer.block_by_id(id)? {
-        Some(number) => Ok(!core.is_suspect(&writer, number)?),
-        None => Ok(false),
-    })
-    .collect()
 }
 
 /// Changes the extents of one node, region by region, and keeps references and `allocated` right.

@@ -19,7 +19,8 @@ use strongroom_segments::Part;
 
 use crate::core::Core;
 use crate::epoch::Sealing;
-use crate::flush::{drain_all, replace_if_suspect};
+use crate::equal_blocks::replace_unproven;
+use crate::flush::drain_all;
 use crate::limits::DIRTY_PAGES_MAX;
 use crate::place::{Placed, Placement};
 use crate::{Attributes, Error, Filesystem, KeptExtent, ListedEntry, Listing, Result};
@@ -145,17 +146,17 @@ impl Filesystem {
     }
 }
 
-/// Lets the history give back what nothing names any more, for a while.
-pub(crate) fn give_back(core: &Core) -> Result<()> {
+/// Lets the history give back what nothing names any more, for a while; gives whether more is left.
+pub(crate) fn give_back(core: &Core) -> Result<bool> {
     let Some(history) = core.history.get() else {
-        return Ok(());
+        return Ok(false);
     };
     for _ in 0..STEPS_AT_ONCE {
         if !history.give_back(Engine { core })? {
-            break;
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Lets the history give back all that nothing names any more.
@@ -240,6 +241,8 @@ impl<'a> Engine<'a> {
                         Some(Ok(bytes)) => bytes.as_ref().to_vec(),
                         // It was moved since it was looked up.
                         Some(Err(strongroom_segments::Error::Missing(_))) => continue,
+                        // That says nothing about the block.
+                        Some(Err(error)) if error.is_shortage() => return Err(error.into()),
                         _ => break,
                     }
                 }
@@ -459,7 +462,7 @@ fn row_of(
     placed: &Placed,
 ) -> Result<(BlockNumber, bool)> {
     if let Some(number) = writer.block_by_id(&placed.id)? {
-        replace_if_suspect(core, writer, number, placed)?;
+        replace_unproven(core, writer, number, placed)?;
         return Ok((number, false));
     }
     let (place, waiting) = placed.row();

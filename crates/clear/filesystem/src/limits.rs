@@ -53,6 +53,8 @@ pub struct Thresholds {
     pub small_segment_bytes: u64,
     /// See `SMALL_SEGMENTS_MAX`.
     pub small_segments_max: usize,
+    /// See `WASTE_BYTES_MAX`.
+    pub waste_bytes_max: u64,
     /// See `strongroom_format::limits::INTENT_LOG_BYTES`.
     pub intent_log_bytes: usize,
 }
@@ -71,6 +73,7 @@ impl Default for Thresholds {
             move_blocks: MOVE_BLOCKS,
             small_segment_bytes: SMALL_SEGMENT_BYTES,
             small_segments_max: SMALL_SEGMENTS_MAX,
+            waste_bytes_max: WASTE_BYTES_MAX,
             intent_log_bytes: strongroom_format::limits::INTENT_LOG_BYTES,
         }
     }
@@ -140,6 +143,12 @@ pub const EXTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Free bytes of the disk that content may not use: room for the log, the database and deletions.
 pub const DISK_RESERVE_BYTES: u64 = 48 * 1024 * 1024;
 
+/// What the log of the database, and what is set aside for segments, may grow by while as much is written as `statfs` tells.
+pub const LOG_ROOM_BYTES: u64 = 24 * 1024 * 1024;
+
+/// Waste beyond half of what lives, in bytes. The README states the bound.
+pub const WASTE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// Shards of the node table.
 pub(crate) const NODE_SHARDS: usize = 16;
 
@@ -166,8 +175,8 @@ pub(crate) const VERIFY_JOB_BLOCKS: usize = 16;
 /// Rows of blocks that the verification reads at a time.
 pub(crate) const VERIFY_PAGE_BLOCKS: usize = 4096;
 
-/// Damaged blocks that are remembered from one run to the next: half a mebibyte.
-pub(crate) const ISOLATED_BLOCKS_MAX: usize = 65_536;
+/// Damaged blocks that are remembered from one run to the next: as many as a setting holds.
+pub(crate) const ISOLATED_BLOCKS_MAX: usize = strongroom_metadata::limits::VALUE_BYTES_MAX / 8;
 
 /// Names of one node that a report gives; more are left out.
 pub(crate) const REPORTED_NAMES_MAX: usize = 16;

@@ -62,31 +62,40 @@ fn point_at(
 
 /// The sealed bytes of those `blocks` of one segment that still open, as they are to be stored anew. Opens and seals on
 /// all cores.
+///
+/// # Errors
+/// Only where nobody knows whether they open, because the process lacks descriptors or memory.
 pub(crate) fn read_sealed(
     core: &Core,
     sealing: &Sealing<'_>,
     segment: SegmentId,
     blocks: Vec<Block>,
-) -> (Vec<BlockNumber>, Vec<SealedBlock>) {
+) -> Result<(Vec<BlockNumber>, Vec<SealedBlock>)> {
     let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks
         .into_iter()
         .filter_map(|block| Some((part_of(segment, &block)?, block)))
         .map(|(part, block)| (block, part))
         .unzip();
-    let read = core.segments.read_many(&parts);
-    let jobs = blocks.into_iter().zip(read).filter_map(|(block, bytes)| {
-        let (sealer, bytes): (BlockSealer, SealedBytes) = ((**sealing).clone(), bytes.ok()?);
-        Some(move || {
+    let mut jobs = Vec::with_capacity(blocks.len());
+    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
+        let bytes: SealedBytes = match read {
+            Ok(bytes) => bytes,
+            // That says nothing about the block.
+            Err(error) if error.is_shortage() => return Err(error.into()),
+            Err(_) => continue,
+        };
+        let sealer = BlockSealer::clone(sealing);
+        jobs.push(move || {
             let current = under_newest_epoch(&sealer, &block, bytes.as_ref())?;
             Some((block.number, current))
-        })
-    });
-    let sealed = core.pool.run_all(jobs.collect());
-    sealed.into_iter().flatten().unzip()
+        });
+    }
+    let sealed = core.pool.run_all(jobs);
+    Ok(sealed.into_iter().flatten().unzip())
 }
 
 /// Where a block lies, all of it.
-fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
+pub(crate) fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
     let Place::Segment(_, offset) = block.place else {
         return None;
     };

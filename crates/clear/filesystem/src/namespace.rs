@@ -193,6 +193,7 @@ impl Filesystem {
         node: &NewNode,
     ) -> Result<Attributes> {
         let core = &self.core;
+        core.make_room(0);
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
         let made = create_in(&mut Live(core), &mut writer, caller, parent, name, node)?;
@@ -212,6 +213,7 @@ impl Filesystem {
         mode: u32,
     ) -> Result<Attributes> {
         let core = &self.core;
+        core.make_room(0);
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
         let mut scene = Live(core);
@@ -250,6 +252,7 @@ impl Filesystem {
         new_name: &[u8],
     ) -> Result<Attributes> {
         let core = &self.core;
+        core.make_room(0);
         let _gate = core.mutate()?;
         let mut drained = false;
         loop {

@@ -33,9 +33,16 @@ pub(crate) struct Placed {
     number: Option<SegmentNumber>,
     /// The sealed bytes, kept when they may have to be carried.
     bytes: Option<Vec<u8>>,
+    /// Whether an equal block was looked for before, and opened if there was one.
+    is_compared: bool,
 }
 
 impl Placed {
+    /// Whether it travels in the commit because it is little, and not because an equal block was found.
+    pub(crate) fn is_carried(&self) -> bool {
+        !self.is_compared
+    }
+
     /// What the row of a new block says.
     pub(crate) fn row(&self) -> (Place, Option<&[u8]>) {
         match (self.number, self.at) {
@@ -60,7 +67,10 @@ impl<'a> Placement<'a> {
         let epoch = sealing.epoch();
         let blocks = sealed
             .into_iter()
-            .map(|block| placed(block.head(), epoch, None, Some(block.bytes)))
+            .map(|block| Placed {
+                is_compared: false,
+                ..placed(block.head(), epoch, None, Some(block.bytes))
+            })
             .collect();
         Self {
             blocks,
@@ -101,7 +111,7 @@ impl<'a> Placement<'a> {
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<()> {
-        let known = crate::flush::known(core, sealed.iter().map(|block| &block.id))?;
+        let known = crate::equal_blocks::known(core, sealed.iter().map(|block| &block.id))?;
         let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
         let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
         for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
@@ -132,7 +142,7 @@ impl<'a> Placement<'a> {
         let SealedBatch {
             mut batch, heads, ..
         } = sealed;
-        let known = crate::flush::known(core, heads.iter().map(|head| &head.id))?;
+        let known = crate::equal_blocks::known(core, heads.iter().map(|head| &head.id))?;
         let mut gone = batch.retain(|number| !known[number]).into_iter();
         let fresh: Vec<BlockHead> = (heads.iter().zip(&known))
             .filter_map(|(head, known)| (!known).then_some(*head))
@@ -212,6 +222,7 @@ fn placed(
         at,
         number: None,
         bytes,
+        is_compared: true,
     }
 }
 

@@ -392,6 +392,8 @@ pub(crate) fn fetch_all(
             None => match sealed.next().expect("one answer per part") {
                 Ok(bytes) => Some(bytes),
                 Err(strongroom_segments::Error::Missing(_)) => return Ok(Fetched::Moved),
+                // That says nothing about the block.
+                Err(error) if error.is_shortage() => return Err(error.into()),
                 Err(_) if fetch.remembered => return Ok(Fetched::Moved),
                 Err(_) => {
                     core.space.suspect_block(fetch.block.number);

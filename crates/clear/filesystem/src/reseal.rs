@@ -223,7 +223,7 @@ fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<(
         return Ok(());
     };
     let sealing = core.sealers.sealing();
-    let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks);
+    let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
     if !numbers.is_empty() {
         move_blocks(
             core,

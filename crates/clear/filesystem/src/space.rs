@@ -1,4 +1,4 @@
-//! How full the disk is, and giving back what nothing references: carried blocks, empty and sparse segments.
+//! Gives back what nothing references: carried blocks, empty and sparse segments.
 //!
 //! Takes   rows about segments
 //! Gives   free space, without ever opening a block that it does not have to move
@@ -19,22 +19,15 @@ use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::segment::FOOTER_BYTES;
 use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{
-    BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
+    Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
 };
 
+use crate::commit::commit_covering;
 use crate::core::{Core, Work};
 use crate::limits::Thresholds;
 use crate::moving::{move_blocks, read_sealed, under_newest_epoch};
-use crate::{Error, Filesystem, Result, Space};
-
-/// The disk is asked again after this many admitted bytes.
-const PROBE_BYTES: u64 = 4 * 1024 * 1024;
-
-/// ... or after this many questions.
-const PROBE_QUESTIONS: u64 = 256;
-
-/// A finished segment is compacted when less than this share of it is live.
-const LIVE_SHARE_MIN: (u64, u64) = (1, 2);
+use crate::room::RoomState;
+use crate::{Error, Filesystem, Result};
 
 /// Per batch of a segment the offset of its first block, and its index.
 type Contents = Vec<(u32, Vec<IndexEntry>)>;
@@ -44,7 +37,7 @@ type Contents = Vec<(u32, Vec<IndexEntry>)>;
 pub(crate) struct SpaceState {
     /// Highest sequence of a batch whose blocks are installed.
     pub(crate) installed_sequence: AtomicU64,
-    probe: Mutex<Probe>,
+    pub(crate) room: RoomState,
     drain_without_space: AtomicBool,
     drain_failed: AtomicBool,
     /// Epoch and batch indexes of segments begun in this session, for their tables of contents. Held over each
@@ -56,13 +49,6 @@ pub(crate) struct SpaceState {
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
     suspects: Mutex<Suspects>,
-}
-
-#[derive(Default)]
-struct Probe {
-    last: Option<(u64, u64)>,
-    questions: u64,
-    admitted: u64,
 }
 
 #[derive(Default)]
@@ -82,26 +68,6 @@ struct Suspects {
 }
 
 impl SpaceState {
-    /// Total and free bytes of the disk, less what was admitted since it was last asked.
-    pub(crate) fn disk_space(&self, core: &Core, admitted: u64) -> Option<(u64, u64)> {
-        let mut probe = self.probe.lock();
-        probe.questions += 1;
-        probe.admitted += admitted;
-        let due = probe.last.is_none()
-            || probe.questions >= PROBE_QUESTIONS
-            || probe.admitted >= PROBE_BYTES;
-        if due {
-            *probe = Probe {
-                last: core.disk.space(),
-                questions: 0,
-                admitted: 0,
-            };
-        }
-        probe
-            .last
-            .map(|(total, free)| (total, free.saturating_sub(probe.admitted)))
-    }
-
     /// Remembers how a drain ended, for the next writer that waits for room.
     pub(crate) fn note_drain(&self, result: &Result<()>) {
         let without_space = matches!(result, Err(Error::NoSpace));
@@ -155,36 +121,19 @@ impl Core {
         if !self.space.has_suspects() {
             return Ok(false);
         }
-        let place = reads.block(number)?.map(|block| block.place);
+        let block = reads.block(number)?;
+        Ok(block.is_some_and(|block| self.is_suspect_block(&block)))
+    }
+
+    /// The same of a block whose row is at hand.
+    pub(crate) fn is_suspect_block(&self, block: &Block) -> bool {
         let suspects = self.space.suspects.lock();
-        let lost = matches!(place, Some(Place::Segment(segment, _)) if suspects.segments.contains(&segment));
-        Ok(lost || suspects.blocks.contains(&number))
+        let lost = matches!(block.place, Place::Segment(segment, _) if suspects.segments.contains(&segment));
+        lost || suspects.blocks.contains(&block.number)
     }
 }
 
 impl Filesystem {
-    /// How much there is and how much is left.
-    ///
-    /// # Errors
-    /// Of the metadata store.
-    pub fn space(&self) -> Result<Space> {
-        let core = &self.core;
-        let (total, free) = core.disk.space().unwrap_or((0, 0));
-        let pending = core.promised_bytes();
-        let mut space = Space {
-            total_bytes: total,
-            free_bytes: free
-                .saturating_sub(crate::limits::DISK_RESERVE_BYTES.saturating_add(pending)),
-            inodes: core.store.lock().inode_count()?,
-        };
-        if let Some(quota) = core.quota.bytes() {
-            let left = quota.saturating_sub(core.store.stored_bytes().saturating_add(pending));
-            space.total_bytes = space.total_bytes.min(quota);
-            space.free_bytes = space.free_bytes.min(left);
-        }
-        Ok(space)
-    }
-
     /// Joins and empties segments until nothing is worth it, and gives the space back.
     ///
     /// # Errors
@@ -332,14 +281,17 @@ pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
 pub(crate) fn reclaim(core: &Core) -> Result<()> {
     let mut reclaiming = core.space.reclaiming.lock();
     let_empty_go(core, &mut reclaiming)?;
-    compact_one(core, &mut reclaiming, Eagerness::Idle).map(|_| ())
+    compact_one(core, &mut reclaiming, Eagerness::Idle).map(drop)
 }
 
 /// Takes empty segments one step further on their way out.
-pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<()> {
+///
+/// Gives whether some have to wait for a commit before they go.
+pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<bool> {
     let segments = core.store.lock().segments()?;
     let open = core.segments.open_segment();
     let durable = crate::commit::durable(core);
+    let mut waits = false;
     for segment in &segments {
         if segment.live_bytes > 0 || Some(segment.id) == open {
             continue;
@@ -348,6 +300,7 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<(
             SegmentState::Finished => {
                 if let Some(left) = leave(core, segment)? {
                     reclaiming.left.insert(segment.number, left);
+                    waits = true;
                 }
             }
             // (1): the commit that made it leaving is durable, and so is its emptiness. One that was leaving
@@ -361,10 +314,37 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<(
                 unlink(core, segment)?;
                 reclaiming.left.remove(&segment.number);
             }
-            _ => {}
+            SegmentState::Leaving => waits = true,
+            SegmentState::Open => {}
         }
     }
-    Ok(())
+    Ok(waits)
+}
+
+/// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take
+/// no locks.
+pub(crate) fn reclaim_until(
+    core: &Core,
+    eagerness: Eagerness,
+    enough: &dyn Fn() -> bool,
+) -> Result<bool> {
+    let mut reclaiming = core.space.reclaiming.lock();
+    loop {
+        // Somebody else may have done it meanwhile.
+        if enough() {
+            return Ok(true);
+        }
+        if let_empty_go(core, &mut reclaiming)? {
+            commit_covering(core, core.changes.load(Ordering::Acquire))?;
+            let_empty_go(core, &mut reclaiming)?;
+            if enough() {
+                return Ok(true);
+            }
+        }
+        if !compact_one(core, &mut reclaiming, eagerness)? {
+            return Ok(false);
+        }
+    }
 }
 
 /// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.
@@ -399,11 +379,32 @@ fn unlink(core: &Core, segment: &Segment) -> Result<()> {
 
 /// How hard compaction looks for work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Eagerness {
-    /// Only what wastes much.
+pub(crate) enum Eagerness {
+    /// Only segments of which less than half lives, and many short ones.
     Idle,
-    /// Everything with waste.
+    /// Those of which less than two thirds live: where waste is more than half of what lives, there is one.
+    Bound,
+    /// Those that give back a ninth or more: somebody waits for room.
+    Room,
+    /// Everything with waste, and many short ones.
     ByHand,
+}
+
+impl Eagerness {
+    /// A segment of which less than this share lives is compacted.
+    const fn live_share(self) -> (u64, u64) {
+        match self {
+            Self::Idle => (1, 2),
+            Self::Bound => (2, 3),
+            Self::Room => (8, 9),
+            Self::ByHand => (1, 1),
+        }
+    }
+
+    /// Whether short segments are joined where there are many.
+    const fn joins(self) -> bool {
+        matches!(self, Self::Idle | Self::ByHand)
+    }
 }
 
 /// Moves the live blocks of the worst segment; gives whether there was one.
@@ -430,7 +431,7 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
         };
         after = last.number;
         let sealing = core.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks);
+        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks)?;
         if numbers.is_empty() {
             // Damaged blocks stay where they are, and nothing is lost by it.
             reclaiming.passed_over.insert(number);
@@ -457,16 +458,13 @@ fn choose<'a>(
             .iter()
             .filter(|s| s.state == SegmentState::Finished && s.live_bytes > 0)
     };
-    let (part, whole) = LIVE_SHARE_MIN;
+    let (part, whole) = eagerness.live_share();
     let sparse = finished()
-        .filter(|s| match eagerness {
-            Eagerness::Idle => s.live_bytes * whole < s.total_bytes * part,
-            Eagerness::ByHand => s.live_bytes < s.total_bytes,
-        })
+        .filter(|s| s.live_bytes * whole < s.total_bytes * part)
         .min_by_key(|s| s.live_bytes * 1000 / s.total_bytes.max(1));
     sparse.or_else(|| {
         let small = || finished().filter(|s| s.total_bytes < thresholds.small_segment_bytes);
-        (small().count() > thresholds.small_segments_max)
+        (eagerness.joins() && small().count() > thresholds.small_segments_max)
             .then(|| small().min_by_key(|s| s.total_bytes))
             .flatten()
     })

@@ -73,6 +73,8 @@ impl Filesystem {
             // An uncommitted page is never written: together both must not outgrow the page cache.
             crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
         }
+        let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
+        core.make_room(bytes as u64);
         let (given, covered) = carry_out(core, caller, contents, durability, run)?;
         if durability == Durability::OnReturn {
             crate::commit::commit_covering(core, covered)?;

@@ -288,6 +288,8 @@ fn verify_files(
     while let Ok(read) = files.recv() {
         part.last = Some(read.id);
         match (read.row, read.file) {
+            // That says nothing about the file.
+            (_, Err(error)) if error.is_shortage() => return Err(error.into()),
             (Some(row), Ok(file)) => {
                 part.bytes += file.len() as u64;
                 verify_file(core, reader, &row, file, range.proof, part)?;
@@ -448,7 +450,7 @@ fn lost_chunks(sealer: &BlockSealer, block: &Block, sealed: Option<&[u8]>) -> Lo
 }
 
 /// Whether `sealed` is the block; `clear` is memory to open into.
-fn opens(
+pub(crate) fn opens(
     sealer: &BlockSealer,
     block: &Block,
     sealed: Option<&[u8]>,

@@ -10,17 +10,14 @@ use std::sync::atomic::Ordering;
 use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
 use crate::core::Core;
-use crate::limits::{DISK_RESERVE_BYTES, FILE_BYTES_MAX};
+use crate::limits::FILE_BYTES_MAX;
 use crate::node::{Node, NodeState};
 use crate::reservation::{Held, Reserved};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
-/// What a write costs beyond its bytes once sealed, at most: tags, index, padding, rows. 1/8 is generous.
-const OVERHEAD_SHIFT: u32 = 3;
-
 impl Filesystem {
     /// Takes all of `data` for `offset`, or nothing. Memory only (write-behind), unless the bound of dirty
-    /// content is reached: then it waits for a drain.
+    /// content is reached, or the disk is full: then it waits for a drain, or until removed content was given back.
     ///
     /// # Errors
     /// `NoSpace` or `QuotaExceeded` before anything is taken; an error of an earlier drain of this file, once.
@@ -72,11 +69,10 @@ impl Filesystem {
         Ok(offset)
     }
 
-    /// Whether a write of `len` bytes would wait for memory now.
+    /// Whether a write of `len` bytes would wait now: for memory, or until removed content was given back.
     #[must_use]
     pub fn write_would_wait(&self, len: usize) -> bool {
-        self.core.dirty_bytes.load(Ordering::Acquire) + len as u64
-            > self.core.options.dirty_bytes_max
+        self.core.would_wait(len as u64)
     }
 
     /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
@@ -100,8 +96,11 @@ impl Filesystem {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or(Error::FileTooLarge)?;
         let node = core.node(inode)?;
-        let _gate = core.mutate()?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
+        if reserve {
+            core.make_room(len);
+        }
+        let _gate = core.mutate()?;
         let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));
         let admitted = admitted.transpose()?;
         let now = core.now();
@@ -229,59 +228,5 @@ impl Core {
         } else {
             self.dirty_bytes.fetch_sub(before - after, Ordering::AcqRel);
         }
-    }
-
-    /// Waits until `len` more bytes of dirty content are within the bound. A single write larger than the
-    /// bound passes when nothing else is dirty.
-    fn wait_for_room(&self, len: u64) -> Result<()> {
-        let max = self.options.dirty_bytes_max;
-        let fits = || {
-            let held = self.dirty_bytes.load(Ordering::Acquire);
-            held == 0 || held + len <= max
-        };
-        while !fits() {
-            if self.failed.load(Ordering::Acquire) {
-                return Err(Error::Failed);
-            }
-            if self.options.background == crate::core::Background::Manual {
-                crate::flush::drain_all(self)?;
-                continue;
-            }
-            self.work.drain_everything();
-            let mut guard = self.room.0.lock();
-            if fits() {
-                break;
-            }
-            // A bounded wait: a drain that fails tells nobody, and the flag above must be seen.
-            self.room
-                .1
-                .wait_for(&mut guard, std::time::Duration::from_millis(200));
-            drop(guard);
-            self.space.take_drain_error()?;
-        }
-        Ok(())
-    }
-
-    /// Bytes that have been accepted and are not stored: pending content and what is reserved.
-    pub(crate) fn promised_bytes(&self) -> u64 {
-        let pending = self.dirty_bytes.load(Ordering::Acquire);
-        pending.saturating_add(self.reserved.load(Ordering::Acquire))
-    }
-
-    /// Refuses `len` more bytes if the disk or the quota could not hold them with all that is pending.
-    pub(crate) fn admit(&self, len: u64) -> Result<()> {
-        let pending = self.promised_bytes().saturating_add(len);
-        let needed = pending.saturating_add(pending >> OVERHEAD_SHIFT);
-        if let Some((_, free)) = self.space.disk_space(self, len)
-            && free < needed.saturating_add(DISK_RESERVE_BYTES)
-        {
-            return Err(Error::NoSpace);
-        }
-        if let Some(quota) = self.quota.bytes()
-            && self.store.stored_bytes().saturating_add(needed) > quota
-        {
-            return Err(Error::QuotaExceeded);
-        }
-        Ok(())
     }
 }

@@ -155,6 +155,7 @@ impl Filesystem {
         mode: XattrMode,
     ) -> Result<()> {
         let core = &self.core;
+        core.make_room(value.len() as u64);
         let _gate = core.mutate()?;
         let mut writer = writer_when_attributes_flow(core, inode)?;
         set_in(

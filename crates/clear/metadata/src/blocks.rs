@@ -405,6 +405,9 @@ impl Transaction<'_> {
                 .total_bytes
                 .checked_add(bytes)
                 .ok_or(Error::Invalid("a count of bytes is too large"))?;
+            if !writer.without_file.contains(&number) {
+                writer.total_bytes = writer.total_bytes.saturating_add_signed(bytes);
+            }
             Ok(())
         })
     }
@@ -422,8 +425,14 @@ impl Transaction<'_> {
             {
                 return Err(Error::SegmentInUse(number));
             }
+            let row = writer.reads.segment(number)?;
+            let row = row.ok_or(Error::UnknownSegment(number))?;
+            let total = writer.grown(row)?.total_bytes;
             if writer.run(Statement::SegmentRemove, [number.0])? != 1 {
                 return Err(Error::UnknownSegment(number));
+            }
+            if !writer.without_file.contains(&number) {
+                writer.total_bytes = writer.total_bytes.saturating_sub(total);
             }
             writer.growth.remove(&number);
             writer.segment_ids.remove(&number);

@@ -26,6 +26,7 @@ pub struct Savepoint<'s> {
     resolved: bool,
     growth: BTreeMap<SegmentNumber, Growth>,
     live_bytes: u64,
+    total_bytes: u64,
     greatest_inode: u64,
     inodes: u64,
     waiting_bytes: u64,
@@ -52,6 +53,7 @@ impl<'s> Transaction<'s> {
             resolved: false,
             growth: self.writer.growth.clone(),
             live_bytes: self.writer.live_bytes,
+            total_bytes: self.writer.total_bytes,
             greatest_inode: self.writer.greatest_inode,
             inodes: self.writer.numbers.inodes,
             waiting_bytes: self.writer.numbers.waiting_bytes,
@@ -83,6 +85,7 @@ impl<'s> Transaction<'s> {
         writer.growth = std::mem::take(&mut savepoint.growth);
         writer.segment_ids.clear();
         writer.live_bytes = savepoint.live_bytes;
+        writer.total_bytes = savepoint.total_bytes;
         writer.greatest_inode = savepoint.greatest_inode;
         writer.numbers.inodes = savepoint.inodes;
         writer.numbers.waiting_bytes = savepoint.waiting_bytes;

@@ -110,6 +110,8 @@ pub(crate) struct Gauges {
     dirty_pages: AtomicU64,
     waiting_bytes: AtomicU64,
     stored_bytes: AtomicU64,
+    segments_live_bytes: AtomicU64,
+    segments_total_bytes: AtomicU64,
     hold_changes_max: AtomicU64,
 }
 
@@ -118,6 +120,13 @@ impl Gauges {
         self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
         self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
         self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_segments(&self, live_bytes: u64, total_bytes: u64) {
+        self.segments_live_bytes
+            .store(live_bytes, Ordering::Relaxed);
+        self.segments_total_bytes
+            .store(total_bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn note_hold(&self, changes: u64) {
@@ -447,6 +456,16 @@ impl Store {
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.shared.gauges.stored_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sealed bytes that blocks in segments have, and sealed bytes that no block has any more and whose segments are still
+    /// there; with what is not committed yet. Waits for nobody.
+    #[must_use]
+    pub fn segment_bytes(&self) -> (u64, u64) {
+        let gauges = &self.shared.gauges;
+        let live = gauges.segments_live_bytes.load(Ordering::Relaxed);
+        let total = gauges.segments_total_bytes.load(Ordering::Relaxed);
+        (live, total.saturating_sub(live))
     }
 
     /// What the store did since it was opened.

@@ -44,6 +44,8 @@ pub(crate) struct Writer {
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
     /// Sum of `live_bytes` over all segments that have files, with what is not committed yet.
     pub(crate) live_bytes: u64,
+    /// Sum of `total_bytes`, likewise.
+    pub(crate) total_bytes: u64,
     /// Of segments that were asked for, what never changes; at most `SEGMENT_IDS_MAX`.
     pub(crate) segment_ids: HashMap<SegmentNumber, SegmentId>,
     /// Segments that never have files.
@@ -110,6 +112,7 @@ impl Writer {
             greatest_inode: 0,
             growth: BTreeMap::new(),
             live_bytes: 0,
+            total_bytes: 0,
             segment_ids: HashMap::new(),
             without_file: Vec::new(),
             row_bytes: 0,
@@ -133,7 +136,10 @@ impl Writer {
         for segment in self.reads.segments()? {
             match has_no_file(&segment.id) {
                 true => self.without_file.push(segment.number),
-                false => self.live_bytes = self.live_bytes.saturating_add(segment.live_bytes),
+                false => {
+                    self.live_bytes = self.live_bytes.saturating_add(segment.live_bytes);
+                    self.total_bytes = self.total_bytes.saturating_add(segment.total_bytes);
+                }
             }
         }
         self.row_bytes = self.count_row_bytes()?;
@@ -154,6 +160,7 @@ impl Writer {
         let blocks = self.live_bytes.saturating_add(waiting);
         let stored = blocks.saturating_add(self.row_bytes);
         gauges.set(self.pages_changed, waiting, stored);
+        gauges.set_segments(self.live_bytes, self.total_bytes);
     }
 
     /// Runs a statement that changes rows; gives how many.

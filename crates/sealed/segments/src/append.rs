@@ -180,6 +180,19 @@ impl SegmentStore {
         self.writer.lock().open
     }
 
+    /// The longest that a segment gets, in bytes, unless its first batch is longer.
+    #[must_use]
+    pub fn segment_bytes_max(&self) -> u64 {
+        self.segment_bytes_max
+    }
+
+    /// Bytes that the disk counts as used and nothing is written to yet. Waits for a batch that is being written.
+    #[must_use]
+    pub fn room_aside(&self) -> u64 {
+        let writer = self.writer.lock();
+        writer.unfinished.values().map(Unfinished::room_aside).sum()
+    }
+
     /// The longest table of contents that `finish` takes for `id`, in bytes; `None` if it is not unfinished.
     #[must_use]
     pub fn contents_room(&self, id: SegmentId) -> Option<u64> {

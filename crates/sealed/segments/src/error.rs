@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use strongroom_folder::{Odd, odd_of};
 use strongroom_format::SegmentId;
 
@@ -83,18 +84,39 @@ pub enum Error {
     /// Environment: the system's random generator.
     #[error("no random name for a segment: {0}")]
     Random(#[source] io::Error),
+    /// Environment: this process, or the system, may have no more files open.
+    #[error(
+        "too many open files: raise the limit (`ulimit -n 1024`, `LimitNOFILE=` in a unit of systemd)"
+    )]
+    Descriptors,
     /// Environment: the disk.
     #[error("segments: {0}")]
     Io(#[source] io::Error),
 }
 
 impl Error {
+    /// Whether the process lacks something that it may have again soon: descriptors or memory. It says nothing about a file.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        match self {
+            Self::Descriptors => true,
+            Self::Io(error) => error.kind() == io::ErrorKind::OutOfMemory,
+            _ => false,
+        }
+    }
+
     /// What an error of the system, about something in the vault folder, means.
     #[must_use]
     pub fn of_io(error: io::Error) -> Self {
         match odd_of(&error) {
             Some(odd) => Self::Odd(odd.clone()),
+            None if is_of_descriptors(&error) => Self::Descriptors,
             None => Self::Io(error),
         }
     }
+}
+
+fn is_of_descriptors(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }

@@ -2,7 +2,8 @@
 //!
 //! Takes   a segment's name
 //! Gives   its open file, shared; a file that was removed stays readable to whoever holds it
-//! Never   keeps more than `OPEN_FILES_MAX`, or a file that was removed
+//! Never   keeps more than `OPEN_FILES_MAX`, more than its share of the descriptors that the process may have, or a file that
+//!         was removed
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -12,8 +13,10 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use strongroom_format::SegmentId;
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::disk::{Disk, SegmentFile};
-use crate::limits::OPEN_FILES_MAX;
+use crate::limits::{OPEN_FILES_MAX, OPEN_FILES_MIN, OPEN_FILES_SHARE};
 use crate::{Error, Result};
 
 pub(crate) struct Files {
@@ -28,10 +31,9 @@ struct Kept {
 
 impl Files {
     pub(crate) fn new() -> Self {
-        let capacity = NonZeroUsize::new(OPEN_FILES_MAX).unwrap_or(NonZeroUsize::MIN);
         Self {
             kept: Mutex::new(Kept {
-                by_id: LruCache::new(capacity),
+                by_id: LruCache::new(share_of(getrlimit(Resource::Nofile).current)),
                 removals: 0,
             }),
         }
@@ -46,18 +48,36 @@ impl Files {
             }
             kept.removals
         };
-        let file = match disk.open_segment(id) {
-            Ok(file) => Arc::new(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::Missing(id));
-            }
-            Err(error) => return Err(Error::of_io(error)),
-        };
+        let mut opened = self.open(disk, id);
+        if matches!(opened, Err(Error::Descriptors)) && self.keep_fewer() {
+            opened = self.open(disk, id);
+        }
+        let file = opened?;
         let mut kept = self.kept.lock();
         if kept.removals == removals {
             kept.by_id.put(id, Arc::clone(&file));
         }
         Ok(file)
+    }
+
+    fn open(&self, disk: &Disk, id: SegmentId) -> Result<Arc<SegmentFile>> {
+        match disk.open_segment(id) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::Missing(id)),
+            Err(error) => Err(Error::of_io(error)),
+        }
+    }
+
+    /// Closes what nobody uses at the moment, and keeps half as many from now on: others need descriptors too. Gives whether
+    /// there was anything to close.
+    fn keep_fewer(&self) -> bool {
+        let mut kept = self.kept.lock();
+        let had_some = !kept.by_id.is_empty();
+        let half = (kept.by_id.len() / 2).clamp(OPEN_FILES_MIN, OPEN_FILES_MAX);
+        kept.by_id.clear();
+        kept.by_id
+            .resize(NonZeroUsize::new(half).unwrap_or(NonZeroUsize::MIN));
+        had_some
     }
 
     pub(crate) fn keep(&self, id: SegmentId, file: &Arc<SegmentFile>) {
@@ -69,5 +89,28 @@ impl Files {
         let mut kept = self.kept.lock();
         kept.removals += 1;
         kept.by_id.pop(&id);
+    }
+}
+
+/// How many files may be kept of the descriptors that a process may have; `None` for no limit.
+fn share_of(descriptors: Option<u64>) -> NonZeroUsize {
+    let share = descriptors.map_or(usize::MAX, |count| {
+        usize::try_from(count / OPEN_FILES_SHARE).unwrap_or(usize::MAX)
+    });
+    let kept = share.clamp(OPEN_FILES_MIN, OPEN_FILES_MAX);
+    NonZeroUsize::new(kept).unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_descriptors_are_shared_with_all_else_that_needs_some() {
+        let share = |limit| share_of(limit).get();
+        assert_eq!(share(None), OPEN_FILES_MAX);
+        assert_eq!(share(Some(1024)), OPEN_FILES_MAX);
+        assert_eq!(share(Some(64)), 16);
+        assert_eq!(share(Some(0)), OPEN_FILES_MIN);
     }
 }

@@ -12,6 +12,12 @@ pub const INDEX_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The most open segment files kept for reading. Each costs a descriptor, and a process has 1024 by default.
 pub const OPEN_FILES_MAX: usize = 128;
 
+/// Of the descriptors that the process may have, they take one in so many.
+pub const OPEN_FILES_SHARE: u64 = 4;
+
+/// So many are kept in any case.
+pub const OPEN_FILES_MIN: usize = 4;
+
 /// The most memory that idle buffers keep, in bytes; beyond it they go back to the system.
 /// Buffers in use are bounded by the callers: at most one run for a read, two rounds of batches for a drain (`filesystem/src/stream.rs`).
 pub const IDLE_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -66,6 +66,14 @@ impl Unfinished {
         room.min(left)
     }
 
+    /// Bytes that are set aside behind the last batch; 0 if nobody knows.
+    pub(crate) fn room_aside(&self) -> u64 {
+        match self.allocated {
+            u64::MAX => 0,
+            allocated => allocated.saturating_sub(self.end),
+        }
+    }
+
     /// Writes `batch` behind the last acknowledged one, and acknowledges it.
     pub(crate) fn write(&mut self, file: &SegmentFile, batch: &mut Closed) -> Result<()> {
         let end = self.end + batch.len();

@@ -94,6 +94,7 @@ pub fn small() -> Setup {
                 move_blocks: 2,
                 small_segment_bytes: 24 * 1024,
                 small_segments_max: 2,
+                waste_bytes_max: 512 * 1024,
                 intent_log_bytes: 96 * 1024,
             },
             ..quiet()

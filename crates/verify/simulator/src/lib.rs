@@ -16,6 +16,7 @@ pub mod plan;
 pub mod random;
 pub mod revisions;
 pub mod run;
+pub mod small_disk;
 pub mod transactions;
 pub mod vault;
 pub mod worker;

@@ -19,6 +19,7 @@ use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::hostile::command as hostile;
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::small_disk::{self, Kind};
 use strongroom_simulator::transactions;
 use strongroom_simulator::vault;
 use strongroom_simulator::worker::{Scale, recover, work};
@@ -30,6 +31,7 @@ const USAGE: &str = "usage:
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
+  strongroom-sim small-disk [--seeds A..B] [--ops N]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--only FILE OPERATION COMMAND]
   strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
@@ -43,6 +45,8 @@ vault   makes a vault, uses it and changes its keys; cuts the power before every
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
+small-disk  fills, empties and refills a mounted vault on a small tmpfs, a small ext4 and under a quota, in N rounds (default 150)
+        of each seed; checks that nothing is refused while df says that there is room for it, and that nothing is lost
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
 pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
@@ -461,6 +465,36 @@ fn run_damage(parsed: &Arguments) -> Result<bool, String> {
     Ok(violations == 0)
 }
 
+/// Bytes of the disks that are filled.
+const SMALL_DISK_BYTES: u64 = 300 << 20;
+
+fn run_small_disks(parsed: &Arguments) -> bool {
+    let mut sound = true;
+    for seed in parsed.seeds.clone() {
+        for kind in Kind::ALL {
+            let rounds = parsed.trial.acts as u64;
+            match small_disk::run_rounds(kind, SMALL_DISK_BYTES, seed, rounds) {
+                Ok(done) => println!(
+                    "{}, seed {seed}: {rounds} rounds sound; {} MiB written, {} times all that was free, {} refusals that were announced, {} files compared",
+                    kind.name(),
+                    done.bytes >> 20,
+                    done.filled,
+                    done.refused,
+                    done.compared
+                ),
+                Err(violation) => {
+                    sound = false;
+                    println!("VIOLATION: {violation}");
+                    println!(
+                        "  repeat: target/debug/strongroom-sim small-disk --seeds {seed} --ops {rounds}"
+                    );
+                }
+            }
+        }
+    }
+    sound
+}
+
 /// Repairs a vault, to be killed over it.
 fn mend(folder: &str, key: &str) -> Result<bool, String> {
     let key = std::fs::read(key).map_err(|error| error.to_string())?;
@@ -488,6 +522,9 @@ fn main() -> ExitCode {
         }
         Some((verb, rest)) if verb == "damage" => {
             parse(rest).and_then(|parsed| run_damage(&parsed))
+        }
+        Some((verb, rest)) if verb == "small-disk" => {
+            parse(rest).map(|parsed| run_small_disks(&parsed))
         }
         Some((verb, [folder, key])) if verb == "mend" => mend(folder, key),
         Some((verb, rest)) if verb == "vault" => parse(rest).map(|parsed| run_vault(&parsed)),

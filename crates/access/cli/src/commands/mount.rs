@@ -17,6 +17,7 @@ use strongroom_mount::background::{
 use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter, Unmount, unmount};
 
 use crate::arguments::{Mount, SecretArguments, Umount};
+use crate::descriptors;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::logging;
@@ -60,6 +61,7 @@ type Snapshots = Option<Duration>;
 
 /// Opens the vault and mounts it.
 fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Result<Served> {
+    descriptors::check_for_mount()?;
     let access = if options.read_only {
         Access::ReadOnly
     } else {

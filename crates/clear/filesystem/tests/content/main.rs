@@ -3,10 +3,12 @@
 mod costs;
 mod forged;
 mod hashes;
+mod healing;
 mod intents;
 mod memory;
 mod quota;
 mod reservation;
+mod space;
 #[path = "../support/mod.rs"]
 mod support;
 mod truncation;

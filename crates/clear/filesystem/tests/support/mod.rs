@@ -5,8 +5,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, SystemRandom};
 use strongroom_filesystem::{
@@ -31,19 +33,39 @@ impl Clock for Ticks {
     }
 }
 
-/// A disk that is full when told so.
+/// A disk that is full when told so, or as full as the vault folder makes it.
 #[derive(Default)]
-struct Gauge(AtomicBool);
+struct Gauge {
+    full: AtomicBool,
+    /// Bytes of the disk; 0 for more than anybody can fill.
+    size: AtomicU64,
+    folder: Mutex<PathBuf>,
+}
 
 impl Disk for Gauge {
     fn space(&self) -> Option<(u64, u64)> {
-        let free = if self.0.load(Ordering::Relaxed) {
-            0
-        } else {
-            1 << 40
-        };
-        Some((1 << 41, free))
+        if self.full.load(Ordering::Relaxed) {
+            return Some((1 << 41, 0));
+        }
+        match self.size.load(Ordering::Relaxed) {
+            0 => Some((1 << 41, 1 << 40)),
+            size => {
+                let folder = self.folder.lock().expect("nobody panics with it");
+                Some((size, size.saturating_sub(allocated(&folder))))
+            }
+        }
     }
+}
+
+/// What the files below `folder` take on the disk. One that goes meanwhile takes nothing.
+pub(crate) fn allocated(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => allocated(&entry.path()),
+        Ok(meta) => meta.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.filter_map(|entry| Some(of(entry.ok()?))).sum()
 }
 
 /// One vault, used as its `Filesystem`.
@@ -264,13 +286,19 @@ impl Lab {
     }
 
     /// The vault folder.
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Fills the disk, or frees it.
     pub(crate) fn fill_disk(&self, full: bool) {
-        self.disk.0.store(full, Ordering::Relaxed);
+        self.disk.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Gives the disk `size` bytes, of which the vault folder takes what its files take.
+    pub(crate) fn put_on_disk_of(&self, size: u64) {
+        *self.disk.folder.lock().expect("nobody panics with it") = self.path().to_owned();
+        self.disk.size.store(size, Ordering::Relaxed);
     }
 
     /// Makes a node for the superuser.

@@ -715,3 +715,33 @@ fn what_lies_in_a_segment_without_a_file_takes_no_space() {
     store.lock().change_references(numbers[1], -1).unwrap();
     assert_eq!(store.stored_bytes(), stored - len);
 }
+
+/// Goal: what lives and what is waste is known without a look at the rows, also after opening.
+#[test]
+fn live_and_wasted_bytes_of_segments_are_those_of_their_rows() {
+    let folder = Folder::new();
+    let store = folder.create();
+    let mut transaction = store.lock();
+    let ids = [segment_id(1), segment_id(2), LOST_SEGMENT];
+    let segments = ids.map(|id| transaction.insert_segment(&id, Epoch(0)).unwrap());
+    let len = sealed_len(60_000) as u64;
+    let numbers = [0_usize, 1, 2].map(|index| {
+        let segment = segments[index];
+        transaction.add_total_bytes(segment, 3 * len).unwrap();
+        let place = Place::Segment(segment, 64);
+        transaction
+            .insert_block(&block_id(index as u64), 60_000, Epoch(0), 1, place, None)
+            .unwrap()
+    });
+    assert_eq!(store.segment_bytes(), (2 * len, 4 * len));
+    transaction.commit().unwrap();
+    transaction.change_references(numbers[0], -1).unwrap();
+    assert_eq!(store.segment_bytes(), (len, 5 * len));
+    transaction.commit().unwrap();
+    drop(transaction);
+    drop(store);
+    let store = folder.open();
+    assert_eq!(store.segment_bytes(), (len, 5 * len));
+    store.lock().remove_segment(segments[0]).unwrap();
+    assert_eq!(store.segment_bytes(), (len, 2 * len));
+}

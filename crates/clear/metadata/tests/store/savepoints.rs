@@ -35,10 +35,11 @@ fn a_roll_back_takes_back_rows_and_counts_of_its_savepoint_only() {
         (transaction.inode_count().unwrap(), waiting, live)
     };
     let before = counts(&transaction);
-    let stored = store.stored_bytes();
+    let (stored, of_segments) = (store.stored_bytes(), store.segment_bytes());
 
     let savepoint = transaction.savepoint().unwrap();
     make(&mut transaction, 3, "after");
+    transaction.add_total_bytes(segment, 10_000).unwrap();
     let number = block(&mut transaction, 2, Place::Waiting);
     block(&mut transaction, 3, Place::Segment(segment, 4096));
     assert_ne!(counts(&transaction), before);
@@ -50,6 +51,7 @@ fn a_roll_back_takes_back_rows_and_counts_of_its_savepoint_only() {
     assert_eq!(transaction.segment_id(lost).unwrap(), None);
     assert_eq!(counts(&transaction), before);
     assert_eq!(store.stored_bytes(), stored);
+    assert_eq!(store.segment_bytes(), of_segments);
     assert_eq!(transaction.entry(InodeId::ROOT, b"after").unwrap(), None);
     assert_eq!(transaction.inode(InodeId(3)).unwrap(), None);
 

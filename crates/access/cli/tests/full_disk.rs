@@ -1,0 +1,85 @@
+//! Commands on a disk that is full, or was. Needs root, for a disk of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use support::Place;
+
+/// A small file system in memory, on the folder `d` of a place; gone with the value.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(place: &Place, size: &std::ffi::CStr) -> Self {
+        let at = place.path("d");
+        fs::create_dir(&at).unwrap();
+        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), Some(size)).unwrap();
+        Self(at)
+    }
+
+    /// Fills it with a file beside the vault.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("other")).unwrap();
+        while file.write_all(&[1; 65_536]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+fn write_random(path: &Path, seed: u64, bytes: usize) {
+    let mut state = seed | 1;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u8
+    };
+    let content: Vec<u8> = std::iter::repeat_with(next).take(bytes).collect();
+    fs::write(path, content).unwrap();
+}
+
+/// Failed before: "No space left on device", and nothing else.
+#[test]
+fn a_change_of_keys_on_a_full_disk_says_what_to_do() {
+    let place = Place::empty();
+    let disk = SmallDisk::new(&place, c"size=130m");
+    place.done(&["init", "d/v", "--key-file", "key"]);
+    fs::write(place.path("words"), "words to remember").unwrap();
+    let add = ["key", "add", "d/v", "--new-passphrase-file", "words"];
+    place.keyed(&add);
+    let listed = place.done(&["key", "list", "d/v"]);
+    let line = listed.lines().find(|line| line.contains("passphrase"));
+    let key = line.unwrap().split_whitespace().next().unwrap();
+    disk.fill();
+    let remove = ["key", "remove", "d/v", key];
+    for change in [&remove[..], &add[..]] {
+        let words = place.keyed_fails(6, change);
+        assert!(words.contains("remove something"), "{words}");
+    }
+    fs::remove_file(place.path("d/other")).unwrap();
+    place.keyed(&remove);
+}
+
+/// Goal: each command is a process of its own, which knows nothing of what the one before it removed.
+/// Failed before: `put` right after `rm` was refused.
+#[test]
+fn what_rm_removed_makes_room_for_the_next_put() {
+    let place = Place::empty();
+    let _disk = SmallDisk::new(&place, c"size=240m");
+    place.done(&["init", "d/v", "--key-file", "key"]);
+    for round in 0..4 {
+        write_random(&place.path("file"), round, 70_000_000);
+        place.keyed(&["put", "file", "d/v:/"]);
+        let found = place.keyed_bytes(&["cat", "d/v:/file"]);
+        assert!(found == fs::read(place.path("file")).unwrap(), "{round}");
+        place.keyed(&["rm", "d/v:/file"]);
+    }
+}
