@@ -47,7 +47,7 @@ pub(crate) enum Command {
     #[command(after_help = help::mount())]
     Mount(Mount),
     /// Unmounts; returns when everything is stored and the process behind the mount has gone
-    #[command(after_help = "Example:\n  strongroom umount ~/photos")]
+    #[command(after_help = help::umount())]
     Umount(Umount),
     /// Lists directories
     #[command(after_help = "Example:\n  strongroom ls -l photos:/2026")]
@@ -310,7 +310,7 @@ pub(crate) struct Umount {
     /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Detach now, even if files are open
+    /// Take it out of sight now, even if files are open, and return at once; it ends with its last user
     #[arg(long)]
     pub(crate) lazy: bool,
 }

@@ -97,7 +97,9 @@ impl From<strongroom_mount::MountError> for Failure {
         let code = match &error {
             MountError::MountPointMissing(_) => ExitCode::NotFound,
             MountError::MountPointNotEmpty(_) => ExitCode::Exists,
-            MountError::Busy(_) | MountError::AlreadyMounted(_) => ExitCode::InUse,
+            MountError::Busy(_) | MountError::AlreadyMounted(_) | MountError::StillRuns { .. } => {
+                ExitCode::InUse
+            }
             MountError::Permission(_) | MountError::AllowOtherNotPermitted => ExitCode::Permission,
             MountError::OptionNotAvailable(_) => ExitCode::Unsupported,
             _ => ExitCode::Mount,

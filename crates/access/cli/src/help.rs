@@ -50,6 +50,20 @@ pub(crate) fn mount() -> String {
     )
 }
 
+pub(crate) fn umount() -> String {
+    format!(
+        "When it returns with 0, everything is stored, the process behind the mount is gone, and the disk below can be unmounted. \
+         After a second it says what it waits for. It names who uses the mount if it may look at them, and leaves it mounted \
+         then (exit code 7). Where processes with a mount namespace of their own still have it, it returns with 7 after 10 seconds; if nothing moves for 10 \
+         minutes, too: the mount goes on ending by itself, as after an interrupt. With --lazy it does not wait at all. If \
+         the process has died, the mount is removed, and the exit code is 13.\n\n{}",
+        example(&[
+            "strongroom umount ~/photos",
+            "strongroom umount ~/photos && umount /media/stick"
+        ])
+    )
+}
+
 pub(crate) fn put() -> String {
     let example = example(&[
         "strongroom put holiday.jpg videos/ photos:/2026/",

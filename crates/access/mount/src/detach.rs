@@ -13,6 +13,7 @@ use rustix::mount::UnmountFlags;
 
 use crate::attach::is_root;
 use crate::error::MountError;
+use crate::holders::InUse;
 
 /// What to do about files that are open in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ fn directly(path: &Path, how: Detach) -> Result<(), MountError> {
         };
     rustix::mount::unmount(path, flags).map_err(|errno| match errno {
         // EAGAIN: marked as untouched from now on.
-        Errno::BUSY | Errno::AGAIN => MountError::Busy(path.to_path_buf()),
+        Errno::BUSY | Errno::AGAIN => MountError::Busy(InUse::somehow(path)),
         Errno::INVAL | Errno::NOENT => MountError::NotMounted(path.to_path_buf()),
         Errno::PERM | Errno::ACCESS => MountError::Permission(path.to_path_buf()),
         errno => MountError::Io {
@@ -99,7 +100,7 @@ fn through_helper(path: &Path, how: Detach) -> Result<(), MountError> {
 
 fn refusal(path: &Path, words: &str) -> MountError {
     if words.contains("busy") {
-        MountError::Busy(path.to_path_buf())
+        MountError::Busy(InUse::somehow(path))
     } else if ["not found in", "not mounted", "Invalid argument"]
         .iter()
         .any(|word| words.contains(word))

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::holders::InUse;
+use crate::umount::Waiting;
+
 /// Why mounting or unmounting failed. The side at fault is said with each variant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,8 +42,8 @@ pub enum MountError {
     #[error("{} is not a strongroom mount", .0.display())]
     NotMounted(PathBuf),
     /// Caller: files are open or a shell stands in it.
-    #[error("{} is in use; close what is open in it, or unmount with --lazy", .0.display())]
-    Busy(PathBuf),
+    #[error("{0}")]
+    Busy(InUse),
     /// Environment: a dead mount that cannot be removed.
     #[error("{} is a dead mount that could not be removed; run `umount -l` on it as root", .0.display())]
     DeadMount(PathBuf),
@@ -59,6 +62,14 @@ pub enum MountError {
     /// Environment: there was nobody to wait for.
     #[error("unmounted, but the process behind {} left no record to wait for; make sure that it has ended before you copy the vault", .0.display())]
     NoRecord(PathBuf),
+    /// Caller: who waited gave up; the process behind the mount goes on.
+    #[error("{} is unmounted here, but its process goes on, and the vault stays open: {waiting}", path.display())]
+    StillRuns {
+        /// Where it was.
+        path: PathBuf,
+        /// What was waited for.
+        waiting: Waiting,
+    },
     /// Environment: the mount ended, and not everything could be stored.
     #[error("the mount ended badly: {0}")]
     EndedBadly(String),

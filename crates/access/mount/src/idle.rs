@@ -68,7 +68,9 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holders::InUse;
     use std::cell::{Cell, RefCell};
+    use std::path::Path;
 
     /// Runs with requests counted by a list, one number per look.
     fn looks(counts: &[u64], succeeds_at: usize) -> usize {
@@ -89,7 +91,7 @@ mod tests {
             if *tries.borrow() >= succeeds_at {
                 Ok(())
             } else {
-                Err(MountError::Busy("/mnt".into()))
+                Err(MountError::Busy(InUse::somehow(Path::new("/mnt"))))
             }
         };
         run(Duration::ZERO, requests, detach, &ended);

@@ -26,6 +26,7 @@ mod detach;
 mod errno;
 mod error;
 mod gate;
+mod holders;
 mod idle;
 mod inherited;
 mod invalidate;
@@ -47,7 +48,8 @@ mod xattrs;
 
 pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
+pub use holders::{Holder, InUse};
 pub use invalidate::Invalidator;
 pub use mounted::Mounted;
 pub use options::{MountOptions, SpecialFiles};
-pub use umount::{Unmount, unmount};
+pub use umount::{Unmount, Waiting, unmount};

@@ -63,7 +63,7 @@ pub(crate) const XATTR_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The longest runtime record that is read, in bytes.
-pub(crate) const RECORD_BYTES_MAX: u64 = 16 * 1024;
+pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024;
 
 /// Dead mounts stacked on one folder that are cleaned up before giving up.
 pub(crate) const DEAD_MOUNTS_MAX: usize = 8;
@@ -76,3 +76,12 @@ pub(crate) const STATFS_BLOCK_BYTES: u32 = 4096;
 
 /// The longest name, in bytes.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
+
+/// How many of those that keep a mount in use are named.
+pub(crate) const HOLDERS_MAX: usize = 8;
+
+/// How often a mount that is ending says how much is left, and who waits for one looks.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How long they are looked for.
+pub(crate) const LOOK_AT_HOLDERS: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{RecvTimeoutError, Sender};
 use fuser::{Config, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -183,6 +183,14 @@ impl Mounted {
         }
     }
 
+    /// Says that this process is there for the mount only and ends with it: `unmount` of another process then returns when
+    /// this one is gone, and with it everything that it held open.
+    pub fn process_ends_with_it(&self) {
+        if let Some(record) = self.core.record.lock().as_mut() {
+            record.process_ends_too();
+        }
+    }
+
     /// From now on SIGTERM and SIGINT end the mount: everything is made durable, also when files are
     /// open, whose users then get an error.
     ///
@@ -270,7 +278,7 @@ impl Core {
             return;
         };
         panics::forget(self.id);
-        let result = self.drain();
+        let result = self.drain(&record);
         let result = match connection {
             Some(error) if result.is_ok() => {
                 Err(format!("the connection to the kernel broke: {error}"))
@@ -289,7 +297,8 @@ impl Core {
         self.alive.lock().take();
     }
 
-    fn drain(&self) -> Result<(), String> {
+    fn drain(&self, record: &Record) -> Result<(), String> {
+        record.left(0);
         let filesystem = self.shared.gate.close();
         // What was accepted is done, with file systems of its own.
         self.shared.reading.close();
@@ -306,7 +315,23 @@ impl Core {
         for (inode, count) in self.shared.references.take_all() {
             filesystem.forget(inode, count);
         }
-        filesystem.sync().map_err(|error| error.to_string())
+        let (stored, waits) = crossbeam_channel::bounded::<()>(0);
+        std::thread::scope(|scope| {
+            // Who unmounts is shown how much is left.
+            let told = || {
+                let left = || record.left(filesystem.counters().dirty_bytes);
+                left();
+                while waits.recv_timeout(limits::LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                    left();
+                }
+            };
+            let named = std::thread::Builder::new().name("strongroom-left".to_owned());
+            // Without a thread for it, it is not shown.
+            let _ = named.spawn_scoped(scope, told);
+            let synced = filesystem.sync().map_err(|error| error.to_string());
+            drop(stored);
+            synced
+        })
     }
 
     fn wait(&self) -> Result<(), MountError> {

@@ -13,6 +13,9 @@ use crate::error::MountError;
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
+    /// The kernel's number of this mount, and of the one that it is mounted in.
+    pub(crate) id: u64,
+    pub(crate) parent: u64,
     /// `major:minor` of the file system.
     pub(crate) device: String,
     pub(crate) mount_point: PathBuf,
@@ -25,10 +28,12 @@ pub(crate) struct MountEntry {
 pub(crate) fn mounts() -> Result<Vec<MountEntry>, MountError> {
     let text = std::fs::read("/proc/self/mountinfo")
         .map_err(MountError::io("reading /proc/self/mountinfo"))?;
-    Ok(text
-        .split(|byte| *byte == b'\n')
-        .filter_map(parse)
-        .collect())
+    Ok(entries(&text).collect())
+}
+
+/// The mounts in the `text` of such a table.
+pub(crate) fn entries(text: &[u8]) -> impl Iterator<Item = MountEntry> {
+    text.split(|byte| *byte == b'\n').filter_map(parse)
 }
 
 /// The mount that is seen at `path`, which must be absolute and free of links.
@@ -42,7 +47,9 @@ pub(crate) fn mount_at(path: &Path) -> Result<Option<MountEntry>, MountError> {
 /// One line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options.
 fn parse(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let device = text(fields.nth(2)?);
+    let mut number = || text(fields.next()?).parse().ok();
+    let (id, parent) = (number()?, number()?);
+    let device = text(fields.next()?);
     let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let file_system_type = text(fields.next()?);
@@ -51,6 +58,8 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
         .split(',')
         .find_map(|option| option.strip_prefix("user_id=")?.parse().ok());
     Some(MountEntry {
+        id,
+        parent,
         device,
         mount_point,
         file_system_type,

@@ -1,21 +1,27 @@
 //! The record of a running mount: a locked file, so that who unmounts can wait for the process behind it.
 //!
 //! Takes   the mount point
-//! Gives   a file in the user's private runtime folder, locked while the process lives; its last line
-//!         says how the mount ended
+//! Gives   a file in the user's private runtime folder, locked while the mount lives; it names the process, says how much
+//!         is left to store once the mount ends, and in its last line how it ended
 //! Never   trusts a folder that another user could have made
 //!
 //! Invariants
 //!  (1) The lock is taken before the mount exists and released after everything is durable.
 //!  (2) The last line is written only after the final sync gave its result.
+//!  (3) A process is waited for only if it held the lock after it had been found by its number, which may have been given
+//!      to another one meanwhile.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use strongroom::PrivateFolders;
 
 use crate::error::MountError;
@@ -23,6 +29,10 @@ use crate::limits;
 
 const ENDED_WELL: &str = "ended: ok";
 const ENDED_BADLY: &str = "ended: ";
+const PID: &str = "pid: ";
+const LEFT: &str = "left: ";
+/// Written by a process that is there for its mount only.
+const ENDS_TOO: &str = "the process ends with the mount";
 
 /// The record of a mount of this process. Dropping it releases the lock.
 pub(crate) struct Record {
@@ -33,6 +43,20 @@ pub(crate) struct Record {
 /// The record of somebody's mount, to wait on.
 pub(crate) struct Watched {
     file: File,
+    /// The process behind it, if it lives.                                                                     (3)
+    process: Option<OwnedFd>,
+}
+
+/// How far a mount is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The kernel has not ended it.
+    Served,
+    /// So many bytes are not stored yet.
+    Storing(u64),
+    /// Everything is stored; the process has not ended yet.
+    Leaving,
+    Ended(Ending),
 }
 
 /// How a mount ended, as its record says.
@@ -89,10 +113,32 @@ impl Record {
 
     fn begin(&mut self, mount_point: &Path) -> io::Result<()> {
         self.file.set_len(0)?;
-        writeln!(self.file, "pid: {}", std::process::id())?;
+        writeln!(self.file, "{PID}{}", std::process::id())?;
         self.file.write_all(b"mount point: ")?;
         self.file.write_all(mount_point.as_os_str().as_bytes())?;
         self.file.write_all(b"\n")
+    }
+
+    /// Notes that this process ends with the mount: who unmounts then waits for that.
+    pub(crate) fn process_ends_too(&mut self) {
+        // Without it who unmounts waits for the mount only.
+        let _ = writeln!(self.file, "{ENDS_TOO}");
+    }
+
+    /// Notes that the mount is ending and how much is left to store, in the place of what was noted before.
+    pub(crate) fn left(&self, bytes: u64) {
+        let noted = self.end_of_text().and_then(|offset| {
+            let line = format!("{LEFT}{bytes:020}\n");
+            self.file.write_all_at(line.as_bytes(), offset)
+        });
+        if let Err(error) = noted {
+            log::debug!("how much is left to store could not be noted: {error}");
+        }
+    }
+
+    /// Where the next line goes: writes at an offset do not move it.
+    fn end_of_text(&self) -> io::Result<u64> {
+        (&self.file).stream_position()
     }
 
     /// Says how the mount ended and releases the lock.
@@ -103,6 +149,7 @@ impl Record {
         };
         // A record that cannot be written reads as unconfirmed, which is the cautious answer; and one
         // that cannot be removed is overwritten by the next mount.
+        let _ = self.file.seek(io::SeekFrom::End(0));
         let _ = self.file.write_all(line.as_bytes());
         let _ = std::fs::remove_file(&self.path);
     }
@@ -128,22 +175,98 @@ impl Watched {
         let is_owners = file
             .metadata()
             .is_ok_and(|metadata| metadata.is_file() && metadata.uid() == owner);
-        is_owners.then_some(Self { file })
+        let mut watched = is_owners.then_some(Self {
+            file,
+            process: None,
+        })?;
+        watched.process = watched.find_process();
+        Some(watched)
     }
 
-    /// Waits until the process behind the mount has ended it, and says how.
-    pub(crate) fn wait(mut self) -> Result<Ending, MountError> {
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&self.file, FlockOperation::LockShared))
-            .map_err(|errno| MountError::Io {
+    /// The process behind the mount, if it ends with it.                                                       (3)
+    fn find_process(&self) -> Option<OwnedFd> {
+        let text = self.text().ok()?;
+        let number = text.lines().find_map(|line| line.strip_prefix(PID))?;
+        let number: i32 = number.parse().ok()?;
+        if number.unsigned_abs() == std::process::id() {
+            return None;
+        }
+        let process = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
+        let lives = !self.is_over().ok()?;
+        lives.then_some(process)
+    }
+
+    /// How far the mount is.
+    pub(crate) fn stage(&self) -> Result<Stage, MountError> {
+        // The text is read after the lock was looked at: a mount that is over says no more.
+        let is_over = self.is_over()?;
+        let text = self
+            .text()
+            .map_err(MountError::io("reading the runtime record"))?;
+        if !is_over {
+            let left = text.lines().find_map(|line| line.strip_prefix(LEFT));
+            let left = left.and_then(|bytes| bytes.parse().ok());
+            return Ok(left.map_or(Stage::Served, Stage::Storing));
+        }
+        let ends_too = text.lines().any(|line| line == ENDS_TOO);
+        Ok(if ends_too && self.process_lives() {
+            Stage::Leaving
+        } else {
+            Stage::Ended(ending(&text))
+        })
+    }
+
+    /// Waits for at most `time` for the process to end, or, if the mount ends without it, for that time.
+    pub(crate) fn pause(&self, time: Duration) {
+        let time = Timespec::try_from(time).ok();
+        let waited = match &self.process {
+            // One that has ended is waited for no more; what is left is to read how.
+            Some(process) => poll(&mut [PollFd::new(process, PollFlags::IN)], time.as_ref()),
+            None => poll(&mut [], time.as_ref()),
+        };
+        if let Err(error) = waited {
+            log::debug!("waiting for the mount's process: {error}");
+        }
+    }
+
+    /// Whether the lock was given back.
+    fn is_over(&self) -> Result<bool, MountError> {
+        let locked = rustix::io::retry_on_intr(|| {
+            rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockShared)
+        });
+        match locked {
+            // Not kept: whoever mounts here next must get it.
+            Ok(()) => {
+                let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+                Ok(true)
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(MountError::Io {
                 what: "waiting for the mount's process",
                 source: errno.into(),
-            })?;
-        let mut bytes = Vec::new();
-        (&mut self.file)
-            .take(limits::RECORD_BYTES_MAX)
-            .read_to_end(&mut bytes)
-            .map_err(MountError::io("reading the runtime record"))?;
-        Ok(ending(&String::from_utf8_lossy(&bytes)))
+            }),
+        }
+    }
+
+    fn process_lives(&self) -> bool {
+        let Some(process) = &self.process else {
+            return false;
+        };
+        let now = Timespec::default();
+        let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now));
+        ended == Ok(0)
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let mut bytes = vec![0; limits::RECORD_BYTES_MAX];
+        let mut len = 0;
+        while len < bytes.len() {
+            match self.file.read_at(&mut bytes[len..], len as u64)? {
+                0 => break,
+                count => len += count,
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
     }
 }
 
@@ -195,9 +318,13 @@ mod tests {
         ] {
             let record = Record::take_in(folder.path(), place).unwrap();
             let watched = watched(folder.path(), place).unwrap();
-            let waiting = std::thread::spawn(move || watched.wait().unwrap());
+            assert_eq!(watched.stage().unwrap(), Stage::Served);
+            record.left(1 << 30);
+            assert_eq!(watched.stage().unwrap(), Stage::Storing(1 << 30));
+            record.left(7);
+            assert_eq!(watched.stage().unwrap(), Stage::Storing(7));
             record.end(&result);
-            assert_eq!(waiting.join().unwrap(), expected);
+            assert_eq!(watched.stage().unwrap(), Stage::Ended(expected));
         }
         assert!(watched(folder.path(), place).is_none());
     }
@@ -208,8 +335,8 @@ mod tests {
         let place = Path::new("/mnt/x");
         drop(Record::take_in(folder.path(), place).unwrap());
         assert_eq!(
-            watched(folder.path(), place).unwrap().wait().unwrap(),
-            Ending::Unconfirmed
+            watched(folder.path(), place).unwrap().stage().unwrap(),
+            Stage::Ended(Ending::Unconfirmed)
         );
     }
 

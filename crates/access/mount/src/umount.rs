@@ -1,35 +1,80 @@
 //! Unmounts from another process, and waits for the one behind the mount.
 //!
-//! Takes   the folder
-//! Gives   back when the process behind the mount has made everything durable
-//! Never   signals or kills that process
+//! Takes   the folder, and somebody who hears what is waited for
+//! Gives   back when the process behind the mount has made everything durable and is gone
+//! Never   signals or kills that process, or waits without saying for what
 
-use std::path::Path;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
 
 use crate::detach::{Detach, detach};
 use crate::error::MountError;
-use crate::mountinfo::mount_at;
+use crate::holders::{self, Holder, InUse};
+use crate::limits::LOOK_EVERY;
+use crate::mountinfo::{MountEntry, mount_at};
 use crate::mountpoint;
 use crate::options::TYPE;
-use crate::record::{Ending, Watched};
+use crate::record::{Ending, Stage, Watched};
+
+/// The first pause of a wait; later ones are twice as long each.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// What to do about files that are open in the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
     /// Refuse.
     IfUnused,
-    /// Take the mount out of sight now, and wait for its last user.
+    /// Take the mount out of sight now, and do not wait: it ends with its last user.
     Lazily,
 }
 
-/// Unmounts `directory` and waits until its process has ended the mount with everything durable.
+/// What an `unmount` waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// The kernel hands over what it keeps of the mount.
+    Kernel,
+    /// It is unmounted here, but seen elsewhere: by these processes, each in a mount namespace of its own.
+    SeenElsewhere(Vec<Holder>),
+    /// So many bytes that were accepted are not stored yet; none means that the disk is waited for.
+    Storing(u64),
+    /// All is stored; the process closes the vault.
+    Closing,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("the kernel hands over what it keeps of it"),
+            Self::SeenElsewhere(holders) => {
+                let unseen = "processes that cannot be looked at from here";
+                let holders = holders::list(holders, unseen);
+                write!(f, "mount namespaces of their own still have it: {holders}")
+            }
+            Self::Storing(0) => f.write_str("the disk stores what was accepted"),
+            Self::Storing(bytes) => write!(f, "{} MiB are not stored yet", bytes.div_ceil(1 << 20)),
+            Self::Closing => f.write_str("everything is stored, the vault is being closed"),
+        }
+    }
+}
+
+/// Unmounts `directory`, and waits until its process has ended the mount with everything durable, and, if it is there for the
+/// mount only, is gone itself. `Lazily` waits for nothing.
 ///
+/// `watch` hears several times a second what is waited for, and may end that: then the process goes on by itself.
 /// A mount whose process has died is removed, and `Unconfirmed` says so.
 ///
 /// # Errors
-/// `NotMounted`, `Busy`, `Permission`; `EndedBadly`, `Unconfirmed` and `NoRecord` when it was unmounted
-/// but durability is not certain.
-pub fn unmount(directory: &Path, how: Unmount) -> Result<(), MountError> {
+/// `NotMounted`, `Busy`, `Permission`; `StillRuns` if `watch` ended it; `EndedBadly`, `Unconfirmed` and `NoRecord` when it was
+/// unmounted but durability is not certain.
+pub fn unmount(
+    directory: &Path,
+    how: Unmount,
+    watch: &mut dyn FnMut(&Waiting) -> ControlFlow<()>,
+) -> Result<(), MountError> {
     let path = mountpoint::resolve(directory)?;
     let entry = mount_at(&path)?.filter(|entry| entry.file_system_type == TYPE);
     let Some(entry) = entry else {
@@ -37,17 +82,87 @@ pub fn unmount(directory: &Path, how: Unmount) -> Result<(), MountError> {
     };
     // Opened before the unmount, as the process removes it at its end.
     let watched = Watched::open(&path, entry.user_id.unwrap_or(0));
-    detach(
-        &path,
-        match how {
-            Unmount::IfUnused => Detach::IfUnused,
-            Unmount::Lazily => Detach::Lazily,
+    take_away(&entry, how, watch)?;
+    match (watched, how) {
+        (Some(watched), Unmount::IfUnused) => wait(&watched, &entry, watch),
+        (Some(watched), Unmount::Lazily) => match watched.stage()? {
+            Stage::Ended(ending) => told(ending, path),
+            _ => Ok(()),
         },
-    )?;
-    let Some(watched) = watched else {
-        return Err(MountError::NoRecord(path));
+        (None, Unmount::IfUnused) => Err(MountError::NoRecord(path)),
+        (None, Unmount::Lazily) => Ok(()),
+    }
+}
+
+/// Unmounts, in a thread: the kernel may have to hand over much.
+fn take_away(
+    entry: &MountEntry,
+    how: Unmount,
+    watch: &mut dyn FnMut(&Waiting) -> ControlFlow<()>,
+) -> Result<(), MountError> {
+    let (done, waits) = crossbeam_channel::bounded(1);
+    let path = entry.mount_point.clone();
+    let how = match how {
+        Unmount::IfUnused => Detach::IfUnused,
+        Unmount::Lazily => Detach::Lazily,
     };
-    match watched.wait()? {
+    let taking = move || {
+        // Nobody listens any more if the wait was ended.
+        let _ = done.send(detach(&path, how));
+    };
+    let named = std::thread::Builder::new().name("strongroom-umount".to_owned());
+    named
+        .spawn(taking)
+        .map_err(MountError::io("starting a thread"))?;
+    loop {
+        match waits.recv_timeout(LOOK_EVERY) {
+            Ok(Err(MountError::Busy(_))) => return Err(MountError::Busy(InUse::look(entry))),
+            Ok(done) => return done,
+            Err(RecvTimeoutError::Timeout) => go_on(&entry.mount_point, Waiting::Kernel, watch)?,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the thread sends before it ends"),
+        }
+    }
+}
+
+/// Waits for the end of the mount, and of its process.
+fn wait(
+    watched: &Watched,
+    entry: &MountEntry,
+    watch: &mut dyn FnMut(&Waiting) -> ControlFlow<()>,
+) -> Result<(), MountError> {
+    let mut waits = FIRST_PAUSE;
+    loop {
+        let waiting = match watched.stage()? {
+            Stage::Ended(ending) => return told(ending, entry.mount_point.clone()),
+            // The kernel needs a moment to end what nobody uses any more.
+            Stage::Served if waits < LOOK_EVERY => Waiting::Kernel,
+            Stage::Served => Waiting::SeenElsewhere(holders::elsewhere(&entry.device)),
+            Stage::Storing(bytes) => Waiting::Storing(bytes),
+            Stage::Leaving => Waiting::Closing,
+        };
+        go_on(&entry.mount_point, waiting, watch)?;
+        watched.pause(waits);
+        waits = (waits * 2).min(LOOK_EVERY);
+    }
+}
+
+/// Says what is waited for, and ends the wait if that is wanted.
+fn go_on(
+    path: &Path,
+    waiting: Waiting,
+    watch: &mut dyn FnMut(&Waiting) -> ControlFlow<()>,
+) -> Result<(), MountError> {
+    match watch(&waiting) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(MountError::StillRuns {
+            path: path.to_owned(),
+            waiting,
+        }),
+    }
+}
+
+fn told(ending: Ending, path: PathBuf) -> Result<(), MountError> {
+    match ending {
         Ending::Durable => Ok(()),
         Ending::Failed(reason) => Err(MountError::EndedBadly(reason)),
         Ending::Unconfirmed => Err(MountError::Unconfirmed(path)),
@@ -60,16 +175,21 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_no_mount_of_ours_is_left_alone() {
+        let mut patient = |_: &Waiting| ControlFlow::Continue(());
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(
-            unmount(folder.path(), Unmount::IfUnused),
+            unmount(folder.path(), Unmount::IfUnused, &mut patient),
             Err(MountError::NotMounted(_))
         ));
         assert!(matches!(
-            unmount(Path::new("/proc"), Unmount::IfUnused),
+            unmount(Path::new("/proc"), Unmount::IfUnused, &mut patient),
             Err(MountError::NotMounted(_))
         ));
-        let missing = unmount(&folder.path().join("no/such"), Unmount::Lazily);
+        let missing = unmount(
+            &folder.path().join("no/such"),
+            Unmount::Lazily,
+            &mut patient,
+        );
         assert!(matches!(missing, Err(MountError::MountPointMissing(_))));
     }
 }

@@ -4,12 +4,13 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal};
-use strongroom_mount::{MountError, MountOptions, Mounted, Unmount, unmount};
+use strongroom_mount::{MountError, MountOptions, Mounted, Unmount, Waiting};
 use support::{new_vault, process_of_test};
 use tempfile::TempDir;
 
@@ -26,6 +27,7 @@ fn daemon() {
     let filesystem = vault.filesystem().unwrap();
     let mounted =
         Mounted::start(filesystem, &folder.join("mnt"), &MountOptions::default()).unwrap();
+    mounted.process_ends_with_it();
     mounted.end_on_signals().unwrap();
     println!("\nmounted");
     if let Err(error) = mounted.wait() {
@@ -34,6 +36,11 @@ fn daemon() {
         std::process::exit(3);
     }
     println!("\nended");
+}
+
+/// Unmounts, however long it takes.
+fn unmount(path: &Path, how: Unmount) -> Result<(), MountError> {
+    strongroom_mount::unmount(path, how, &mut |_| ControlFlow::Continue(()))
 }
 
 /// One test at a time: a process being started holds, between fork and exec, the files of all others.
@@ -108,31 +115,103 @@ fn unmounting_returns_when_the_daemon_has_made_everything_durable() {
     fs::write(daemon.mount_point().join("file"), b"content").unwrap();
     unmount(&daemon.mount_point(), Unmount::IfUnused).unwrap();
     assert!(!is_mounted(&daemon.mount_point()));
+    // The process is gone: nothing has to be waited for any more.
+    assert!(daemon.child.try_wait().unwrap().unwrap().success());
     assert!(daemon.says("ended"));
-    assert!(daemon.child.wait().unwrap().success());
     let again = unmount(&daemon.mount_point(), Unmount::IfUnused);
     assert!(matches!(again, Err(MountError::NotMounted(_))));
 }
 
+/// Failed before: nobody was named, and a lazy unmount waited for the last user.
 #[test]
-fn a_mount_in_use_is_refused_or_waited_for() {
+fn a_mount_in_use_is_refused_with_who_uses_it_or_let_go_at_once() {
     let mut daemon = Daemon::start();
     let path = daemon.mount_point();
     let mut file = File::create(path.join("file")).unwrap();
-    assert!(matches!(
-        unmount(&path, Unmount::IfUnused),
-        Err(MountError::Busy(_))
-    ));
-    let waiting = std::thread::spawn({
-        let path = path.clone();
-        move || unmount(&path, Unmount::Lazily)
-    });
+    let refused = unmount(&path, Unmount::IfUnused);
+    let Err(MountError::Busy(in_use)) = refused else {
+        panic!("{refused:?}")
+    };
+    let own = std::process::id();
+    assert!(in_use.by.iter().any(|one| one.pid == own), "{in_use}");
+    unmount(&path, Unmount::Lazily).unwrap();
     // The file works on until it is closed; only then the daemon ends.
     file.write_all(b"content").unwrap();
     file.sync_all().unwrap();
+    assert!(!is_mounted(&path));
+    assert!(daemon.child.try_wait().unwrap().is_none());
     drop(file);
-    waiting.join().unwrap().unwrap();
     assert!(daemon.says("ended"));
+    assert!(daemon.child.wait().unwrap().success());
+}
+
+/// Failed before: it stood in the mount, or had a program of it mapped, and nobody said who.
+#[test]
+fn a_process_that_stands_in_the_mount_and_a_mount_in_it_are_named() {
+    let daemon = Daemon::start();
+    let path = daemon.mount_point();
+    let mut standing = Command::new("sleep")
+        .arg("1000")
+        .current_dir(&path)
+        .spawn()
+        .unwrap();
+    let refused = unmount(&path, Unmount::IfUnused);
+    standing.kill().unwrap();
+    standing.wait().unwrap();
+    let Err(MountError::Busy(in_use)) = refused else {
+        panic!("{refused:?}")
+    };
+    let named = in_use.by.iter().any(|one| one.pid == standing.id());
+    assert!(named, "{in_use}");
+    fs::create_dir(path.join("inner")).unwrap();
+    let none = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("none", path.join("inner"), "tmpfs", none, None).unwrap();
+    let refused = unmount(&path, Unmount::IfUnused);
+    rustix::mount::unmount(path.join("inner"), rustix::mount::UnmountFlags::empty()).unwrap();
+    let Err(MountError::Busy(in_use)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(in_use.mounts, [path.canonicalize().unwrap().join("inner")]);
+    unmount(&path, Unmount::IfUnused).unwrap();
+}
+
+/// Goal: whoever waits is told for what, and may stop. Failed before: `unmount` hung without a word as long as a mount namespace
+/// that was made later kept the mount.
+#[test]
+fn a_mount_namespace_that_keeps_the_mount_is_named_and_nobody_has_to_wait_for_it() {
+    let mut daemon = Daemon::start();
+    let path = daemon.mount_point();
+    let mut keeping = Command::new("unshare")
+        .args(["--mount", "--propagation", "private"])
+        .args(["sh", "-c", "echo kept; read end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut kept = String::new();
+    let mut output = BufReader::new(keeping.stdout.take().unwrap());
+    output.read_line(&mut kept).unwrap();
+    assert_eq!(kept, "kept\n");
+    let mut heard = Vec::new();
+    let stopped = strongroom_mount::unmount(&path, Unmount::IfUnused, &mut |waiting| {
+        heard.push(waiting.clone());
+        match waiting {
+            Waiting::SeenElsewhere(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    let error = stopped.unwrap_err();
+    assert!(matches!(error, MountError::StillRuns { .. }), "{error}");
+    assert!(!is_mounted(&path));
+    let Some(Waiting::SeenElsewhere(holders)) = heard.last() else {
+        panic!("{heard:?}")
+    };
+    assert!(holders.iter().any(|one| one.pid == keeping.id()), "{error}");
+    assert!(daemon.child.try_wait().unwrap().is_none());
+    drop(keeping.stdin.take());
+    keeping.wait().unwrap();
+    assert!(daemon.says("ended"));
+    assert!(daemon.child.wait().unwrap().success());
 }
 
 #[test]

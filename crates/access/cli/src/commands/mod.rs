@@ -26,6 +26,7 @@ mod rotate;
 mod show;
 mod tune;
 mod tune_chart;
+mod umount;
 mod verify;
 mod whole;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
     match command {
         Command::Init(arguments) => init::init(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
-        Command::Umount(arguments) => mount::umount(&arguments),
+        Command::Umount(arguments) => umount::umount(&arguments),
         Command::Ls(arguments) => show::ls(&arguments),
         Command::Tree(arguments) => show::tree(&arguments),
         Command::Cat(arguments) => show::cat(&arguments),

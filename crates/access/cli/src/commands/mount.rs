@@ -1,4 +1,4 @@
-//! `mount` and `umount`: the vault as a drive.
+//! `mount`: the vault as a drive.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +14,9 @@ use strongroom::{
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
 };
-use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter, Unmount, unmount};
+use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
 
-use crate::arguments::{Mount, SecretArguments, Umount};
+use crate::arguments::{Mount, SecretArguments};
 use crate::descriptors;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
@@ -73,6 +73,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
         .filesystem()
         .ok_or_else(|| Failure::from(Error::InUse))?;
     let mounted = Mounted::start(filesystem, &arguments.directory, options)?;
+    mounted.process_ends_with_it();
     mounted.end_on_signals()?;
     let subscription = vault.subscribe(Arc::new(Watcher {
         invalidator: mounted.invalidator(),
@@ -399,16 +400,6 @@ fn every(word: &str, value: &str) -> Result<Snapshots> {
 fn number(word: &str, value: &str, radix: u32) -> Result<u32> {
     u32::from_str_radix(value, radix)
         .map_err(|_| Failure::usage(format!("mount option {word:?} needs a number")))
-}
-
-/// Unmounts.
-pub(crate) fn umount(arguments: &Umount) -> Result<()> {
-    let how = if arguments.lazy {
-        Unmount::Lazily
-    } else {
-        Unmount::IfUnused
-    };
-    Ok(unmount(&arguments.directory, how)?)
 }
 
 #[cfg(test)]
