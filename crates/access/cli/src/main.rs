@@ -9,6 +9,7 @@
 mod arguments;
 mod commands;
 mod content_arguments;
+mod copy_arguments;
 mod damage_arguments;
 mod device_arguments;
 mod exit_code;
@@ -26,7 +27,9 @@ mod printable;
 mod progress;
 mod prompt;
 mod secret;
+mod session_arguments;
 mod size;
+mod time;
 mod tool_arguments;
 mod tune_arguments;
 mod walk;
