@@ -7,12 +7,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use strongroom::Fingerprint;
 
 use crate::content_arguments::{FindContent, Hash};
+use crate::copy_arguments::{Get, Put, Transfer};
 use crate::damage_arguments::{Recover, Repair, Verify};
 use crate::device_arguments::Device;
 use crate::help;
 use crate::history_arguments::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::key_arguments::Key;
 use crate::location::Location;
+use crate::session_arguments::{Lock, Unlock};
 use crate::size::{self, NewQuota};
 use crate::tool_arguments::{Bench, Completions, Man, Stats};
 use crate::tune_arguments::Tune;
@@ -49,6 +51,12 @@ pub(crate) enum Command {
     /// Unmounts; returns when everything is stored and the process behind the mount has gone
     #[command(after_help = help::umount())]
     Umount(Umount),
+    /// Lets commands use a vault without its secret for a while: holds it open in the background
+    #[command(after_help = help::unlock())]
+    Unlock(Unlock),
+    /// Ends what unlock began; returns when everything is stored and no process has the keys
+    #[command(after_help = "Example:\n  strongroom lock photos")]
+    Lock(Lock),
     /// Lists directories
     #[command(after_help = "Example:\n  strongroom ls -l photos:/2026")]
     Ls(Ls),
@@ -62,16 +70,22 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  strongroom stat photos:/2026/holiday.jpg")]
     Stat(Stat),
     /// Copies files and directories into a vault
-    #[command(after_help = help::put())]
+    #[command(after_help = help::put(), override_usage = "strongroom put [OPTIONS] LOCAL... VAULT[:PATH]")]
     Put(Put),
     /// Copies files and directories out of a vault
-    #[command(after_help = help::get())]
+    #[command(after_help = help::get(), override_usage = "strongroom get [OPTIONS] VAULT:PATH... LOCAL")]
     Get(Get),
     /// Copies inside a vault; shares the content instead of copying it
-    #[command(after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup")]
+    #[command(
+        after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup",
+        override_usage = "strongroom cp [OPTIONS] VAULT:PATH... [VAULT]:PATH"
+    )]
     Cp(Transfer),
     /// Moves or renames inside a vault
-    #[command(after_help = "Example:\n  strongroom mv photos:/draft.txt :/final.txt")]
+    #[command(
+        after_help = "Example:\n  strongroom mv photos:/draft.txt :/final.txt",
+        override_usage = "strongroom mv [OPTIONS] VAULT:PATH... [VAULT]:PATH"
+    )]
     Mv(Transfer),
     /// Removes files, and with -r directories
     #[command(
@@ -362,69 +376,6 @@ pub(crate) struct Stat {
     pub(crate) places: Vec<Location>,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-/// Arguments of `put`.
-#[derive(Args, Debug)]
-pub(crate) struct Put {
-    /// Files and directories to copy; "-" is standard input
-    #[arg(value_name = "LOCAL", required = true)]
-    pub(crate) sources: Vec<PathBuf>,
-    /// Where to: a directory, or the new name
-    #[arg(value_name = "VAULT[:PATH]")]
-    pub(crate) target: Location,
-    /// Let the copies belong to you; without it the superuser's copies keep owner and group
-    #[arg(long)]
-    pub(crate) no_owner: bool,
-    /// Print what was copied, and what was left out and why, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Report no progress
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-}
-
-/// Arguments of `get`.
-#[derive(Args, Debug)]
-pub(crate) struct Get {
-    /// Files and directories to copy
-    #[arg(value_name = "VAULT:PATH", required = true)]
-    pub(crate) sources: Vec<Location>,
-    /// Where to: a directory, or the new name; "-" is standard output
-    #[arg(value_name = "LOCAL")]
-    pub(crate) target: PathBuf,
-    /// Let the copies belong to you; without it the superuser's copies keep owner and group
-    #[arg(long)]
-    pub(crate) no_owner: bool,
-    /// Also make what gives rights: set-user-id and set-group-id bits of files, capabilities, trusted attributes, devices
-    #[arg(long)]
-    pub(crate) special: bool,
-    /// Print what was copied, and what was left out and why, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Report no progress
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-}
-
-/// Arguments of `cp` and `mv`.
-#[derive(Args, Debug)]
-pub(crate) struct Transfer {
-    /// What
-    #[arg(value_name = "VAULT:PATH", required = true)]
-    pub(crate) sources: Vec<Location>,
-    /// Where to, in the same vault: a directory, or the new name; ":PATH" is enough
-    #[arg(value_name = "[VAULT]:PATH")]
-    pub(crate) target: Location,
-    /// Do not replace what is there
-    #[arg(short, long)]
-    pub(crate) no_replace: bool,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
 }
 
 /// Arguments of `rm`.

@@ -1,4 +1,4 @@
-//! The exit codes of the command. They never change; the manual and `--help` print this table.
+//! The exit codes of the command. An interrupted one ends by the signal, which a shell shows as 128 and its number. They never change; the manual and `--help` print this table.
 
 use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
@@ -28,7 +28,7 @@ pub(crate) enum ExitCode {
     Permission = 8,
     /// The name is taken, or the directory is not empty.
     Exists = 9,
-    /// Opened for reading only, or read-only media.
+    /// Opened for reading only, read-only media, or a kept state.
     ReadOnly = 10,
     /// That folder is not a vault, or its `init` did not finish.
     NotAVault = 11,
@@ -73,7 +73,7 @@ impl ExitCode {
             Self::InUse => "busy: another process has it open and does not answer",
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
-            Self::ReadOnly => "opened for reading only",
+            Self::ReadOnly => "opened for reading only, or a kept state",
             Self::NotAVault => "not a vault, or an unfinished one",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
@@ -88,7 +88,10 @@ impl ExitCode {
         let lines = Self::ALL
             .iter()
             .map(|code| format!("  {:>2}  {}\n", *code as u8, code.meaning()));
-        format!("Exit codes:\n{}", lines.collect::<String>())
+        format!(
+            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 and its number\n",
+            lines.collect::<String>()
+        )
     }
 
     /// The code of an error of the vault.
@@ -134,7 +137,9 @@ impl ExitCode {
             FileError::Exists | FileError::NotEmpty => Self::Exists,
             FileError::PermissionDenied | FileError::NotPermitted => Self::Permission,
             FileError::NoSpace | FileError::QuotaExceeded => Self::NoSpace,
-            FileError::ReadOnly => Self::ReadOnly,
+            FileError::ReadOnly | FileError::KeptState => Self::ReadOnly,
+            // A file was needed, and a directory was named.
+            FileError::IsADirectory => Self::Usage,
             FileError::Damaged { .. } | FileError::DamagedHistory => Self::Damaged,
             FileError::WouldBlock => Self::InUse,
             FileError::NotSupported => Self::Unsupported,

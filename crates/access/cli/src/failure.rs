@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use strongroom::filesystem::Error as FileError;
 
 use crate::exit_code::ExitCode;
-use crate::output::show_time;
 use crate::printable::{line, printable};
+use crate::time::text_day;
 
 /// What commands give.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -57,7 +57,7 @@ impl From<strongroom::Error> for Failure {
             strongroom::Error::File(FileError::Erased {
                 when: Some(when), ..
             }) => {
-                let day = &show_time(*when)[..10];
+                let day = text_day(*when);
                 format!("the content was erased from all snapshots on {day}; it is gone for good")
             }
             strongroom::Error::File(FileError::QuotaExceeded) => {
@@ -125,6 +125,7 @@ impl<T, E: Into<Failure>> About<T> for std::result::Result<T, E> {
 pub(crate) struct Failures {
     first: Option<ExitCode>,
     count: u64,
+    stops: bool,
 }
 
 impl Failures {
@@ -134,7 +135,14 @@ impl Failures {
             print(&failure);
             self.first.get_or_insert(failure.code);
             self.count += 1;
+            // What is full or cannot be written would say the same of everything that is left.
+            self.stops |= matches!(failure.code, ExitCode::NoSpace | ExitCode::ReadOnly);
         }
+    }
+
+    /// Whether going on is of no use.
+    pub(crate) fn stop(&self) -> bool {
+        self.stops
     }
 
     /// How many there were.

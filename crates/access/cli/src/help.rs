@@ -12,6 +12,12 @@ modes, times, extended attributes (user.*). The superuser's copies also keep own
 A file gets its name when it is whole. Interrupted, the command leaves no part of a file; killed with -9, at most one \
 named .strongroom-*, which may be removed.";
 
+/// What need not be copied, and what is not.
+const AGAIN: &str = "\
+A file that is there with the same size and modification time is passed by without being opened; only its mode and owner are \
+brought up to date. --checksum reads both sides instead, and copies again what differs or cannot be read: so it also mends a \
+file whose stored content is damaged. --delete makes the copy of a directory have nothing that the source has not";
+
 const RIGHTS: &str = "\
 Who filled a vault need not be who empties it. So, for the superuser too, files come out without their set-user-id and \
 set-group-id bits, without capabilities and trusted.*, and devices do not come out at all, unless --special is given; how \
@@ -67,9 +73,13 @@ pub(crate) fn umount() -> String {
 pub(crate) fn put() -> String {
     let example = example(&[
         "strongroom put holiday.jpg videos/ photos:/2026/",
+        "strongroom put --delete --exclude '*.tmp' --exclude /cache/ work backup:/",
         "tar c src | strongroom put - photos:/src.tar",
     ]);
-    format!("{KEPT}\n\n{example}")
+    format!(
+        "{KEPT}\n\n{AGAIN}; before the first thing goes, a snapshot is taken.\n\nWhen the disk or the quota is full, the copy stops \
+         at once; run again, it goes on.\n\n{example}"
+    )
 }
 
 pub(crate) fn get() -> String {
@@ -78,7 +88,21 @@ pub(crate) fn get() -> String {
         "strongroom get photos:/notes.txt copy.txt",
         "strongroom get --special system:/ /mnt/root",
     ]);
-    format!("{KEPT}\n\n{RIGHTS}\n\n{example}")
+    format!("{KEPT}\n\n{AGAIN}: no snapshot brings local files back.\n\n{RIGHTS}\n\n{example}")
+}
+
+pub(crate) fn unlock() -> String {
+    format!(
+        "A process in the background holds the vault open; commands reach it without a secret and at once, as they reach a \
+         mount. Whatever runs as this user can use the vault meanwhile, as with a mount or an unlocked ssh-agent; no other user can \
+         but the superuser. The keys are in locked memory of that process, and never on a disk. It ends when the time is up, by \
+         `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
+        example(&[
+            "strongroom unlock photos",
+            "strongroom unlock --for 8h photos",
+            "strongroom lock photos",
+        ])
+    )
 }
 
 pub(crate) fn find() -> String {

@@ -22,8 +22,8 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat};
 use strongroom::filesystem::Timestamp;
 
-use crate::output::show_time;
 use crate::printable;
+use crate::time::log_time;
 
 /// A log file that has reached this takes the place of the older one.
 const LOG_BYTES_MAX: u64 = 1024 * 1024;
@@ -177,8 +177,8 @@ impl LogFile {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.as_nanos());
-        let time = show_time(Timestamp(i64::try_from(now).unwrap_or(i64::MAX)));
-        let line = format!("{} {} {line}\n", &time[..19], std::process::id());
+        let time = log_time(Timestamp(i64::try_from(now).unwrap_or(i64::MAX)));
+        let line = format!("{time} {} {line}\n", std::process::id());
         let mut file = self.open()?;
         if file.metadata()?.len() + line.len() as u64 > LOG_BYTES_MAX {
             self.begin_anew(&file)?;

@@ -9,6 +9,7 @@
 mod arguments;
 mod commands;
 mod content_arguments;
+mod copy_arguments;
 mod damage_arguments;
 mod descriptors;
 mod device_arguments;
@@ -27,7 +28,9 @@ mod printable;
 mod progress;
 mod prompt;
 mod secret;
+mod session_arguments;
 mod size;
+mod time;
 mod tool_arguments;
 mod tune_arguments;
 mod walk;

@@ -2,14 +2,24 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use strongroom::{Access, Error, Fingerprint, IfOlder, OpenOptions, SecretSource, Trust, Vault};
+use strongroom::{
+    Access, Error, Fingerprint, IfOlder, OpenOptions, SecretSource, SeenRecords, Trust, Vault,
+};
 
 use crate::arguments::SecretArguments;
+use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result, tell};
 use crate::location::Location;
-use crate::printable::show_path;
+use crate::printable::{show, show_path};
 use crate::{prompt, secret};
+
+/// How long a session that ends may take to make everything durable.
+const LETTING_GO: Duration = Duration::from_secs(60);
+
+/// What who typed a wrong secret is told.
+pub(crate) const AGAIN: &str = "that does not open the vault; once more";
 
 /// What a command will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +33,8 @@ pub(crate) enum Intent {
 /// Opens `folder`.
 pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -> Result<Vault> {
     // For writing even if this command only reads: another one may want to write through this process meanwhile.
-    let source = secret::source(arguments, folder);
-    let opened = trusting(arguments, |trust| {
-        let open = |access| open_as(folder, arguments, &source, access, trust);
+    let opened = unlocking(arguments, folder, |source, trust| {
+        let open = |access| open_as(folder, arguments, source, access, trust);
         match open(Access::ReadWrite) {
             Err(Error::Io { source, .. }) if intent == Intent::Read && is_not_writable(&source) => {
                 open(Access::ReadOnly)
@@ -49,6 +58,25 @@ pub(crate) fn trust(arguments: &SecretArguments) -> Trust {
         },
         ..Trust::default()
     }
+}
+
+/// Does `work` with a source of the secret and with what the vault must be. Who typed a wrong secret is asked again.
+///
+/// `work` is done once more then; it must not have begun anything before the secret was right.
+pub(crate) fn unlocking<T>(
+    arguments: &SecretArguments,
+    vault: &Path,
+    mut work: impl FnMut(&SecretSource, &Trust) -> strongroom::Result<T>,
+) -> strongroom::Result<T> {
+    for _ in 1..secret::ATTEMPTS {
+        let source = secret::source(arguments, vault);
+        match trusting(arguments, |trust| work(&source, trust)) {
+            Err(Error::WrongSecret(_)) if !secret::is_given(arguments) => tell(AGAIN),
+            done => return done,
+        }
+    }
+    let source = secret::source(arguments, vault);
+    trusting(arguments, |trust| work(&source, trust))
 }
 
 /// Does `work`; if the vault is one that anybody could have made, a person is asked whether it is the one that is meant.
@@ -115,6 +143,41 @@ fn open_as(
         // Fails, and says what there is besides a terminal.
         None => source().and_then(|secret| Vault::open(folder, secret, options)),
     }
+}
+
+/// Ends an unlocked session of a vault, if there is one, and waits until everything is durable.
+pub(crate) fn end_session(vault: &Path) -> strongroom::Result<bool> {
+    let goes = Vault::let_go(vault)?;
+    if goes {
+        Vault::wait_until_free(vault, LETTING_GO)?;
+    }
+    Ok(goes)
+}
+
+/// Says of a vault that is open already where that is.
+pub(crate) fn open_already(folder: &Path, error: Error) -> Failure {
+    if !matches!(error, Error::InUse) {
+        return error.into();
+    }
+    let mut options = OpenOptions::read_only();
+    // Whatever vault it is: nothing of it is used.
+    options.trust.seen = SeenRecords::Nowhere;
+    let found = Vault::connect_if_owned(folder, options);
+    let Ok(Some(found)) = found.and_then(|owner| owner.map(|one| one.information()).transpose())
+    else {
+        return error.into();
+    };
+    let message = match found.attachments.first() {
+        Some(attachment) => {
+            let place = show(&attachment.mount_point);
+            format!("the vault is mounted on {place} already; `strongroom umount` ends that")
+        }
+        None => format!(
+            "the vault is open already, in process {}; end that, then try again",
+            found.owner_pid
+        ),
+    };
+    Failure::new(ExitCode::InUse, message)
 }
 
 fn is_not_writable(error: &std::io::Error) -> bool {

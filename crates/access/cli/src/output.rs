@@ -7,10 +7,11 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use serde::Serialize;
-use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
+use strongroom::filesystem::{Attributes, NodeKind};
 
 use crate::failure::Result;
 use crate::printable::{Json, Text, show};
+use crate::time::{json_time, text_minute};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,10 +143,10 @@ impl NodeJson {
             size: attributes.size,
             allocated: attributes.blocks * 512,
             device: is_device(attributes.kind).then_some(attributes.rdev),
-            accessed: show_time(attributes.atime),
-            modified: show_time(attributes.mtime),
-            changed: show_time(attributes.ctime),
-            created: show_time(attributes.btime),
+            accessed: json_time(attributes.atime),
+            modified: json_time(attributes.mtime),
+            changed: json_time(attributes.ctime),
+            created: json_time(attributes.btime),
             target: None,
             target_bytes: None,
         }
@@ -210,54 +211,19 @@ pub(crate) fn show_mode(attributes: &Attributes) -> String {
     text
 }
 
-/// A time as RFC 3339 with nanoseconds, in UTC.
-pub(crate) fn show_time(time: Timestamp) -> String {
-    let (seconds, nanoseconds) = (
-        time.0.div_euclid(1_000_000_000),
-        time.0.rem_euclid(1_000_000_000),
-    );
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanoseconds:09}Z")
-}
-
-/// Year, month and day of a count of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Counts from 1 March of year 0, so that the leap day is the last of its year; 146,097 days are 400 years.
-fn date(days: i64) -> (i64, i64, i64) {
-    let from_march = days + 719_468;
-    let era = from_march.div_euclid(146_097);
-    let day_of_era = from_march.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
 /// One line of `ls -l`.
 pub(crate) fn long_line(name: &[u8], attributes: &Attributes, target: Option<&[u8]>) -> String {
-    let time = show_time(attributes.mtime);
     let arrow = target
         .map(|target| format!(" -> {}", show(target)))
         .unwrap_or_default();
     format!(
-        "{} {:>3} {:>5} {:>5} {:>12} {} {} {}{arrow}",
+        "{} {:>3} {:>5} {:>5} {:>12} {} {}{arrow}",
         show_mode(attributes),
         attributes.nlink,
         attributes.uid,
         attributes.gid,
         attributes.size,
-        &time[..10],
-        &time[11..16],
+        text_minute(attributes.mtime),
         show(name),
     )
 }
@@ -281,25 +247,6 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_shown_as_the_calendar_has_them() {
-        for (seconds, shown) in [
-            (0, "1970-01-01T00:00:00.000000000Z"),
-            (951_782_400, "2000-02-29T00:00:00.000000000Z"),
-            (1_709_251_199, "2024-02-29T23:59:59.000000000Z"),
-            (-1, "1969-12-31T23:59:59.000000000Z"),
-            (-2_203_891_200, "1900-03-01T00:00:00.000000000Z"),
-            (4_102_444_800, "2100-01-01T00:00:00.000000000Z"),
-        ] {
-            assert_eq!(show_time(Timestamp(seconds * 1_000_000_000)), shown);
-        }
-        assert_eq!(show_time(Timestamp(-1)), "1969-12-31T23:59:59.999999999Z");
-        assert_eq!(
-            show_time(Timestamp(i64::MIN)),
-            "1677-09-21T00:12:43.145224192Z"
-        );
-    }
 
     #[test]
     fn sizes_are_shown_in_the_unit_that_fits() {

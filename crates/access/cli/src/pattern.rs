@@ -1,8 +1,93 @@
-//! Matches names against shell patterns.
+//! Matches names against shell patterns, and paths against patterns of names.
 //!
 //! Takes   a pattern with `*`, `?`, `[set]`, `[!set]` and `\` before a character that is meant literally
-//! Gives   whether a whole name matches, byte by byte
-//! Never   takes more than pattern × name steps, whatever the pattern
+//! Gives   whether a whole name or path matches, byte by byte
+//! Never   takes more than pattern × name steps for a name, whatever the pattern
+
+/// The part of a pattern that stands for any number of directories.
+const DIRECTORIES: &[u8] = b"**";
+
+/// A pattern of what a copy leaves out, as .gitignore has them, but for `!`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exclude {
+    /// Of the path, from its beginning.
+    parts: Vec<Vec<u8>>,
+    directories_only: bool,
+}
+
+impl Exclude {
+    /// Reads a pattern of the command line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('!') {
+            return Err(
+                "a pattern with ! in front is not known; write \\! for the character".to_owned(),
+            );
+        }
+        let text = text.as_bytes();
+        let inner = text.strip_suffix(b"/").unwrap_or(text);
+        let mut parts = Vec::new();
+        if !inner.contains(&b'/') {
+            // A name, wherever it is.
+            parts.push(DIRECTORIES.to_vec());
+        }
+        let names = inner.split(|byte| *byte == b'/');
+        parts.extend(names.filter(|name| !name.is_empty()).map(<[u8]>::to_vec));
+        if parts.iter().all(|part| part == DIRECTORIES) {
+            return Err("a pattern names something".to_owned());
+        }
+        if parts.last().is_some_and(|last| last == DIRECTORIES) {
+            // What is below a directory, and not the directory itself.
+            parts.push(b"*".to_vec());
+        }
+        Ok(Self {
+            parts,
+            directories_only: inner.len() < text.len(),
+        })
+    }
+
+    /// Whether it names `path`, which is relative to what is copied.
+    pub(crate) fn names(&self, path: &[u8], is_directory: bool) -> bool {
+        if self.directories_only && !is_directory {
+            return false;
+        }
+        let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+        self.fits(&names)
+    }
+
+    /// As `matches`, with names for characters and `**` for the star.
+    fn fits(&self, names: &[&[u8]]) -> bool {
+        let (mut at, mut next) = (0, 0);
+        let mut star: Option<(usize, usize)> = None;
+        loop {
+            match self.parts.get(at) {
+                Some(part) if part == DIRECTORIES => {
+                    star = Some((at, next));
+                    at += 1;
+                    continue;
+                }
+                None if next == names.len() => return true,
+                Some(part) if next < names.len() && matches(part, names[next]) => {
+                    at += 1;
+                    next += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            match star {
+                Some((place, taken)) if taken < names.len() => {
+                    star = Some((place, taken + 1));
+                    (at, next) = (place + 1, taken + 1);
+                }
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Whether one of `patterns` names `path`.
+pub(crate) fn excludes(patterns: &[Exclude], path: &[u8], is_directory: bool) -> bool {
+    patterns.iter().any(|one| one.names(path, is_directory))
+}
 
 /// Whether `name` matches `pattern`.
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
@@ -98,6 +183,48 @@ mod tests {
                 "{pattern} {name}"
             );
         }
+    }
+
+    #[test]
+    fn an_excluding_pattern_means_what_it_means_in_gitignore() {
+        for (pattern, path, is_directory, named) in [
+            ("*.o", "a.o", false, true),
+            ("*.o", "deep/er/a.o", false, true),
+            ("*.o", "a.o/b", false, false),
+            ("target/", "x/target", true, true),
+            ("target/", "x/target", false, false),
+            ("/top", "top", false, true),
+            ("/top", "x/top", false, false),
+            ("a/b", "a/b", false, true),
+            ("a/b", "x/a/b", false, false),
+            ("a/*", "a/b", false, true),
+            ("a/*", "a/b/c", false, false),
+            ("**/a/b", "x/y/a/b", false, true),
+            ("**/a/b", "a/b", false, true),
+            ("a/**/z", "a/z", false, true),
+            ("a/**/z", "a/b/c/z", false, true),
+            ("a/**/z", "a/b/c", false, false),
+            ("a/**", "a", true, false),
+            ("a/**", "a/b/c", false, true),
+            ("\\!x", "!x", false, true),
+        ] {
+            let exclude = Exclude::parse(pattern).unwrap();
+            assert_eq!(
+                exclude.names(path.as_bytes(), is_directory),
+                named,
+                "{pattern} {path}"
+            );
+        }
+        for wrong in ["", "/", "**", "**/", "!x"] {
+            assert!(Exclude::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_pattern_of_many_stars_ends_soon() {
+        let exclude = Exclude::parse(&format!("{}x", "**/a/".repeat(300))).unwrap();
+        let path = "a/".repeat(2000);
+        assert!(!exclude.names(path.trim_end_matches('/').as_bytes(), false));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Shows how far something is, if it takes longer than a second and somebody is looking.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,6 +13,40 @@ use crate::printable::{line, show};
 /// Nothing is shown before this.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// How much there is to do, counted beside the work.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    /// Everything was counted.
+    whole: AtomicBool,
+    /// Nobody wants to know any more.
+    stop: AtomicBool,
+}
+
+impl Totals {
+    /// One more file. False if counting may end.
+    pub(crate) fn add(&self, bytes: u64) -> bool {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.goes_on()
+    }
+
+    /// Whether somebody still wants to know.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Files and bytes, if everything was counted.
+    fn known(&self) -> Option<(u64, u64)> {
+        let whole = self.whole.load(Ordering::Acquire);
+        whole.then(|| {
+            let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+            (read(&self.files), read(&self.bytes))
+        })
+    }
+}
+
 /// The progress of one command.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -17,6 +54,11 @@ pub(crate) struct Progress {
     shown: bool,
     enabled: bool,
     files: u64,
+    totals: Arc<Totals>,
+    /// What counts.
+    counting: Option<JoinHandle<()>>,
+    /// Files in all, once they were counted.
+    of_files: Option<u64>,
 }
 
 impl Progress {
@@ -30,20 +72,51 @@ impl Progress {
             shown: false,
             enabled,
             files: 0,
+            totals: Arc::default(),
+            counting: None,
+            of_files: None,
         }
     }
 
-    /// `bytes` more have been copied.
+    /// Has `count` count, on a thread of its own, what there is to do; nothing if nothing is shown. It says whether it came
+    /// to the end.
+    pub(crate) fn count(&mut self, count: impl FnOnce(&Totals) -> bool + Send + 'static) {
+        if !self.enabled {
+            return;
+        }
+        let totals = Arc::clone(&self.totals);
+        let thread = std::thread::Builder::new().name("count".to_owned());
+        let counting = thread.spawn(move || {
+            let whole = count(&totals);
+            totals.whole.store(whole, Ordering::Release);
+        });
+        // Without it there is no time left to show, and that is all.
+        self.counting = counting.ok();
+    }
+
+    /// `bytes` more have been copied, or need not be.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.enabled && !self.shown && self.started.elapsed() >= QUIET {
-            self.shown = true;
-            let style = ProgressStyle::with_template(
-                "{bytes} at {binary_bytes_per_sec}, {prefix} files  {wide_msg}",
-            );
-            if let Ok(style) = style {
-                self.bar.set_style(style);
+        if !self.enabled || self.started.elapsed() < QUIET {
+            return;
+        }
+        let known = self.totals.known();
+        if self.shown && known.is_some() == self.of_files.is_some() {
+            return;
+        }
+        let template = match known {
+            None => "{bytes} at {binary_bytes_per_sec}, {prefix} files  {wide_msg}",
+            Some((files, bytes)) => {
+                self.bar.set_length(bytes);
+                self.of_files = Some(files);
+                "{bytes} of {total_bytes} at {binary_bytes_per_sec}, {eta} left, {prefix} files  {wide_msg}"
             }
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
+        if !self.shown {
+            self.shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
@@ -51,13 +124,22 @@ impl Progress {
     /// The next file is `name`.
     pub(crate) fn file(&mut self, name: &[u8]) {
         self.files += 1;
-        self.bar.set_prefix(self.files.to_string());
-        self.bar.set_message(show(name));
+        if self.enabled {
+            let of = self.of_files.map(|all| format!(" of {all}"));
+            let of = of.unwrap_or_default();
+            self.bar.set_prefix(format!("{}{of}", self.files));
+            self.bar.set_message(show(name));
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        self.totals.stop.store(true, Ordering::Relaxed);
+        if let Some(counting) = self.counting.take() {
+            // What it counted is of no use any more, whatever became of it.
+            let _ = counting.join();
+        }
         self.bar.finish_and_clear();
     }
 }

@@ -24,8 +24,8 @@ use crate::prompt;
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
-/// How often a person may mistype a new passphrase.
-const ATTEMPTS: usize = 3;
+/// How often a person may mistype a passphrase.
+pub(crate) const ATTEMPTS: usize = 3;
 
 /// What to do when no option names a secret and nobody can be asked.
 const NO_SECRET: &str = "no passphrase given and no terminal to ask for it; use --passphrase-file, --passphrase-fd, \
@@ -213,10 +213,17 @@ fn identity(path: &Path) -> Result<AgeIdentity> {
     let content = read_bounded(open(path)?)?;
     match AgeIdentity::parse(&content, None) {
         Err(AgeKeyError::PassphraseNeeded) => {
-            let text = ask(&format!("passphrase of {}: ", show_path(path)))?;
-            let text = std::str::from_utf8(&text)
-                .map_err(|_| Failure::usage("the passphrase is not UTF-8"))?;
-            AgeIdentity::parse(&content, Some(text)).map_err(|error| wrong(&error))
+            let mut attempt = 1;
+            loop {
+                let text = ask(&format!("passphrase of {}: ", show_path(path)))?;
+                let text = std::str::from_utf8(&text)
+                    .map_err(|_| Failure::usage("the passphrase is not UTF-8"))?;
+                match AgeIdentity::parse(&content, Some(text)) {
+                    Err(_) if attempt < ATTEMPTS => tell("that does not open the key; once more"),
+                    identity => return identity.map_err(|error| wrong(&error)),
+                }
+                attempt += 1;
+            }
         }
         identity => identity.map_err(|error| wrong(&error)),
     }

@@ -119,6 +119,16 @@ impl Walk {
         Ok(())
     }
 
+    /// Does not go into the directory that was just given, and does not leave it either.
+    pub(crate) fn pass_by(&mut self, step: &Step) {
+        if step.at == At::Enter {
+            self.levels.pop();
+            if is_kept(step.attributes.inode) {
+                self.seen.remove(&step.attributes.inode);
+            }
+        }
+    }
+
     fn advance(&mut self) -> strongroom::Result<Option<Step>> {
         if let Some(first) = self.first.take() {
             if first.at == At::Enter {

@@ -96,6 +96,8 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &["--recipient", EVIL, no_local],
         ]),
         "mount" => with(&[&[v, no_local], &["-o", EVIL, v, no_local], &[v, local]]),
+        "unlock" => with(&[&[no_local], &["--for", EVIL, v]]),
+        "lock" => bare(&[&[v], &[no_local], &["--json", v]]),
         "umount" => bare(&[&[no_local], &[local]]),
         "ls" => with(&[&[v], &["-l", v], &["--json", v], &[v, p], &[missing]]),
         "tree" | "find" => with(&[&[v], &["--json", v], &[missing]]),
@@ -395,7 +397,10 @@ fn a_directory_that_contains_itself_is_told_and_the_rest_is_done() {
         let output = place.run_keyed(arguments);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(5), "{arguments:?}: {said}");
-        let lines: Vec<&str> = said.lines().collect();
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("left out"))
+            .collect();
         assert_eq!(lines.len(), again.len(), "{arguments:?}: {said}");
         for path in again {
             let start = format!("strongroom: {path}: ");

@@ -423,7 +423,8 @@ fn an_interrupted_put_leaves_whole_files_and_no_names_used_on_the_way() {
     let mounted = MountPoint::new(&place);
     let half = (0..10).any(|attempt| {
         let target = format!("v:/{attempt}");
-        let copied = place.path("m").join(attempt.to_string());
+        place.done(&["mkdir", &target]);
+        let copied = place.path("m").join(attempt.to_string()).join("t");
         let count = || fs::read_dir(&copied).map_or(0, Iterator::count);
         let mut child = place
             .command(&["put", "t", &target])
@@ -435,13 +436,21 @@ fn an_interrupted_put_leaves_whole_files_and_no_names_used_on_the_way() {
         }
         signal(&child, Signal::INT);
         let status = child.wait().unwrap();
+        let there = count();
         for entry in fs::read_dir(&copied).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();
             assert!(name.parse::<usize>().is_ok(), "{name}");
             assert_eq!(fs::read(entry.path()).unwrap(), vec![b'x'; 5000]);
         }
-        count() < FILES && status.signal() == Some(Signal::INT.as_raw())
+        let half = there < FILES && status.signal() == Some(Signal::INT.as_raw());
+        if half {
+            // Run again, it goes on where it was.
+            let again = json(&place.done(&["put", "--json", "t", &target]));
+            assert_eq!(again["unchanged"], there, "{again}");
+            assert_eq!(again["files"], FILES - there, "{again}");
+        }
+        half
     });
     assert!(half, "one of ten signals comes before the end");
     place.done(&["umount", "m"]);

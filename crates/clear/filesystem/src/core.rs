@@ -320,7 +320,7 @@ impl Core {
         }
         // Whoever only reads has not come this way.
         if crate::is_kept(id) {
-            return Err(Error::ReadOnly);
+            return Err(Error::KeptState);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
         let reserved = match row.reserved {

@@ -69,6 +69,11 @@ pub enum Error {
     /// Environment: opened for reading only.
     #[error("the vault is open for reading only")]
     ReadOnly,
+    /// Caller: what would change is a kept state.
+    #[error(
+        "kept states cannot be changed; copy what you need out of it, or use `strongroom restore`"
+    )]
+    KeptState,
     /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
     #[error("an earlier write to the disk failed; open the vault again")]
     Failed,

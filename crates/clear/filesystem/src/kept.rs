@@ -134,7 +134,7 @@ impl Kept<'_> {
     pub(crate) fn access(&self, caller: &Caller, inode: InodeId, mask: u32) -> Result<()> {
         let attributes = self.attributes(inode)?;
         if mask & permission::WRITE != 0 {
-            return Err(Error::ReadOnly);
+            return Err(Error::KeptState);
         }
         if permission::allows(&as_inode(&attributes), caller, mask) {
             Ok(())

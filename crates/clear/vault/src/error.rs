@@ -91,8 +91,10 @@ pub enum Error {
     /// Environment: another process creates a vault in this folder now.
     #[error("another process is creating a vault in this folder")]
     BeingCreated,
-    /// Environment: another process has the vault open.
-    #[error("the vault is open in another process; close it there, or use `open_or_connect`")]
+    /// Environment: the vault is open already, in another process or in this one.
+    #[error(
+        "the vault is open already, in another process or in this one; close it there, or use `open_or_connect`"
+    )]
     InUse,
     /// Environment: others change the keys all the time.
     #[error("others are changing the keys of this vault at the same time; try again")]
@@ -308,37 +310,92 @@ impl Error {
         use std::io::ErrorKind as Kind;
         match self {
             Self::Io { source, .. } => source.kind(),
-            Self::File(file) => match file {
-                filesystem::Error::NotFound | filesystem::Error::Erased { .. } => Kind::NotFound,
-                filesystem::Error::Exists => Kind::AlreadyExists,
-                filesystem::Error::NotADirectory => Kind::NotADirectory,
-                filesystem::Error::IsADirectory => Kind::IsADirectory,
-                filesystem::Error::NotEmpty => Kind::DirectoryNotEmpty,
-                filesystem::Error::PermissionDenied | filesystem::Error::NotPermitted => {
-                    Kind::PermissionDenied
-                }
-                filesystem::Error::NoSpace => Kind::StorageFull,
-                filesystem::Error::QuotaExceeded => Kind::QuotaExceeded,
-                filesystem::Error::ReadOnly => Kind::ReadOnlyFilesystem,
-                filesystem::Error::FileTooLarge => Kind::FileTooLarge,
-                filesystem::Error::WouldBlock => Kind::WouldBlock,
-                filesystem::Error::NotSupported => Kind::Unsupported,
-                filesystem::Error::InvalidArgument(_) | filesystem::Error::InvalidName => {
-                    Kind::InvalidInput
-                }
-                filesystem::Error::Damaged { .. } => Kind::InvalidData,
-                _ => Kind::Other,
-            },
+            Self::File(file) => file_kind(file),
             Self::Operation { error, .. } => error.io_kind(),
-            Self::NotOpenFor(_) => Kind::PermissionDenied,
+            Self::NotOpenFor(_) | Self::WrongSecret(_) | Self::CostNotAllowed(_) => {
+                Kind::PermissionDenied
+            }
+            Self::PathTooLong => Kind::InvalidFilename,
+            Self::TransactionTooLarge => Kind::InvalidInput,
+            Self::NotAVault | Self::ParentMissing | Self::Revision(_) => Kind::NotFound,
+            Self::AlreadyAVault => Kind::AlreadyExists,
+            Self::FolderNotEmpty => Kind::DirectoryNotEmpty,
+            Self::DiskTooSmall { .. } => Kind::StorageFull,
+            Self::InUse
+            | Self::BeingCreated
+            | Self::KeysContended
+            | Self::OwnerUnreachable
+            | Self::OtherVersion
+            | Self::MeasuringElsewhere => Kind::ResourceBusy,
+            Self::Damaged { .. }
+            | Self::Odd { .. }
+            | Self::HeaderLost { .. }
+            | Self::GenerationBehind { .. }
+            | Self::HeaderForeign { .. }
+            | Self::OlderFolder(_)
+            | Self::OtherVault { .. }
+            | Self::PathOfAnother { .. } => Kind::InvalidData,
+            Self::UnknownFormat(_) | Self::NoLocks => Kind::Unsupported,
             Self::OwnerGone => Kind::ConnectionAborted,
             _ => Kind::Other,
         }
     }
 }
 
+/// The same of what the file system says.
+fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
+    use filesystem::Error as File;
+    use std::io::ErrorKind as Kind;
+    match error {
+        File::NotFound | File::Erased { .. } => Kind::NotFound,
+        File::Exists => Kind::AlreadyExists,
+        File::NotADirectory => Kind::NotADirectory,
+        File::IsADirectory => Kind::IsADirectory,
+        File::NotEmpty => Kind::DirectoryNotEmpty,
+        File::PermissionDenied | File::NotPermitted => Kind::PermissionDenied,
+        File::NoSpace => Kind::StorageFull,
+        File::QuotaExceeded => Kind::QuotaExceeded,
+        File::ReadOnly | File::KeptState => Kind::ReadOnlyFilesystem,
+        File::FileTooLarge => Kind::FileTooLarge,
+        File::TooManyLinks => Kind::TooManyLinks,
+        File::NameTooLong => Kind::InvalidFilename,
+        File::Stale => Kind::StaleNetworkFileHandle,
+        File::WouldBlock => Kind::WouldBlock,
+        File::NotSupported => Kind::Unsupported,
+        File::InvalidArgument(_) | File::InvalidName => Kind::InvalidInput,
+        File::Damaged { .. } | File::DamagedHistory => Kind::InvalidData,
+        _ => Kind::Other,
+    }
+}
+
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         Self::new(error.io_kind(), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: `Other` for all of these.
+    #[test]
+    fn an_error_has_the_kind_that_std_gives_it() {
+        use std::io::ErrorKind as Kind;
+        let file = Error::File;
+        for (error, kind) in [
+            (file(filesystem::Error::NameTooLong), Kind::InvalidFilename),
+            (Error::PathTooLong, Kind::InvalidFilename),
+            (Error::NotAVault, Kind::NotFound),
+            (Error::InUse, Kind::ResourceBusy),
+            (Error::OwnerUnreachable, Kind::ResourceBusy),
+            (Error::AlreadyAVault, Kind::AlreadyExists),
+            (Error::WrongSecret(String::new()), Kind::PermissionDenied),
+            (file(filesystem::Error::TooManyLinks), Kind::TooManyLinks),
+            (file(filesystem::Error::KeptState), Kind::ReadOnlyFilesystem),
+            (file(filesystem::Error::DamagedHistory), Kind::InvalidData),
+        ] {
+            assert_eq!(std::io::Error::from(error).kind(), kind);
+        }
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Check
         | Request::Compact
         | Request::Rotation
+        | Request::LetGo
         | Request::InstallKeys { .. }
         | Request::AcceptRecords => on_whole(session, request),
         Request::Transaction { steps, durable } => {
@@ -298,6 +299,7 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
             Ok(Response::Done)
         }
         Request::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
         Request::InstallKeys {
             base,
             header,

@@ -99,6 +99,7 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
+    KeptState,
     Failed,
     DamagedHistory
 );

@@ -98,7 +98,7 @@ pub use hashing::{
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
 pub use member::Member;
-pub use observer::{Attachment, Change, Observer, Subscription};
+pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;
 pub use private_folder::PrivateFolders;

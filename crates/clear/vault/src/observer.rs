@@ -50,6 +50,16 @@ pub trait Observer: Send + Sync {
         None
     }
 
+    /// Until when this observer holds the vault open for others, for `Information`; `None` if it does not.
+    fn held_open(&self) -> Option<HeldOpen> {
+        None
+    }
+
+    /// Somebody wants the vault for himself. Whether this observer lets go of it now: it closes the vault then.
+    fn lets_go(&self) -> bool {
+        false
+    }
+
     /// What this observer counted, for `Vault::counters`: names and numbers.
     fn counters(&self) -> Vec<(String, u64)> {
         Vec::new()
@@ -63,6 +73,13 @@ pub struct Attachment {
     pub mount_point: Vec<u8>,
     /// The path of the file with the log of that mount; `None` if it has none.
     pub log_file: Option<Vec<u8>>,
+}
+
+/// A vault that a process holds open for others, as `strongroom unlock` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldOpen {
+    /// Seconds since 1970 at which it ends.
+    pub until_s: u64,
 }
 
 type List = Vec<(u64, Arc<dyn Observer>)>;
@@ -103,6 +120,19 @@ impl Observers {
             .iter()
             .filter_map(|observer| observer.attachment())
             .collect()
+    }
+
+    /// Until when one of them holds the vault open.
+    pub(crate) fn held_open(&self) -> Option<HeldOpen> {
+        let observers = self.all();
+        observers.iter().find_map(|observer| observer.held_open())
+    }
+
+    /// Asks all of them to let go; whether one does.
+    pub(crate) fn let_go(&self) -> bool {
+        let observers = self.all();
+        let going = observers.iter().filter(|observer| observer.lets_go());
+        going.count() > 0
     }
 
     /// What all of them counted, by name; the same name of two is one sum.

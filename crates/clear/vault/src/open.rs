@@ -372,6 +372,7 @@ pub(crate) fn start(
         read_only: access == Access::ReadOnly,
         compare_fingerprint: keyring.needs_fingerprint_check(),
         attachments: Vec::new(),
+        held_open: None,
         providers: in_use(keyring.suite())?,
         compression: String::new(),
         members: keys.members(),

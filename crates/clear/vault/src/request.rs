@@ -9,7 +9,6 @@
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 use serde::{Deserialize, Serialize};
-use strongroom_crypto::Compression;
 use strongroom_filesystem::{
     AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
     SetAttributes, SetTime, Space, Timestamp, XattrMode,
@@ -20,17 +19,18 @@ use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Purpose;
 use crate::member::Member;
-use crate::observer::Attachment;
+use crate::observer::{Attachment, HeldOpen};
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
 use crate::request_hash::{HashRequest, HashResponse};
 use crate::request_history::{HistoryRequest, HistoryResponse};
 use crate::request_verify::{VerifyRequest, VerifyResponse};
 use crate::rotation::Rotation;
+use crate::settings::CompressionField;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 13;
+pub(crate) const PROTOCOL: u32 = 14;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -248,6 +248,8 @@ pub(crate) enum Request<'a> {
     /// Notes that a person knows of every membership record so far.
     AcceptRecords,
     Rotation,
+    /// Asks who only holds the vault open for others to let go.
+    LetGo,
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
@@ -271,6 +273,7 @@ impl Request<'_> {
             | Self::Information
             | Self::Counters
             | Self::Rotation
+            | Self::LetGo
             | Self::Check
             | Self::Verify(_)
             // Stored hashes are no change that anybody sees.
@@ -333,6 +336,7 @@ pub(crate) enum Response {
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
     Rotation(Rotation),
+    LetGo(bool),
     History(HistoryResponse),
     Verify(VerifyResponse),
     Hash(HashResponse),
@@ -377,6 +381,8 @@ pub struct Information {
     pub compare_fingerprint: bool,
     /// Where that process shows it now.
     pub attachments: Vec<Attachment>,
+    /// Whether that process only holds it open for others, and how long.
+    pub held_open: Option<HeldOpen>,
     /// Which providers compute in that process.
     pub providers: Vec<ProviderInUse>,
     /// How what is new is compressed, by name.
@@ -385,31 +391,6 @@ pub struct Information {
     pub members: Vec<Member>,
     /// Membership records that nobody here made or accepted, a line each.
     pub unknown_records: Vec<String>,
-}
-
-/// A compression on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CompressionField {
-    None,
-    Zstd,
-}
-
-impl From<Compression> for CompressionField {
-    fn from(compression: Compression) -> Self {
-        match compression {
-            Compression::None => Self::None,
-            Compression::Zstd => Self::Zstd,
-        }
-    }
-}
-
-impl From<CompressionField> for Compression {
-    fn from(field: CompressionField) -> Self {
-        match field {
-            CompressionField::None => Self::None,
-            CompressionField::Zstd => Self::Zstd,
-        }
-    }
 }
 
 /// Attributes on their way.

@@ -128,6 +128,7 @@ impl Engine {
     pub(crate) fn information(&self) -> Information {
         Information {
             attachments: self.observers.attachments(),
+            held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
             ..self.information.lock().clone()
         }

@@ -124,6 +124,27 @@ impl Vault {
         Joining::new(folder.as_ref(), OpenOptions::default(), None).wait_until_free(patience)
     }
 
+    /// Asks a process that only holds the vault in `folder` open for others to let go of it. True if it does: then wait with
+    /// `wait_until_free`.
+    ///
+    /// # Errors
+    /// Those of `connect_if_owned`.
+    pub fn let_go(folder: impl AsRef<Path>) -> Result<bool> {
+        let mut options = OpenOptions::read_only();
+        // Nothing of the vault is used.
+        options.trust.seen = crate::SeenRecords::Nowhere;
+        let Some(vault) = Self::connect_if_owned(folder, options)? else {
+            return Ok(false);
+        };
+        match vault.ask(&Request::LetGo) {
+            Ok((_, Response::LetGo(goes))) => Ok(goes),
+            Ok(_) => Err(unexpected()),
+            // It went before it was asked.
+            Err(Error::OwnerGone) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Uses the vault in `folder` through the process that owns it; `None` if nobody does.
     ///
     /// # Errors

@@ -8,8 +8,10 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
+use super::history::SHORT_ID;
 use crate::failure::{Failures, Result, tell};
-use crate::output::{Exact, Format, print_json};
+use crate::interrupt;
+use crate::output::{Exact, Format, print_json, show_bytes};
 use crate::printable::show;
 
 /// How many notes the JSON document has.
@@ -28,6 +30,14 @@ pub(crate) struct Account {
     pub(crate) special: u64,
     /// Further names of files that were copied already.
     pub(crate) hard_links: u64,
+    /// Files and others that were there already, as they are.
+    pub(crate) unchanged: u64,
+    /// What a pattern named; of a directory, nothing below it is counted.
+    pub(crate) excluded: u64,
+    /// What --delete removed.
+    pub(crate) removed: u64,
+    /// The snapshot that holds what was removed, if one was taken for that.
+    pub(crate) snapshot: Option<String>,
     /// Devices that were not made, because --special was not given.
     pub(crate) withheld_devices: u64,
     /// Files whose bits or attributes would give rights, and were made without these, because --special was not given.
@@ -75,9 +85,26 @@ impl Account {
         }
     }
 
-    /// Shows the account at the end of a copy. A person hears only of what is missing.
+    /// What was done before something failed, or the copy was interrupted.
+    fn summary(&self, how: &str) -> String {
+        let Self {
+            files, unchanged, ..
+        } = self;
+        let size = show_bytes(self.bytes);
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        format!("strongroom: {how}: {files} files copied ({size}), {unchanged} unchanged{failed}")
+    }
+
+    /// Shows the account at the end of a copy. A person hears only of what is missing, and of what was removed.
     pub(crate) fn show(mut self, failures: &Failures, format: Format) -> Result<()> {
         self.failed = failures.count();
+        if interrupt::came() {
+            // The interruption itself is no file that failed.
+            self.failed = self.failed.saturating_sub(1);
+        }
         if format == Format::Json {
             return print_json(&self);
         }
@@ -103,6 +130,19 @@ impl Account {
             tell(&format!(
                 "strongroom: {more} more were left out; --json lists up to {LEFT_OUT_MAX}"
             ));
+        }
+        if let Some(snapshot) = &self.snapshot {
+            let (removed, short) = (self.removed, &snapshot[..SHORT_ID]);
+            tell(&format!(
+                "strongroom: {removed} were removed; the snapshot {short} has them"
+            ));
+        }
+        if failures.count() > 0 {
+            let summary = match interrupt::came() || failures.stop() {
+                true => self.summary("stopped") + "; run again, it goes on",
+                false => self.summary("not all was copied"),
+            };
+            tell(&summary);
         }
         Ok(())
     }

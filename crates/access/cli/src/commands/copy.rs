@@ -5,9 +5,8 @@ use strongroom::filesystem::{
 };
 use strongroom::{Error, FileOptions, Links, Vault};
 
-use super::placing::{directory_of, place};
-use super::put::is_directory;
-use crate::arguments::Transfer;
+use super::placing::{directory_of, has_parent, is_directory, place};
+use crate::copy_arguments::Transfer;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::location::{Location, join, last_name};
 use crate::opening::{Intent, same_vault, with};
@@ -58,25 +57,29 @@ fn each(
     arguments: &Transfer,
     mut work: impl FnMut(&Vault, &Location, &[u8], RenameMode) -> Result<()>,
 ) -> Result<()> {
-    let vault = same_vault(arguments.sources.iter().chain([&arguments.target]))?;
+    let (sources, target) = arguments.places()?;
+    let vault = same_vault(sources.iter().chain([&target]))?;
     let mode = if arguments.no_replace {
         RenameMode::NoReplace
     } else {
         RenameMode::Replace
     };
     with(vault, &arguments.secret, Intent::Change, |vault| {
-        let into = is_directory(vault, &arguments.target)?;
-        if arguments.sources.len() > 1 && !into {
+        let into = is_directory(vault, &target)?;
+        if sources.len() > 1 && !into {
             return Err(Failure::usage(format!(
                 "{}: several files need a directory there",
-                arguments.target.shown()
+                target.shown()
             )));
         }
+        if !into {
+            has_parent(vault, &target)?;
+        }
         let mut failures = Failures::default();
-        for source in &arguments.sources {
+        for source in &sources {
             let target = match last_name(&source.path) {
-                Some(name) if into => join(&arguments.target.path, name),
-                _ => arguments.target.path.clone(),
+                Some(name) if into => join(&target.path, name),
+                _ => target.path.clone(),
             };
             failures.note(work(vault, source, &target, mode).about(source.shown()));
         }

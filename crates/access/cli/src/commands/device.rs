@@ -8,10 +8,9 @@ use strongroom::{Keys, Member, describe};
 use super::info::ask;
 use crate::device_arguments::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
 use crate::failure::{About, Result};
-use crate::opening::{Intent, trusting, with};
+use crate::opening::{Intent, unlocking, with};
 use crate::output::{print_json, stdout};
 use crate::printable::show_path;
-use crate::secret;
 
 /// Runs one of the device commands.
 pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
@@ -94,9 +93,9 @@ fn list(arguments: &DeviceList) -> Result<()> {
 fn remove(arguments: &DeviceRemove) -> Result<()> {
     // Before a person types a passphrase for nothing.
     describe(&arguments.vault)?;
-    let secret = secret::get(&arguments.secret, &show_path(&arguments.vault))?;
-    let mut keys = trusting(&arguments.secret, |trust| {
-        Keys::open_with(&arguments.vault, &secret, trust.clone())
+    let vault = &arguments.vault;
+    let mut keys = unlocking(&arguments.secret, vault, |source, trust| {
+        Keys::open_with(vault, &source()?, trust.clone())
     })?;
     match &arguments.id {
         Some(id) => keys.remove_device(id)?,

@@ -11,8 +11,9 @@ use crate::commands::history::{SHORT_ID, path_in};
 use crate::failure::Result;
 use crate::history_arguments::Diff;
 use crate::opening::{Intent, with};
-use crate::output::{Exact, JsonArray, Out, show_time, stdout};
+use crate::output::{Exact, JsonArray, Out, stdout};
 use crate::printable::show;
+use crate::time::{json_time, text_time};
 
 /// Longer files are not compared line by line.
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -82,7 +83,7 @@ impl From<&Side> for SideJson {
             uid: side.uid,
             gid: side.gid,
             size: side.size,
-            modified: show_time(side.mtime),
+            modified: json_time(side.mtime),
         }
     }
 }
@@ -162,7 +163,7 @@ fn attributes_changed(one: &PathDifference) -> Vec<(&'static str, String, String
     compare("uid", before.uid.to_string(), after.uid.to_string());
     compare("gid", before.gid.to_string(), after.gid.to_string());
     if before.kind != NodeKind::Directory && one.same_content {
-        compare("modified", show_time(before.mtime), show_time(after.mtime));
+        compare("modified", text_time(before.mtime), text_time(after.mtime));
     }
     if !one.same_xattrs {
         compare("xattrs", "some".to_owned(), "others".to_owned());

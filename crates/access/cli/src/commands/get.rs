@@ -1,7 +1,9 @@
 //! `get`: copies files and directories out of a vault.
 //!
-//! A file gets its name when all of it is there. Nothing is written through a symbolic link that came from the vault.
+//! A file gets its name when all of it is there. Nothing is written through a symbolic link that came from the vault. What
+//! is there already is passed by, without being opened.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -15,16 +17,20 @@ use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::account::Account;
 use super::keep::{Dress, Keeping, LinkTable, Owners, Rights};
+use super::local::attributes_of;
+use super::mirror::{self, below, is_in_the_way};
 use super::placing::beside;
-use crate::arguments::Get;
+use super::unchanged::is_unchanged;
+use crate::copy_arguments::{Copying, Get};
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
 use crate::location::{Location, last_name};
 use crate::opening::{Intent, same_vault, with};
 use crate::output::Format;
+use crate::pattern::{Exclude, excludes};
 use crate::printable::{show, show_path};
-use crate::progress::Progress;
+use crate::progress::{Progress, Totals};
 use crate::walk::{At, Step, Walk};
 
 /// Bytes moved at once.
@@ -32,63 +38,114 @@ const PART_BYTES: usize = 1024 * 1024;
 
 /// Copies out of the vault.
 pub(crate) fn get(arguments: &Get) -> Result<()> {
-    let vault = same_vault(&arguments.sources)?;
-    let to_stdout = arguments.target == Path::new("-");
-    let into = arguments.target.is_dir();
-    if arguments.sources.len() > 1 && !into && !to_stdout {
+    let (sources, target) = arguments.places()?;
+    let copying = &arguments.copying;
+    let vault = same_vault(&sources)?;
+    let to_stdout = target == Path::new("-");
+    let into = target.is_dir();
+    check_target(
+        &target,
+        sources.len(),
+        to_stdout || into,
+        to_stdout,
+        copying,
+    )?;
+    if !to_stdout {
+        interrupt::watch()?;
+    }
+    with(vault, &copying.secret, Intent::Read, |vault| {
+        let rights = match arguments.special {
+            true => Rights::Given,
+            false => Rights::Withheld,
+        };
+        let mut getting = Getting::new(vault, copying, rights);
+        if !to_stdout {
+            let (vault, patterns) = (vault.clone(), copying.exclude.clone());
+            let counted: Vec<_> = sources.iter().map(|one| one.path.clone()).collect();
+            getting.progress.count(move |totals| {
+                let mut paths = counted.iter();
+                paths.all(|path| count(&vault, path, &patterns, totals))
+            });
+        }
+        for source in &sources {
+            let result = if to_stdout {
+                getting.stream(&source.path, &mut io::stdout().lock())
+            } else {
+                getting.source(source, &target, into)
+            };
+            getting.failures.note(result.about(source.shown()));
+            if interrupt::came() || getting.failures.stop() {
+                break;
+            }
+        }
+        getting.end(Format::of(copying.json))
+    })
+}
+
+/// Says what of the target cannot be, before anything is opened.
+fn check_target(
+    target: &Path,
+    sources: usize,
+    takes_many: bool,
+    to_stdout: bool,
+    copying: &Copying,
+) -> Result<()> {
+    if sources > 1 && !takes_many {
         return Err(Failure::usage(format!(
             "{}: several files need a directory there",
-            show_path(&arguments.target)
+            show_path(target)
         )));
     }
-    if to_stdout && arguments.json {
+    if to_stdout && copying.json {
         return Err(Failure::usage(
             "--json: standard output can hold the files or the account of them",
         ));
     }
-    if !to_stdout {
-        interrupt::watch()?;
+    let parent = parent_of(target);
+    if !takes_many && !parent.is_dir() {
+        let message = "no such local directory; make it first";
+        return Err(Failure::new(ExitCode::NotFound, message)).about(show_path(parent));
     }
-    with(vault, &arguments.secret, Intent::Read, |vault| {
-        let mut getting = Getting {
-            vault,
-            owners: Owners::of(arguments.no_owner),
-            rights: match arguments.special {
-                true => Rights::Given,
-                false => Rights::Withheld,
-            },
-            part: vec![0; PART_BYTES],
-            progress: Progress::new(arguments.quiet),
-            failures: Failures::default(),
-            account: Account::default(),
-            links: LinkTable::new(),
-        };
-        for source in &arguments.sources {
-            let result = if to_stdout {
-                getting.stream(&source.path, &mut io::stdout().lock())
-            } else {
-                getting.source(source, &arguments.target, into)
-            };
-            getting.failures.note(result.about(source.shown()));
-            if interrupt::came() {
-                break;
-            }
+    Ok(())
+}
+
+/// The local directory that holds a name.
+fn parent_of(local: &Path) -> &Path {
+    match local.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Counts the files below `path`, but for what patterns name. False if they cannot be counted.
+fn count(vault: &Vault, path: &[u8], patterns: &[Exclude], totals: &Totals) -> bool {
+    let Ok(mut walk) = Walk::new(vault, path, usize::MAX) else {
+        return false;
+    };
+    while let Some(step) = walk.next() {
+        let Ok(step) = step else { return false };
+        if excludes(patterns, relative(&step.path, path), step.at == At::Enter) {
+            walk.pass_by(&step);
+        } else if step.at == At::Node && step.attributes.kind == NodeKind::File {
+            totals.add(step.attributes.size);
         }
-        let Getting {
-            account,
-            failures,
-            progress,
-            ..
-        } = getting;
-        drop(progress);
-        account.show(&failures, Format::of(arguments.json))?;
-        failures.end()
-    })
+        if !totals.goes_on() {
+            return false;
+        }
+    }
+    true
+}
+
+/// `path` as patterns name it, in a copy of `top`.
+fn relative<'a>(path: &'a [u8], top: &[u8]) -> &'a [u8] {
+    let rest = path.strip_prefix(top).unwrap_or_default();
+    rest.strip_prefix(b"/").unwrap_or(rest)
 }
 
 /// A copy under way.
 struct Getting<'a> {
     vault: &'a Vault,
+    copying: &'a Copying,
     owners: Owners,
     rights: Rights,
     part: Vec<u8>,
@@ -99,18 +156,44 @@ struct Getting<'a> {
     links: LinkTable<InodeId, (PathBuf, (u64, u64))>,
 }
 
-impl Getting<'_> {
+/// A directory that is being copied.
+struct Level {
+    /// `None` if it could not be made: what is in it is left out with it.
+    local: Option<PathBuf>,
+    /// All names, if others are to be removed.
+    all: HashSet<Vec<u8>>,
+}
+
+impl<'a> Getting<'a> {
+    fn new(vault: &'a Vault, copying: &'a Copying, rights: Rights) -> Self {
+        Self {
+            vault,
+            copying,
+            owners: Owners::of(copying.no_owner),
+            rights,
+            part: vec![0; PART_BYTES],
+            progress: Progress::new(copying.quiet),
+            failures: Failures::default(),
+            account: Account::default(),
+            links: LinkTable::new(),
+        }
+    }
+
+    fn end(self, format: Format) -> Result<()> {
+        drop(self.progress);
+        self.account.show(&self.failures, format)?;
+        self.failures.end()
+    }
+
     fn source(&mut self, source: &Location, target: &Path, into: bool) -> Result<()> {
         let top = match last_name(&source.path) {
             Some(name) if into => target.join(OsStr::from_bytes(name)),
             // The root: what is in it goes into the target itself.
             _ => target.to_owned(),
         };
-        let walk = Walk::new(self.vault, &source.path, usize::MAX)?;
-        // The local path of the directory at each depth; `None` for one that could not be made, whose content is
-        // left out with it.
-        let mut levels: Vec<Option<PathBuf>> = Vec::new();
-        for step in walk {
+        let mut walk = Walk::new(self.vault, &source.path, usize::MAX)?;
+        let mut levels: Vec<Level> = Vec::new();
+        while let Some(step) = walk.next() {
             interrupt::check()?;
             let step = step?;
             levels.truncate(step.depth + usize::from(step.at == At::Leave));
@@ -118,35 +201,81 @@ impl Getting<'_> {
                 self.failures.note(Err(step.again()));
                 continue;
             }
-            let local = match (step.depth, last_name(&step.path)) {
-                (0, _) => Some(top.clone()),
-                (depth, Some(name)) => levels[depth - 1]
-                    .as_ref()
-                    .map(|level| level.join(OsStr::from_bytes(name))),
-                (_, None) => None,
+            let relative = relative(&step.path, &source.path);
+            if step.at != At::Leave
+                && excludes(&self.copying.exclude, relative, step.at == At::Enter)
+            {
+                self.account.excluded += 1;
+                walk.pass_by(&step);
+                continue;
+            }
+            let local = match step.at {
+                At::Leave => levels[step.depth].local.clone(),
+                _ => match (levels.last_mut(), last_name(&step.path)) {
+                    (None, _) => Some(top.clone()),
+                    (Some(level), Some(name)) => level.child(name, self.copying.delete),
+                    (Some(_), None) => None,
+                },
             };
             let done = match &local {
-                Some(local) => self.step(&step, local).about(show(&step.path)),
+                Some(local) if step.at == At::Leave => {
+                    self.leave(&step, local, relative, &levels[step.depth].all)
+                }
+                Some(local) => self.step(&step, local, relative),
                 None => Ok(()),
             };
             if step.at == At::Enter {
-                levels.push(local.filter(|_| done.is_ok()));
+                let local = local.filter(|_| done.is_ok());
+                let all = HashSet::new();
+                levels.push(Level { local, all });
             }
             // An interruption is told once, for the whole copy.
             if !interrupt::came() {
-                self.failures.note(done);
+                self.failures.note(done.about(show(&step.path)));
+            }
+            if self.failures.stop() {
+                return Ok(());
             }
         }
         interrupt::check()
     }
 
-    fn step(&mut self, step: &Step, local: &Path) -> Result<()> {
+    /// One step into a directory, or one node.
+    fn step(&mut self, step: &Step, local: &Path, relative: &[u8]) -> Result<()> {
+        let there = fs::symlink_metadata(local).ok();
+        let there = there.and_then(|there| attributes_of(&there));
+        if let Some(now) = &there
+            && self.copying.delete
+            && is_in_the_way(now.kind, step.attributes.kind)
+        {
+            let patterns = &self.copying.exclude;
+            self.account.removed += mirror::remove_local(local, relative, patterns)?;
+        }
         match step.at {
             At::Enter => make_directory(local),
-            At::Leave => self.leave_directory(step, local),
-            At::Node => self.node(step, local),
-            At::Again => Err(step.again()),
+            _ => self.node(step, local, there.as_ref()),
         }
+    }
+
+    fn leave(
+        &mut self,
+        step: &Step,
+        local: &Path,
+        relative: &[u8],
+        all: &HashSet<Vec<u8>>,
+    ) -> Result<()> {
+        if self.copying.delete {
+            for entry in fs::read_dir(local)? {
+                let name = entry?.file_name();
+                if !all.contains(name.as_bytes()) {
+                    interrupt::check()?;
+                    let (path, relative) = (local.join(&name), below(relative, name.as_bytes()));
+                    let patterns = &self.copying.exclude;
+                    self.account.removed += mirror::remove_local(&path, &relative, patterns)?;
+                }
+            }
+        }
+        self.leave_directory(step, local)
     }
 
     fn leave_directory(&mut self, step: &Step, local: &Path) -> Result<()> {
@@ -159,7 +288,7 @@ impl Getting<'_> {
         self.dress(step, |dress, account| dress.file(&directory, account))
     }
 
-    fn node(&mut self, step: &Step, local: &Path) -> Result<()> {
+    fn node(&mut self, step: &Step, local: &Path, there: Option<&Attributes>) -> Result<()> {
         let Attributes {
             kind, nlink, inode, ..
         } = step.attributes;
@@ -172,6 +301,11 @@ impl Getting<'_> {
         if nlink > 1 && self.further_name(inode, local)? {
             self.account.hard_links += 1;
             return Ok(());
+        }
+        if let Some(there) = there
+            && self.is_there(step, local, there)?
+        {
+            return self.remember(step, local);
         }
         match kind {
             NodeKind::File => self.file(step, local)?,
@@ -188,12 +322,46 @@ impl Getting<'_> {
                 self.account.special += 1;
             }
         }
+        self.remember(step, local)
+    }
+
+    /// Remembers the copy of a node with several names.
+    fn remember(&mut self, step: &Step, local: &Path) -> Result<()> {
+        let Attributes { nlink, inode, .. } = step.attributes;
         if nlink > 1 {
             let made = fs::symlink_metadata(local)?;
             let place = (local.to_owned(), (made.dev(), made.ino()));
             self.links.put(inode, place, u64::from(nlink));
         }
         Ok(())
+    }
+
+    /// Whether what is `there` is as the vault has it; its mode and owner are after that.
+    fn is_there(&mut self, step: &Step, local: &Path, there: &Attributes) -> Result<bool> {
+        let source = &step.attributes;
+        let is_same = is_unchanged(
+            self.vault,
+            &step.path,
+            local,
+            (source, there),
+            (self.copying, &mut self.part),
+        )?;
+        if !is_same {
+            return Ok(false);
+        }
+        let (wanted, _) = self.rights.attributes(source);
+        let (uid, gid) = (wanted.uid, wanted.gid);
+        let mode = self.owners.mode(wanted.kind, wanted.mode, uid, gid);
+        let is_owned = self.owners == Owners::Dropped || (uid, gid) == (there.uid, there.gid);
+        let is_dated = there.mtime == wanted.mtime;
+        let has_mode = there.mode == mode || wanted.kind == NodeKind::Symlink;
+        if !(is_owned && is_dated && has_mode) {
+            self.dress(step, |dress, account| dress.name(local, account))?;
+        }
+        self.account.unchanged += 1;
+        self.progress.file(&step.path);
+        self.progress.advance(source.size);
+        Ok(true)
     }
 
     /// Gives what was copied before the further name `local`, if it still is there.
@@ -339,6 +507,17 @@ impl Getting<'_> {
     }
 }
 
+impl Level {
+    /// Where a node of that name goes.
+    fn child(&mut self, name: &[u8], remembered: bool) -> Option<PathBuf> {
+        if remembered {
+            self.all.insert(name.to_vec());
+        }
+        let local = self.local.as_ref()?;
+        Some(local.join(OsStr::from_bytes(name)))
+    }
+}
+
 /// The next run of data at or behind `offset`, before `size`.
 fn next_data(file: &strongroom::File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> {
     let find = |target, offset| match file.find(target, offset) {
@@ -388,10 +567,7 @@ fn make_directory(local: &Path) -> Result<()> {
 
 /// Makes something under a name beside `local` and renames it when it is whole.
 fn place(local: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let directory = match local.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = parent_of(local);
     let name = beside(b"/");
     let beside = directory.join(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(&name)));
     let made = make(&beside).and_then(|()| Ok(fs::rename(&beside, local)?));

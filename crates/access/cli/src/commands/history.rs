@@ -14,8 +14,9 @@ use crate::history_arguments::{
     Log, Restore, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
 };
 use crate::opening::{Intent, with};
-use crate::output::{Exact, JsonArray, print_json, show_bytes, show_time, stdout};
+use crate::output::{Exact, JsonArray, print_json, show_bytes, stdout};
 use crate::printable::show;
+use crate::time::{json_time, text_day, text_time};
 
 use super::retention;
 
@@ -47,7 +48,7 @@ impl From<&RevisionInfo> for RevisionJson {
                 .map(|byte| format!("{byte:02x}"))
                 .collect(),
             sequence: revision.sequence,
-            time: show_time(revision.time),
+            time: json_time(revision.time),
             message: revision.message.clone(),
             tags: revision.tags.clone(),
             alone_bytes: None,
@@ -143,7 +144,7 @@ pub(crate) fn line(revision: &RevisionInfo, size: &str) -> String {
     format!(
         "{}  {}  {size}{}{separator}{}",
         &revision.id.to_string()[..SHORT_ID],
-        &show_time(revision.time)[..19],
+        text_time(revision.time),
         show(tags.as_bytes()),
         show(first_line.as_bytes()),
     )
@@ -222,7 +223,7 @@ pub(crate) fn log(arguments: &Log) -> Result<()> {
                 writeln!(out)?;
             }
             writeln!(out, "revision {}", revision.id)?;
-            writeln!(out, "time     {}", show_time(revision.time))?;
+            writeln!(out, "time     {}", text_time(revision.time))?;
             for tag in &revision.tags {
                 writeln!(out, "tag      {}", show(tag.as_bytes()))?;
             }
@@ -260,7 +261,7 @@ fn versions_of(vault: &Vault, all: &mut Vec<RevisionInfo>, path: &[u8]) -> Resul
                     "{} bytes, mode {:o}, changed {}",
                     found.size,
                     found.mode,
-                    &show_time(found.mtime)[..19]
+                    text_time(found.mtime)
                 ),
             });
             kept.push(revision);
@@ -336,7 +337,7 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
         if common.json {
             let erased = erased.into_iter().map(|(path, when)| {
                 let Exact { text, bytes } = Exact::new(&path);
-                let when = when.map(show_time);
+                let when = when.map(json_time);
                 ErasedJson {
                     path: text,
                     bytes,
@@ -353,9 +354,7 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
         let mut out = stdout();
         writeln!(out, "{nodes} files and directories restored")?;
         for (path, when) in erased {
-            let when = when.map_or_else(String::new, |when| {
-                format!(" on {}", &show_time(when)[..10])
-            });
+            let when = when.map_or_else(String::new, |when| format!(" on {}", text_day(when)));
             writeln!(out, "left out: {} was erased{when}", show(&path))?;
         }
         if erased_more > 0 {

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serialize;
-use strongroom::filesystem::Timestamp;
 use strongroom::{
     Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation, SeenPlace,
     SeenRecords, Vault, describe, last_seen,
@@ -17,9 +16,10 @@ use super::key::{SlotJson, slot_json};
 use crate::arguments::{Info, SecretArguments};
 use crate::failure::{About, Result};
 use crate::opening::{Intent, with};
-use crate::output::{print_json, show_time, stdout};
+use crate::output::{print_json, stdout};
 use crate::printable::{show, show_path};
 use crate::secret;
+use crate::time::{json_time, seconds, text_time};
 
 /// Who has the vault open.
 pub(super) enum Owner {
@@ -50,6 +50,8 @@ struct InfoJson<'a> {
     owner: &'static str,
     owner_pid: Option<u32>,
     mounts: Vec<MountJson>,
+    /// Until when `strongroom unlock` holds the vault open.
+    unlocked_until: Option<String>,
     /// In the process that has the vault open; if none has, in one that would open it here.
     providers: &'a [ProviderInUse],
     seen: SeenJson,
@@ -77,6 +79,8 @@ struct SeenJson {
 struct SeenPlaceJson {
     path: String,
     time: String,
+    #[serde(skip)]
+    shown_time: String,
     commits: Option<u64>,
     generation: Option<u64>,
     copy_of: Option<String>,
@@ -87,7 +91,8 @@ impl From<&SeenPlace> for SeenPlaceJson {
         let text = |path: &Path| show(path.as_os_str().as_bytes());
         Self {
             path: text(&place.path),
-            time: time(place.seen_s),
+            time: json_time(seconds(place.seen_s)),
+            shown_time: text_time(seconds(place.seen_s)),
             commits: place.commits,
             generation: place.generation,
             copy_of: place.copy_of.as_deref().map(text),
@@ -108,13 +113,6 @@ impl From<&LastSeen> for SeenJson {
             path_of_others: seen.path_of_others.clone(),
         }
     }
-}
-
-fn time(seconds: u64) -> String {
-    let nanoseconds = i64::try_from(seconds)
-        .unwrap_or(i64::MAX)
-        .saturating_mul(1_000_000_000);
-    show_time(Timestamp(nanoseconds))
 }
 
 #[derive(Serialize)]
@@ -229,6 +227,9 @@ fn json<'a>(
                 log_file: attachment.log_file.as_ref().map(text),
             })
             .collect(),
+        unlocked_until: verified
+            .and_then(|found| found.held_open)
+            .map(|held| json_time(seconds(held.until_s))),
         providers: verified.map_or(&public.providers, |found| &found.providers),
         seen: seen.into(),
     }
@@ -258,13 +259,13 @@ fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
         (Some(here), _) => {
             let commits = here.commits.map(|commits| format!(", commit {commits}"));
             let commits = commits.unwrap_or_default();
-            writeln!(out, "last seen    {}{commits}", &here.time[..19])?;
+            writeln!(out, "last seen    {}{commits}", here.shown_time)?;
             if let Some(of) = &here.copy_of {
                 writeln!(out, "copy of      {of}")?;
             }
         }
         (None, Some(last)) => {
-            writeln!(out, "last seen    {}, not in this folder", &last.time[..19])?;
+            writeln!(out, "last seen    {}, not in this folder", last.shown_time)?;
         }
         (None, None) => writeln!(out, "last seen    never by you")?,
     }
@@ -332,6 +333,10 @@ fn text(
         if let Some(log) = &attachment.log_file {
             writeln!(out, "log          {}", show(log))?;
         }
+    }
+    if let Some(held) = verified.and_then(|found| found.held_open) {
+        let until = text_time(seconds(held.until_s));
+        writeln!(out, "unlocked     until {until}; `strongroom lock` ends it")?;
     }
     tell_seen(&mut out, &found.seen)?;
     writeln!(

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
-use strongroom::filesystem::Timestamp;
 use strongroom::{
     AddKey, AgeRecipient, KeyFile, Keys, Member, NewKey, RecoveryCode, SlotId, SlotInfo, SlotKind,
-    SystemRandom, Trust, describe, list_slots,
+    SystemRandom, describe, list_slots,
 };
 
 use super::device::devices;
@@ -17,10 +16,11 @@ use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
-use crate::opening::trusting;
-use crate::output::{print_json, show_time, stdout};
+use crate::opening::unlocking;
+use crate::output::{print_json, stdout};
 use crate::printable::show_path;
 use crate::secret;
+use crate::time::{json_time, seconds};
 
 /// Runs one of the key commands.
 pub(crate) fn key(command: &KeyCommand) -> Result<()> {
@@ -36,9 +36,9 @@ pub(crate) fn key(command: &KeyCommand) -> Result<()> {
 fn open(vault: &Path, arguments: &SecretArguments) -> Result<Keys> {
     // Before a person types a passphrase for nothing.
     list_slots(vault)?;
-    let secret = secret::get(arguments, &show_path(vault))?;
-    let open = |trust: &Trust| Keys::open_with(vault, &secret, trust.clone());
-    Ok(trusting(arguments, open)?)
+    Ok(unlocking(arguments, vault, |source, trust| {
+        Keys::open_with(vault, &source()?, trust.clone())
+    })?)
 }
 
 #[derive(Serialize)]
@@ -57,14 +57,11 @@ pub(crate) fn slot_json(slot: &SlotInfo, members: &[Member]) -> SlotJson {
     let member = members
         .iter()
         .find(|member| member.key.as_ref() == Some(&key));
-    let nanoseconds = i64::try_from(slot.created_s)
-        .unwrap_or(i64::MAX)
-        .saturating_mul(1_000_000_000);
     SlotJson {
         key,
         kind: slot.kind.to_string(),
         label: slot.label.clone(),
-        created: show_time(Timestamp(nanoseconds)),
+        created: json_time(seconds(slot.created_s)),
         added_in_record: member.map(|member| member.added_in),
         added_by: member.map(|member| member.added_by.clone()),
     }

@@ -1,6 +1,7 @@
 //! One file for each group of commands; here is only which command is which.
 
 mod account;
+mod background;
 mod bench;
 mod copy;
 mod device;
@@ -15,6 +16,8 @@ mod info;
 mod init;
 mod keep;
 mod key;
+mod local;
+mod mirror;
 mod mount;
 mod placing;
 mod put;
@@ -27,6 +30,8 @@ mod show;
 mod tune;
 mod tune_chart;
 mod umount;
+mod unchanged;
+mod unlock;
 mod verify;
 mod whole;
 
@@ -37,7 +42,11 @@ use crate::failure::Result;
 
 /// Whether the command brings its own place to log to: nobody sees its standard error.
 pub(crate) fn logs_to_file(command: &Command) -> bool {
-    matches!(command, Command::Mount(arguments) if arguments.daemon)
+    match command {
+        Command::Mount(arguments) => arguments.daemon,
+        Command::Unlock(arguments) => arguments.daemon,
+        _ => false,
+    }
 }
 
 /// Runs a command.
@@ -46,6 +55,8 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Init(arguments) => init::init(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
         Command::Umount(arguments) => umount::umount(&arguments),
+        Command::Unlock(arguments) => unlock::unlock(&arguments, verbosity),
+        Command::Lock(arguments) => unlock::lock(&arguments),
         Command::Ls(arguments) => show::ls(&arguments),
         Command::Tree(arguments) => show::tree(&arguments),
         Command::Cat(arguments) => show::cat(&arguments),

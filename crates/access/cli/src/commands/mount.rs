@@ -8,22 +8,18 @@ use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
 use strongroom::{
-    Access, Attachment, Change, Error, Fingerprint, Observer, OpenOptions, Schedule, ScheduleStep,
-    SeenRecords, Vault, describe, last_seen,
+    Access, Attachment, Change, Error, Observer, OpenOptions, Schedule, ScheduleStep, Vault,
 };
-use strongroom_mount::background::{
-    DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
-};
+use strongroom_mount::background::{become_daemon, report_ready};
 use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
 
+use super::background::{self, absolute, log_file, refuse};
 use crate::arguments::{Mount, SecretArguments};
 use crate::descriptors;
-use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
 use crate::logging;
-use crate::opening::{is_meant, trusting};
+use crate::opening::{end_session, open_already, unlocking};
 use crate::printable::show_path;
-use crate::secret;
 
 /// How long another command that has the vault open is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -119,25 +115,27 @@ fn wait(mut served: Served) -> Result<()> {
     Ok(closed?)
 }
 
-/// Opens the vault as its owner; a command that has it open for a moment is waited for.
-fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom::Result<Vault> {
+/// Opens the vault as its owner; a command that has it open for a moment is waited for, an unlocked session ends.
+fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> Result<Vault> {
     let options = OpenOptions {
         access,
         patience: PATIENCE,
         ..OpenOptions::default()
     };
-    let source = secret::source(arguments, folder);
+    // What else has it open is named below.
+    let _ = end_session(folder);
     // Said before a person types a passphrase for nothing.
-    Vault::wait_until_free(folder, PATIENCE)?;
-    let secret = strongroom::on_wiped_stack(|| source())?;
-    drop(source);
-    trusting(arguments, |trust| {
-        let options = OpenOptions {
-            trust: trust.clone(),
-            ..options.clone()
-        };
-        Vault::open(folder, secret.clone(), options)
-    })
+    let opened = Vault::wait_until_free(folder, PATIENCE).and_then(|()| {
+        unlocking(arguments, folder, |source, trust| {
+            let secret = strongroom::on_wiped_stack(|| source())?;
+            let options = OpenOptions {
+                trust: trust.clone(),
+                ..options.clone()
+            };
+            Vault::open(folder, secret, options)
+        })
+    });
+    opened.map_err(|error| open_already(folder, error))
 }
 
 /// Tells the kernel of changes by other processes, and them of the mount.
@@ -183,102 +181,16 @@ fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
     for option in &arguments.options {
         command.extend(["-o".into(), option.into()]);
     }
-    if let Some(path) = log_file(arguments)? {
+    if let Some(path) = log_file(arguments.log_file.as_deref())? {
         command.extend(["--log-file".into(), path.into()]);
         command.extend(["--log-verbosity".into(), verbosity.to_string().into()]);
     }
-    // The person is asked here, where the terminal is; what was typed goes through a pipe.
-    let typed = forward_secret(arguments, &mut command)?;
-    forward_trust(arguments, &mut command)?;
-    command.extend(["--".into(), vault.into(), directory.into()]);
-    let input = typed
-        .as_ref()
-        .map_or(DaemonInput::Nothing, |text| DaemonInput::Secret(text));
-    spawn_background(&command, &input).map_err(parse_report)
-}
-
-/// Adds the options that say which vault is meant; asks for what they leave open, since nobody can be asked in the background.
-fn forward_trust(arguments: &Mount, command: &mut Vec<OsString>) -> Result<()> {
-    let secret = &arguments.secret;
-    if secret.accept_older {
-        command.push("--accept-older".into());
-    }
-    let mut expected = secret.fingerprint;
-    if expected.is_none() && secret.identity.is_some() && secret::can_ask() {
-        // What the header says is not proven here: the background process accepts no other vault than the one compared.
-        let seen = last_seen(&arguments.vault, &SeenRecords::OfUser)?;
-        let public = describe(&arguments.vault)?;
-        let fingerprint = Fingerprint::parse(&public.fingerprint);
-        if let Some(fingerprint) = fingerprint.filter(|_| seen.places.is_empty()) {
-            if !is_meant(&fingerprint) {
-                return Err(Error::UnknownVault { fingerprint }.into());
-            }
-            expected = Some(fingerprint);
-        }
-    }
-    if let Some(fingerprint) = expected {
-        command.extend(["--fingerprint".into(), fingerprint.to_string().into()]);
-    }
-    Ok(())
-}
-
-/// Adds the options that name the secret; gives the bytes for standard input, if it is to come from there.
-fn forward_secret(
-    arguments: &Mount,
-    command: &mut Vec<OsString>,
-) -> Result<Option<zeroize::Zeroizing<Vec<u8>>>> {
-    let secret = &arguments.secret;
-    let file = |path: &Path| absolute(path).map(PathBuf::into_os_string);
-    if let Some(path) = &secret.key_file {
-        command.extend(["--key-file".into(), file(path)?]);
-        return Ok(None);
-    }
-    if let Some(path) = secret
-        .identity
-        .as_ref()
-        .filter(|path| secret::opens_unasked(path))
-    {
-        command.extend(["--identity".into(), file(path)?]);
-        return Ok(None);
-    }
-    if secret.identity.is_some() {
-        let message = "an identity with a passphrase can be used in the foreground only: add -f";
-        return Err(Failure::new(ExitCode::Unsupported, message));
-    }
-    if let Some(path) = secret
-        .recovery_code
-        .as_ref()
-        .filter(|path| *path != Path::new("-"))
-    {
-        command.extend(["--recovery-code".into(), file(path)?]);
-        return Ok(None);
-    }
-    let vault = show_path(&arguments.vault);
-    if secret.recovery_code.is_some() {
-        command.extend(["--recovery-code".into(), "/dev/stdin".into()]);
-        return secret::ask(&format!("recovery code of {vault}: ")).map(Some);
-    }
-    command.extend(["--passphrase-fd".into(), "0".into()]);
-    if let Some(bytes) = secret.allow_memory {
-        command.extend(["--allow-memory".into(), bytes.to_string().into()]);
-    }
-    secret::passphrase_text(secret, &vault).map(Some)
-}
-
-/// Where the background process logs to. Without a home, nowhere, unless somewhere is named.
-fn log_file(arguments: &Mount) -> Result<Option<PathBuf>> {
-    match &arguments.log_file {
-        Some(path) => absolute(path).map(Some),
-        None => Ok(logging::default_file()),
-    }
+    let places = [vault.into(), directory.into()];
+    background::start(&arguments.vault, &arguments.secret, &command, &places)
 }
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
-}
-
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).about(show_path(path))
 }
 
 /// Everything that the background process will open.
@@ -310,28 +222,6 @@ fn daemon(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Re
     };
     report_ready()?;
     wait(served)
-}
-
-/// Tells who waits for the background process why there will be no mount.
-fn refuse(failure: Failure) -> Result<()> {
-    let message = failure.message.as_deref().unwrap_or("the mount failed");
-    report_failure(&format!("{} {message}", failure.code as u8))?;
-    Err(Failure {
-        message: None,
-        ..failure
-    })
-}
-
-/// What the background process reported: its exit code, and its message.
-fn parse_report(report: String) -> Failure {
-    let parsed = report.split_once(' ').and_then(|(number, message)| {
-        let number: u8 = number.parse().ok()?;
-        let code = ExitCode::ALL
-            .into_iter()
-            .find(|code| *code as u8 == number)?;
-        Some(Failure::new(code, message))
-    });
-    parsed.unwrap_or_else(|| Failure::new(ExitCode::Mount, report))
 }
 
 /// Turns `-o` options into `MountOptions`, and how often snapshots are taken.
@@ -405,6 +295,7 @@ fn number(word: &str, value: &str, radix: u32) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit_code::ExitCode;
 
     #[test]
     fn options_are_words_and_numbers_and_nothing_else() {
@@ -440,18 +331,5 @@ mod tests {
                 "{wrong}"
             );
         }
-    }
-
-    #[test]
-    fn the_report_of_the_background_process_keeps_its_exit_code() {
-        let failure = parse_report("4 wrong passphrase".to_owned());
-        assert_eq!(
-            (failure.code, failure.message.as_deref()),
-            (ExitCode::WrongSecret, Some("wrong passphrase"))
-        );
-        assert_eq!(
-            parse_report("no number here".to_owned()).code,
-            ExitCode::Mount
-        );
     }
 }

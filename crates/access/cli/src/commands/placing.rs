@@ -4,11 +4,37 @@
 //! Gives   the name, by one rename where something is replaced
 //! Never   leaves the name that was used on the way, unless the process is killed at that moment
 
-use strongroom::filesystem::{Error as FileError, RenameMode};
-use strongroom::{Error, Vault};
+use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};
+use strongroom::{Error, Links, Vault};
 
-use crate::failure::Result;
-use crate::location::join;
+use crate::exit_code::ExitCode;
+use crate::failure::{About, Failure, Result};
+use crate::location::{Location, join};
+use crate::printable::show;
+
+/// Whether `place` means a directory to copy into.
+pub(crate) fn is_directory(vault: &Vault, place: &Location) -> Result<bool> {
+    match vault.attributes(&place.path, Links::Follow) {
+        Ok(attributes) => Ok(attributes.kind == NodeKind::Directory),
+        Err(Error::File(FileError::NotFound)) if !place.path.ends_with(b"/") => Ok(false),
+        Err(error) => Err(error).about(place.shown()),
+    }
+}
+
+/// Says which directory is missing for a new name at `place`.
+pub(crate) fn has_parent(vault: &Vault, place: &Location) -> Result<()> {
+    let parent = directory_of(&place.path);
+    let missing = |code| {
+        let message = "no such directory in the vault; make it with `strongroom mkdir -p`";
+        Err(Failure::new(code, message)).about(show(parent))
+    };
+    match vault.attributes(parent, Links::Follow) {
+        Ok(found) if found.kind == NodeKind::Directory => Ok(()),
+        Ok(_) => Err(Error::File(FileError::NotADirectory)).about(show(parent)),
+        Err(Error::File(FileError::NotFound)) => missing(ExitCode::NotFound),
+        Err(error) => Err(error).about(show(parent)),
+    }
+}
 
 /// Gives something its name, in place of what has it now if `mode` says so.
 pub(crate) fn place(

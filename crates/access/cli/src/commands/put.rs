@@ -1,29 +1,38 @@
 //! `put`: copies files and directories into a vault.
 //!
-//! A file gets its name when all of it is there: what is interrupted leaves the old file, or none.
+//! A file gets its name when all of it is there: what is interrupted leaves the old file, or none. What is there already
+//! is passed by, without being opened.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::fs::OFlags;
 use strongroom::filesystem::{
-    Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime, Timestamp, XattrMode,
+    Attributes, Error as FileError, InodeId, NodeKind, RenameMode, SetAttributes, SetTime,
+    XattrMode,
 };
-use strongroom::{Error, Links, Vault};
+use strongroom::{Error, Links, NewRevision, Vault};
 
 use super::account::Account;
 use super::keep::{LinkTable, Owners, xattrs_of};
-use super::placing::{directory_of, place, place_dressed};
-use crate::arguments::Put;
+use super::local::{
+    accessed, attributes_of, count, fill, fill_at, kind_of, modified, next_data, open,
+};
+use super::mirror::{self, below, is_in_the_way};
+use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
+use super::unchanged::{There, differs, is_unchanged, node_at};
+use crate::copy_arguments::{Copying, Put};
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
 use crate::location::{Location, join};
 use crate::opening::{Intent, with};
 use crate::output::Format;
+use crate::pattern::excludes;
 use crate::printable::{show, show_path};
 use crate::progress::Progress;
 
@@ -32,73 +41,53 @@ const PART_BYTES: usize = 1024 * 1024;
 
 /// Copies into the vault.
 pub(crate) fn put(arguments: &Put) -> Result<()> {
-    if !arguments.sources.iter().any(|source| is_stdin(source)) {
+    let (sources, target) = arguments.places()?;
+    let copying = &arguments.copying;
+    if !sources.iter().any(|source| is_stdin(source)) {
         interrupt::watch()?;
     }
-    with(
-        &arguments.target.vault,
-        &arguments.secret,
-        Intent::Change,
-        |vault| {
-            let mut putting = Putting {
-                vault,
-                owners: Owners::of(arguments.no_owner),
-                part: vec![0; PART_BYTES],
-                progress: Progress::new(arguments.quiet),
-                failures: Failures::default(),
-                account: Account::default(),
-                links: LinkTable::new(),
-            };
-            let into = is_directory(vault, &arguments.target)?;
-            if arguments.sources.len() > 1 && !into {
-                return Err(Failure::usage(format!(
-                    "{}: several files need a directory there",
-                    arguments.target.shown()
-                )));
+    with(&target.vault, &copying.secret, Intent::Change, |vault| {
+        let into = is_directory(vault, &target)?;
+        if sources.len() > 1 && !into {
+            return Err(Failure::usage(format!(
+                "{}: several files need a directory there",
+                target.shown()
+            )));
+        }
+        if !into {
+            has_parent(vault, &target)?;
+        }
+        let mut putting = Putting::new(vault, copying);
+        let (patterns, counted) = (copying.exclude.clone(), sources.clone());
+        putting
+            .progress
+            .count(move |totals| counted.iter().all(|one| count(one, &patterns, totals)));
+        for source in &sources {
+            let result = putting.source(source, &target, into);
+            putting.failures.note(result.about(show_path(source)));
+            if interrupt::came() || putting.failures.stop() {
+                break;
             }
-            for source in &arguments.sources {
-                let result = putting
-                    .source(source, &arguments.target, into)
-                    .about(show_path(source));
-                putting.failures.note(result);
-                if interrupt::came() {
-                    break;
-                }
-            }
-            let Putting {
-                account,
-                failures,
-                progress,
-                ..
-            } = putting;
-            drop(progress);
-            account.show(&failures, Format::of(arguments.json))?;
-            failures.end()
-        },
-    )
+        }
+        putting.end(Format::of(copying.json))
+    })
 }
 
 fn is_stdin(source: &Path) -> bool {
     source == Path::new("-")
 }
 
-/// Whether `place` means a directory to copy into.
-pub(crate) fn is_directory(vault: &Vault, place: &Location) -> Result<bool> {
-    match vault.attributes(&place.path, Links::Follow) {
-        Ok(attributes) => Ok(attributes.kind == NodeKind::Directory),
-        Err(Error::File(FileError::NotFound)) if !place.path.ends_with(b"/") => Ok(false),
-        Err(error) => Err(error).about(place.shown()),
-    }
-}
-
 /// A copy under way.
 struct Putting<'a> {
     vault: &'a Vault,
+    copying: &'a Copying,
     owners: Owners,
     part: Vec<u8>,
     progress: Progress,
     failures: Failures,
     account: Account,
+    /// Whether what is removed is in a snapshot.
+    kept: bool,
     /// Device and inode of files with several names; where in the vault the first one is, and its inode there.
     links: LinkTable<(u64, u64), (Vec<u8>, InodeId)>,
 }
@@ -107,11 +96,36 @@ struct Putting<'a> {
 struct Level {
     local: PathBuf,
     path: Vec<u8>,
+    /// As patterns name it.
+    relative: Vec<u8>,
     metadata: Metadata,
     names: std::vec::IntoIter<OsString>,
+    there: There,
+    /// All names, if others are to be removed.
+    all: HashSet<OsString>,
 }
 
-impl Putting<'_> {
+impl<'a> Putting<'a> {
+    fn new(vault: &'a Vault, copying: &'a Copying) -> Self {
+        Self {
+            vault,
+            copying,
+            owners: Owners::of(copying.no_owner),
+            part: vec![0; PART_BYTES],
+            progress: Progress::new(copying.quiet),
+            failures: Failures::default(),
+            account: Account::default(),
+            kept: false,
+            links: LinkTable::new(),
+        }
+    }
+
+    fn end(self, format: Format) -> Result<()> {
+        drop(self.progress);
+        self.account.show(&self.failures, format)?;
+        self.failures.end()
+    }
+
     fn source(&mut self, source: &Path, target: &Location, into: bool) -> Result<()> {
         if is_stdin(source) {
             if into {
@@ -131,58 +145,145 @@ impl Putting<'_> {
     }
 
     fn tree(&mut self, source: &Path, path: Vec<u8>) -> Result<()> {
-        let mut levels: Vec<Level> = self.node(source, path)?.into_iter().collect();
+        let there = node_at(self.vault, &path)?;
+        let level = self.node(source, path, Vec::new(), there)?;
+        let mut levels: Vec<Level> = level.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             interrupt::check()?;
             let Some(name) = level.names.next() else {
                 let result = self.leave_directory(level);
                 self.failures.note(result);
                 levels.pop();
+                if self.failures.stop() {
+                    return Ok(());
+                }
                 continue;
             };
             let (local, path) = (level.local.join(&name), join(&level.path, name.as_bytes()));
-            match self.node(&local, path) {
+            let relative = below(&level.relative, name.as_bytes());
+            let there = level.there.node(self.vault, name.as_bytes(), &path);
+            let done = there.and_then(|there| self.node(&local, path, relative, there));
+            match done {
                 Ok(level) => levels.extend(level),
                 // Told once, for the whole copy.
                 Err(_) if interrupt::came() => {}
                 Err(failure) => self.failures.note(Err(failure.about(show_path(&local)))),
             }
+            if self.failures.stop() {
+                return Ok(());
+            }
         }
         Ok(())
     }
 
-    /// Copies one node; gives a directory to go into.
-    fn node(&mut self, local: &Path, path: Vec<u8>) -> Result<Option<Level>> {
+    /// Copies one node, in place of what is `there`; gives a directory to go into.
+    fn node(
+        &mut self,
+        local: &Path,
+        path: Vec<u8>,
+        relative: Vec<u8>,
+        mut there: Option<Attributes>,
+    ) -> Result<Option<Level>> {
         let metadata = fs::symlink_metadata(local)?;
-        if metadata.is_dir() {
-            return self.enter_directory(local, path, metadata).map(Some);
+        let kind = kind_of(&metadata)?;
+        if let Some(now) = &there
+            && self.copying.delete
+            && is_in_the_way(now.kind, kind)
+            && !(kind == NodeKind::Directory && self.leads_to_directory(&path))
+        {
+            self.remove(&path, &relative)?;
+            there = None;
+        }
+        if kind == NodeKind::Directory {
+            let level = self.enter_directory(local, path, relative, metadata, there.as_ref());
+            return level.map(Some);
         }
         let key = (metadata.dev(), metadata.ino());
         if metadata.nlink() > 1 && self.further_name(&key, &path)? {
             self.account.hard_links += 1;
             return Ok(None);
         }
-        let inode = if metadata.is_file() {
-            self.file(local, &path)?
-        } else if metadata.is_symlink() {
-            let target = fs::read_link(local)?.into_os_string().into_vec();
-            self.account.symlinks += 1;
-            self.small(&path, &metadata, |name| {
-                self.vault.make_symlink(&target, name)
-            })?
-        } else {
-            let (kind, mode) = (special_kind(&metadata)?, metadata.mode() & 0o7777);
-            let rdev = match kind {
-                NodeKind::CharDevice | NodeKind::BlockDevice => metadata.rdev(),
-                _ => 0,
-            };
-            self.account.special += 1;
-            self.small(&path, &metadata, |name| {
-                self.vault.make_node(name, kind, mode, rdev)
-            })?
+        let is_there = match &there {
+            Some(there) => self.is_there(local, &metadata, &path, there)?,
+            None => None,
+        };
+        let inode = match is_there {
+            Some(inode) => inode,
+            None => self.make(local, &path, &metadata, kind)?,
         };
         self.links.put(key, (path, inode), metadata.nlink());
         Ok(None)
+    }
+
+    /// A link to a directory is a directory to copy into.
+    fn leads_to_directory(&self, path: &[u8]) -> bool {
+        let found = self.vault.attributes(path, Links::Follow);
+        found.is_ok_and(|found| found.kind == NodeKind::Directory)
+    }
+
+    /// Gives the node that is `there` if it is as the local one; its mode, owner and times are after that.
+    fn is_there(
+        &mut self,
+        local: &Path,
+        metadata: &Metadata,
+        path: &[u8],
+        there: &Attributes,
+    ) -> Result<Option<InodeId>> {
+        let Some(source) = attributes_of(metadata) else {
+            return Ok(None);
+        };
+        let is_same = is_unchanged(
+            self.vault,
+            path,
+            local,
+            (&source, there),
+            (self.copying, &mut self.part),
+        )?;
+        if !is_same {
+            return Ok(None);
+        }
+        let mut set = self.attributes_of(metadata, source.kind, local);
+        if source.kind == NodeKind::Symlink {
+            set.mode = None;
+        }
+        if differs(there, &set) {
+            self.vault.set_attributes(path, Links::Stay, &set)?;
+        }
+        self.account.unchanged += 1;
+        self.progress.file(path);
+        self.progress.advance(metadata.len());
+        Ok(Some(there.inode))
+    }
+
+    /// Copies a node that is no directory.
+    fn make(
+        &mut self,
+        local: &Path,
+        path: &[u8],
+        metadata: &Metadata,
+        kind: NodeKind,
+    ) -> Result<InodeId> {
+        match kind {
+            NodeKind::File => self.file(local, path),
+            NodeKind::Symlink => {
+                let target = fs::read_link(local)?.into_os_string().into_vec();
+                self.account.symlinks += 1;
+                self.small(path, metadata, |name| {
+                    self.vault.make_symlink(&target, name)
+                })
+            }
+            kind => {
+                let mode = metadata.mode() & 0o7777;
+                let rdev = match kind {
+                    NodeKind::CharDevice | NodeKind::BlockDevice => metadata.rdev(),
+                    _ => 0,
+                };
+                self.account.special += 1;
+                self.small(path, metadata, |name| {
+                    self.vault.make_node(name, kind, mode, rdev)
+                })
+            }
+        }
     }
 
     /// Gives what was copied before the further name `path`, if it still is what it was then.
@@ -212,29 +313,58 @@ impl Putting<'_> {
         }
     }
 
-    fn enter_directory(&self, local: &Path, path: Vec<u8>, metadata: Metadata) -> Result<Level> {
-        self.make_directory(&path)?;
-        let names = fs::read_dir(local)?.map(|entry| entry.map(|entry| entry.file_name()));
-        let mut names = names.collect::<std::io::Result<Vec<_>>>()?;
+    fn enter_directory(
+        &mut self,
+        local: &Path,
+        path: Vec<u8>,
+        relative: Vec<u8>,
+        metadata: Metadata,
+        there: Option<&Attributes>,
+    ) -> Result<Level> {
+        let was_there = there.is_some_and(|there| there.kind == NodeKind::Directory);
+        let there = match was_there || self.make_directory(&path)? {
+            true => There::list(self.vault, &path)?,
+            false => There::Nothing,
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(local)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if self.is_excluded(&entry, &below(&relative, name.as_bytes()))? {
+                self.account.excluded += 1;
+            } else {
+                names.push(name);
+            }
+        }
         names.sort();
+        let all = match self.copying.delete {
+            true => names.iter().cloned().collect(),
+            false => HashSet::new(),
+        };
         Ok(Level {
             local: local.to_owned(),
             path,
+            relative,
             metadata,
             names: names.into_iter(),
+            there,
+            all,
         })
     }
 
-    /// Makes a directory, or takes the one that is there.
-    fn make_directory(&self, path: &[u8]) -> Result<()> {
+    fn is_excluded(&self, entry: &DirEntry, relative: &[u8]) -> Result<bool> {
+        let patterns = &self.copying.exclude;
+        Ok(!patterns.is_empty() && excludes(patterns, relative, entry.file_type()?.is_dir()))
+    }
+
+    /// Makes a directory, or takes the one that is there: then it says so.
+    fn make_directory(&self, path: &[u8]) -> Result<bool> {
         match self.vault.make_directory(path, 0o700) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(false),
             Err(Error::File(FileError::Exists | FileError::InvalidArgument(_))) => {
-                let attributes = self.vault.attributes(path, Links::Follow)?;
-                if attributes.kind == NodeKind::Directory {
-                    Ok(())
-                } else {
-                    Err(Error::File(FileError::Exists).into())
+                match self.leads_to_directory(path) {
+                    true => Ok(true),
+                    false => Err(Error::File(FileError::Exists).into()),
                 }
             }
             Err(error) => Err(error.into()),
@@ -242,15 +372,61 @@ impl Putting<'_> {
     }
 
     fn leave_directory(&mut self, level: &Level) -> Result<()> {
+        if self.copying.delete {
+            self.remove_others(level)?;
+        }
         self.account.directories += 1;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let open = open(&level.local, flags).about(show_path(&level.local))?;
         let xattrs = xattrs_of(&open, self.owners, &level.local, &mut self.account)?;
         let set = self.attributes_of(&level.metadata, NodeKind::Directory, &level.local);
-        self.vault
-            .set_attributes(&level.path, Links::Follow, &set)
-            .about(show(&level.path))?;
+        let set_all = || -> Result<()> {
+            let there = self.vault.attributes(&level.path, Links::Follow)?;
+            if differs(&there, &set) {
+                self.vault
+                    .set_attributes(&level.path, Links::Follow, &set)?;
+            }
+            Ok(())
+        };
+        set_all().about(show(&level.path))?;
         self.set_xattrs(&level.path, &level.local, &xattrs);
+        Ok(())
+    }
+
+    /// Removes what a directory has that its source has not.
+    fn remove_others(&mut self, level: &Level) -> Result<()> {
+        let mut others = Vec::new();
+        for entry in self.vault.list(&level.path)? {
+            let name = entry?.name;
+            if !level.all.contains(&OsString::from_vec(name.clone())) {
+                others.push(name);
+            }
+        }
+        for name in others {
+            interrupt::check()?;
+            let path = join(&level.path, &name);
+            self.remove(&path, &below(&level.relative, &name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is at `path`; before the first, a snapshot is taken.
+    fn remove(&mut self, path: &[u8], relative: &[u8]) -> Result<()> {
+        let is_directory =
+            node_at(self.vault, path)?.is_some_and(|now| now.kind == NodeKind::Directory);
+        if excludes(&self.copying.exclude, relative, is_directory) {
+            return Ok(());
+        }
+        if !self.kept {
+            let taken = self.vault.take_revision(&NewRevision {
+                message: format!("before put --delete into {}", show(directory_of(path))),
+                tags: Vec::new(),
+                only_if_changed: true,
+            })?;
+            self.account.snapshot = taken.map(|taken| taken.id.to_string());
+            self.kept = true;
+        }
+        self.account.removed += mirror::remove(self.vault, path, relative, &self.copying.exclude)?;
         Ok(())
     }
 
@@ -259,7 +435,7 @@ impl Putting<'_> {
         &self,
         path: &[u8],
         metadata: &Metadata,
-        make: impl FnOnce(&[u8]) -> strongroom::Result<strongroom::filesystem::Attributes>,
+        make: impl FnOnce(&[u8]) -> strongroom::Result<Attributes>,
     ) -> Result<InodeId> {
         let mut inode = None;
         place_dressed(self.vault, path, |beside| {
@@ -403,116 +579,5 @@ impl Putting<'_> {
                     .left_out(local.as_os_str().as_bytes(), show(name), error);
             }
         }
-    }
-}
-
-fn open(local: &Path, flags: OFlags) -> std::io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(local)
-}
-
-/// The kind of what is no file, directory or symbolic link.
-fn special_kind(metadata: &Metadata) -> Result<NodeKind> {
-    let kind = metadata.file_type();
-    if kind.is_fifo() {
-        Ok(NodeKind::Fifo)
-    } else if kind.is_socket() {
-        Ok(NodeKind::Socket)
-    } else if kind.is_char_device() {
-        Ok(NodeKind::CharDevice)
-    } else if kind.is_block_device() {
-        Ok(NodeKind::BlockDevice)
-    } else {
-        Err(Failure::new(
-            crate::exit_code::ExitCode::Unsupported,
-            "left out: no vault can hold this kind of file",
-        ))
-    }
-}
-
-/// The next run of data at or behind `offset`; everything up to the end where holes cannot be asked for.
-///
-/// A file without a size, as `/proc` has them, is read until its end.
-fn next_data(source: &File, offset: u64, size: u64) -> Option<(u64, u64)> {
-    if size == 0 {
-        return (offset == 0).then_some((0, u64::MAX));
-    }
-    if offset >= size {
-        return None;
-    }
-    let rest = (offset, size);
-    let from = match seek(source, SeekFrom::Data(offset)) {
-        Ok(from) => from,
-        Err(rustix::io::Errno::NXIO) => return None,
-        Err(_) => return Some(rest),
-    };
-    match seek(source, SeekFrom::Hole(from)) {
-        Ok(to) if offset <= from && from < to => (from < size).then_some((from, to.min(size))),
-        // An answer that cannot be: holes are then read as zeros.
-        _ => Some(rest),
-    }
-}
-
-/// Fills `part` from `offset` as far as the file goes.
-fn fill_at(source: &File, part: &mut [u8], offset: u64) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < part.len() {
-        match source.read_at(&mut part[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Fills `part` as far as `source` goes.
-fn fill(source: &mut dyn Read, part: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < part.len() {
-        match source.read(&mut part[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-fn modified(metadata: &Metadata) -> Timestamp {
-    timestamp(metadata.mtime(), metadata.mtime_nsec())
-}
-
-fn accessed(metadata: &Metadata) -> Timestamp {
-    timestamp(metadata.atime(), metadata.atime_nsec())
-}
-
-/// Times beyond what the vault can store become its first or last.
-fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
-    Timestamp(
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(nanoseconds),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_and_holes_are_told_apart_and_a_file_without_size_is_read_to_its_end() {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(1 << 30).unwrap();
-        assert_eq!(next_data(&file, 0, 0), Some((0, u64::MAX)));
-        assert_eq!(next_data(&file, 7, 0), None);
-        assert_eq!(next_data(&file, 1 << 30, 1 << 30), None);
-        file.write_all_at(b"x", 1 << 29).unwrap();
-        let (from, to) = next_data(&file, 0, 1 << 30).unwrap();
-        assert!(from <= 1 << 29 && 1 << 29 < to && to <= 1 << 30);
     }
 }

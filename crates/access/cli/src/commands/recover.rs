@@ -9,11 +9,11 @@ use super::verify::DamageJson;
 use crate::damage_arguments::Recover;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
-use crate::opening::trusting;
-use crate::output::{print_json, show_bytes, show_time, stdout};
+use crate::opening::{end_session, open_already, unlocking};
+use crate::output::{print_json, show_bytes, stdout};
 use crate::printable::{show, show_path};
 use crate::progress::Meter;
-use crate::secret;
+use crate::time::{json_time, text_time};
 
 /// Brings a vault back.
 pub(crate) fn recover(arguments: &Recover) -> Result<()> {
@@ -23,20 +23,23 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         quiet,
         common,
     } = arguments;
-    let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
+    // What else has the vault open is named below; that it could not be asked is no more than that.
+    let _ = end_session(vault);
     let mut meter = Meter::new(*quiet, "read");
-    let report = trusting(&common.secret, |trust| {
+    let report = unlocking(&common.secret, vault, |source, trust| {
         let options = RecoverOptions {
             rebuild: *rebuild,
             trust: trust.clone(),
         };
-        strongroom::recover(vault, &secret, options, &mut |progress| match progress {
+        strongroom::recover(vault, &source()?, options, &mut |progress| match progress {
             RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
             RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
         })
     });
     drop(meter);
-    let report = report.about(show_path(vault))?;
+    let report = report
+        .map_err(|error| open_already(vault, error))
+        .about(show_path(vault))?;
     if common.json {
         print_json(&RecoverJson::new(&report))?;
     } else {
@@ -96,7 +99,7 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
         Some(newest) => writeln!(
             out,
             "the vault is as it was at {} ({}); what came later has no names",
-            show_time(newest.time),
+            text_time(newest.time),
             &newest.id.to_string()[..12],
         )?,
         None => writeln!(out, "there is no kept state, so nothing has a name")?,
@@ -174,7 +177,7 @@ impl RecoverJson {
                 _ => None,
             },
             revision: revision.map(|revision| revision.id.to_string()),
-            revision_time: revision.map(|revision| show_time(revision.time)),
+            revision_time: revision.map(|revision| json_time(revision.time)),
             revisions: report.revisions,
             lost_revisions: report.lost_revisions.clone(),
             nodes: report.nodes,

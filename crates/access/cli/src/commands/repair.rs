@@ -10,11 +10,10 @@ use super::verify::VerifyJson;
 use crate::damage_arguments::Repair;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
-use crate::opening::trusting;
+use crate::opening::{end_session, open_already, unlocking};
 use crate::output::{print_json, stdout};
 use crate::printable::{show, show_path};
 use crate::progress::Meter;
-use crate::secret;
 
 /// Mends a vault.
 pub(crate) fn repair(arguments: &Repair) -> Result<()> {
@@ -24,20 +23,23 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         quiet,
         common,
     } = arguments;
-    let secret = secret::source(&common.secret, vault)().about(show_path(vault))?;
+    // What else has the vault open is named below; that it could not be asked is no more than that.
+    let _ = end_session(vault);
     let mut meter = Meter::new(*quiet, "read");
-    let report = trusting(&common.secret, |trust| {
+    let report = unlocking(&common.secret, vault, |source, trust| {
         let options = RepairOptions {
             dry_run: *dry_run,
             trust: trust.clone(),
         };
-        strongroom::repair(vault, &secret, options, &mut |progress| match progress {
+        strongroom::repair(vault, &source()?, options, &mut |progress| match progress {
             RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
             RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
         })
     });
     drop(meter);
-    let report = report.about(show_path(vault))?;
+    let report = report
+        .map_err(|error| open_already(vault, error))
+        .about(show_path(vault))?;
     if common.json {
         print_json(&RepairJson::new(&report, *dry_run))?;
     } else {

@@ -13,9 +13,7 @@ use crate::interrupt;
 use crate::key_arguments::KeyRotate;
 use crate::opening::{self, Intent};
 use crate::output::{print_json, show_bytes, stdout};
-use crate::printable::show_path;
 use crate::progress::Meter;
-use crate::secret;
 
 /// How often it is asked how far the rotation is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -55,11 +53,9 @@ pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
     // Before a person types a passphrase for nothing.
     list_slots(&arguments.vault)?;
     // A change of keys takes the secret, whoever has the vault open.
-    let options = secret;
-    let secret = secret::get(secret, &show_path(&arguments.vault))?;
-    let (mut keys, vault) = opening::trusting(options, |trust| {
+    let (mut keys, vault) = opening::unlocking(secret, &arguments.vault, |source, trust| {
+        let secret = source()?;
         let keys = Keys::open_with(&arguments.vault, &secret, trust.clone())?;
-        let secret = secret.clone();
         let source: SecretSource = Arc::new(move || Ok(secret.clone()));
         let options = OpenOptions {
             trust: trust.clone(),

@@ -11,11 +11,10 @@ use crate::arguments::{Find, FindKind, Ls, Paths, SecretArguments, Stat, Tree};
 use crate::failure::{About, Failures, Result};
 use crate::location::{Location, join, last_name};
 use crate::opening::{Intent, with};
-use crate::output::{
-    Exact, Format, JsonArray, NodeJson, kind_name, long_line, show_mode, show_time, stdout,
-};
+use crate::output::{Exact, Format, JsonArray, NodeJson, kind_name, long_line, show_mode, stdout};
 use crate::pattern;
 use crate::printable::show;
+use crate::time::text_time;
 use crate::walk::{At, Step, Walk, entries};
 
 /// Bytes that `cat` moves at once.
@@ -290,10 +289,10 @@ fn stat_lines(
     writeln!(out, "allocated  {}", attributes.blocks * 512)?;
     writeln!(out, "links      {}", attributes.nlink)?;
     writeln!(out, "inode      {}", attributes.inode.0)?;
-    writeln!(out, "accessed   {}", show_time(attributes.atime))?;
-    writeln!(out, "modified   {}", show_time(attributes.mtime))?;
-    writeln!(out, "changed    {}", show_time(attributes.ctime))?;
-    writeln!(out, "created    {}", show_time(attributes.btime))?;
+    writeln!(out, "accessed   {}", text_time(attributes.atime))?;
+    writeln!(out, "modified   {}", text_time(attributes.mtime))?;
+    writeln!(out, "changed    {}", text_time(attributes.ctime))?;
+    writeln!(out, "created    {}", text_time(attributes.btime))?;
     for name in xattrs {
         writeln!(out, "xattr      {}", show(name))?;
     }

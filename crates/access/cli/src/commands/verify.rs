@@ -5,7 +5,6 @@ use std::io::Write;
 use std::time::Instant;
 
 use serde::Serialize;
-use strongroom::filesystem::Timestamp;
 use strongroom::{Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport};
 
 use crate::damage_arguments::Verify;
@@ -13,9 +12,10 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result, tell};
 use crate::interrupt;
 use crate::opening::{Intent, with};
-use crate::output::{hex, print_json, show_bytes, show_time, stdout};
+use crate::output::{hex, print_json, show_bytes, stdout};
 use crate::printable::show;
 use crate::progress::Meter;
+use crate::time::{seconds, text_time};
 
 /// Looks for damage.
 pub(crate) fn verify(arguments: &Verify) -> Result<()> {
@@ -42,12 +42,12 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
             }
         });
         drop(meter);
-        let (report, seconds) = (report?, begun.elapsed().as_secs_f64());
+        let (report, took_s) = (report?, begun.elapsed().as_secs_f64());
         tell_resumed(&report);
         if common.json {
             print_json(&VerifyJson::new(&report))?;
         } else {
-            print(&report, seconds)?;
+            print(&report, took_s)?;
         }
         outcome(&report)
     })
@@ -61,13 +61,9 @@ fn tell_resumed(report: &VerifyReport) {
         ));
     }
     if let Some(stopped) = report.resumed_s {
-        let nanoseconds = i64::try_from(stopped)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(1_000_000_000);
-        let stopped = show_time(Timestamp(nanoseconds));
+        let stopped = text_time(seconds(stopped));
         tell(&format!(
-            "strongroom: gone on where it was stopped; what was read before is as it was then, at {}",
-            &stopped[..19]
+            "strongroom: gone on where it was stopped; what was read before is as it was then, at {stopped}"
         ));
     }
 }

@@ -1,0 +1,147 @@
+//! `unlock` and `lock`: commands need no secret while a session lasts, and nothing is left of it after.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{MountPoint, Place};
+
+const NOBODY: &str = "open in      no process";
+
+/// A place whose session ends with the test, however that ends.
+struct Session(Place);
+
+impl Session {
+    fn begin(arguments: &[&str]) -> Self {
+        let session = Self(Place::new());
+        session.0.keyed(&[&["unlock", "v"], arguments].concat());
+        session
+    }
+
+    fn owner(&self) -> Option<i32> {
+        let info = self.0.done(&["info", "--json", "v"]);
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        assert_eq!(
+            info["unlocked_until"].is_null(),
+            info["owner_pid"].is_null()
+        );
+        Some(i32::try_from(info["owner_pid"].as_i64()?).unwrap())
+    }
+
+    /// Waits until the process behind it has gone.
+    fn wait(&self) {
+        while !self.0.done(&["info", "v"]).contains(NOBODY) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Over already, as a rule.
+        let _ = self.0.run(&["lock", "v"]);
+    }
+}
+
+#[test]
+fn commands_need_no_secret_between_unlock_and_lock() {
+    let session = Session::begin(&[]);
+    let place = &session.0;
+    fs::write(place.path("a"), "hello").unwrap();
+    place.done(&["put", "a", "v:/"]);
+    assert_eq!(place.done(&["cat", "v:/a"]), "hello");
+    let info = place.done(&["info", "v"]);
+    assert!(
+        info.contains("unlocked     until ") && info.contains("verified     yes"),
+        "{info}"
+    );
+    assert!(
+        place
+            .done(&["unlock", "v"])
+            .contains("unlocked already, until ")
+    );
+    place.done(&["lock", "v"]);
+    // The process has gone: nobody waits.
+    assert!(place.done(&["info", "v"]).contains(NOBODY));
+    assert_eq!(
+        place.done(&["lock", "--json", "v"]).trim(),
+        "{\n  \"was_unlocked\": false\n}"
+    );
+    assert_eq!(place.keyed(&["cat", "v:/a"]), "hello");
+    place.keyed(&["check", "v"]);
+}
+
+#[test]
+fn a_session_ends_when_its_time_is_up_or_a_signal_says_so() {
+    let session = Session::begin(&["--for", "1s"]);
+    session.wait();
+    let place = &session.0;
+    place.keyed(&["unlock", "v", "--for", "31d"]);
+    let pid = Pid::from_raw(session.owner().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    session.wait();
+    place.keyed_fails(2, &["unlock", "v", "--for", "32d"]);
+    place.keyed_fails(2, &["unlock", "v", "--for", "1"]);
+    let message = place.keyed_fails(11, &["unlock", "nothing"]);
+    assert!(message.contains("no vault there"), "{message}");
+    place.fails(11, &["lock", "nothing"]);
+}
+
+/// Goal: who needs the vault alone gets it, and what was written through the session is there.
+#[test]
+fn a_session_gives_way_to_a_mount_and_to_a_repair() {
+    let session = Session::begin(&[]);
+    let place = &session.0;
+    fs::write(place.path("a"), "hello").unwrap();
+    place.done(&["put", "a", "v:/"]);
+    place.keyed(&["repair", "--dry-run", "v"]);
+    assert_eq!(session.owner(), None);
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    place.keyed(&["unlock", "v"]);
+    fs::create_dir(place.path("m")).unwrap();
+    let mounted = MountPoint::new(place);
+    place.keyed(&["mount", "v", "m"]);
+    assert_eq!(fs::read_to_string(place.path("m/a")).unwrap(), "hello");
+    let said = place.done(&["unlock", "v"]);
+    assert!(
+        said.starts_with("mounted on ") && said.contains("commands need no secret"),
+        "{said}"
+    );
+    let message = place.fails(7, &["lock", "v"]);
+    assert!(
+        message.contains("`strongroom umount` locks it"),
+        "{message}"
+    );
+    fs::create_dir(place.path("m2")).unwrap();
+    let message = place.keyed_fails(7, &["repair", "v"]);
+    assert!(
+        message.contains("the vault is mounted on ") && message.contains("/m already"),
+        "{message}"
+    );
+    place.done(&["umount", "m"]);
+    drop(mounted);
+}
+
+/// SECURITY.md: an unlocked session keeps keys as a mount does.
+#[test]
+fn the_process_of_a_session_leaves_no_memory_image_and_has_its_keys_locked() {
+    let session = Session::begin(&[]);
+    let status = format!("/proc/{}/status", session.owner().unwrap());
+    let status = fs::read_to_string(status).unwrap();
+    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let locked = locked.unwrap().trim().trim_end_matches(" kB");
+    assert_ne!(locked, "0", "keys lie in locked memory");
+    let limits = format!("/proc/{}/limits", session.owner().unwrap());
+    let limits = fs::read_to_string(limits).unwrap();
+    let cores = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"));
+    let words: Vec<_> = cores.unwrap().split_whitespace().collect();
+    assert_eq!(&words[4..6], ["0", "0"], "{words:?}");
+}
