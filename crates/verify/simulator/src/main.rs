@@ -30,7 +30,9 @@ const USAGE: &str = "usage:
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
-  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--only FILE OPERATION COMMAND]
+  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
+                         [--only FILE OPERATION COMMAND]
+  strongroom-sim hostile-join SUMMARY...
   strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
 
@@ -43,6 +45,7 @@ vault   makes a vault, uses it and changes its keys; cuts the power before every
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
+hostile-join puts the parts of one run together: every one must be there
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
 pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
