@@ -14,6 +14,7 @@ use strongroom::{KeyFile, RepairOptions, Secret};
 use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
 use strongroom_metadata::DiskFault;
+use strongroom_simulator::alarms;
 use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
@@ -30,6 +31,7 @@ const USAGE: &str = "usage:
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
+  strongroom-sim alarms [--runs N] [--seed N]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
                          [--only FILE OPERATION COMMAND]
   strongroom-sim hostile-join SUMMARY...
@@ -45,6 +47,8 @@ vault   makes a vault, uses it and changes its keys; cuts the power before every
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
+alarms  verifies and checks a sound vault N times (default 1000) beside writes, compaction, snapshots, erasing, rotations and
+        openings; whatever is told is a violation (needs no root)
 hostile-join puts the parts of one run together: every one must be there
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
@@ -497,6 +501,7 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
+        Some((verb, rest)) if verb == "alarms" => alarms::command(rest),
         Some((verb, rest)) if hostile::is_verb(verb) => hostile::run(verb, rest),
         Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
             return end_worker(work_as_told(&arguments));
