@@ -96,8 +96,11 @@ impl Filesystem {
     }
 }
 
-/// How often readers may keep a database from getting another key before that is given up for now.
-const REKEY_ATTEMPTS: usize = 5;
+/// How often readers may keep a database from getting another key before that is given up for now: for some ten seconds.
+const REKEY_ATTEMPTS: usize = 100;
+
+/// How long others go on between two attempts: those who read may need the writer to come to their end.
+const REKEY_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Filesystem {
     /// Gives the database another key. What others write meanwhile waits; what they read does not.
@@ -116,7 +119,9 @@ impl Filesystem {
             }
             let rekeyed = commit_in_turn(core, progress, |writer| writer.rekey(rekey))?;
             match rekeyed {
-                Err(strongroom_metadata::Error::Busy) if attempt < REKEY_ATTEMPTS => {}
+                Err(strongroom_metadata::Error::Busy) if attempt < REKEY_ATTEMPTS => {
+                    std::thread::sleep(REKEY_PAUSE);
+                }
                 rekeyed => return Ok(rekeyed?),
             }
         }

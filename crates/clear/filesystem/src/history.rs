@@ -169,8 +169,14 @@ pub(crate) fn give_all_back(core: &Core) -> Result<()> {
 }
 
 /// Keeps every block where it is counted until it is dropped.
-pub(crate) struct Held<'a> {
+pub struct Held<'a> {
     core: &'a Core,
+}
+
+impl std::fmt::Debug for Held<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Held").finish_non_exhaustive()
+    }
 }
 
 /// Holds the blocks: what a snapshot of the rows names can be read as long as this is kept.
@@ -203,6 +209,12 @@ impl<'a> Engine<'a> {
 
     pub(crate) const fn core(&self) -> &'a Core {
         self.core
+    }
+
+    /// Keeps every block where it is counted: what rows name that are read from now on can be read until this is dropped.
+    #[must_use]
+    pub fn hold(&self) -> Held<'a> {
+        hold(self.core)
     }
 
     /// What seals now.

@@ -69,7 +69,7 @@ pub use draft::Draft;
 pub use equal_contents::{EqualFiles, HashPosition, NamedFile};
 pub use erase::Erased;
 pub use error::Error;
-pub use history::{Engine, History};
+pub use history::{Engine, Held, History};
 pub use intents::{Replay, ReplayFault};
 pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
 pub use open::Counters;

@@ -288,7 +288,8 @@ fn forget_leftovers(core: &Core, session: [u8; 8]) -> Result<()> {
             core.segments.remove(id)?;
         }
     }
-    // The earlier sessions' files are gone or have rows, so only this one's name matters from here on.
+    // The earlier sessions' files are gone for good or have rows, so only this one's name matters from here on.
+    core.segments.sync_removals()?;
     writer.put_setting(SESSIONS, &session)?;
     writer.commit()?;
     drop(writer);

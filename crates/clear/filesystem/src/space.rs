@@ -5,7 +5,8 @@
 //! Never   unlinks a segment that a durable commit still references
 //!
 //! Invariants
-//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`.
+//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row goes only once the
+//!      removal is durable: a file that came back after a power cut would be one that nothing explains.
 //!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
 use std::collections::{HashMap, HashSet};
@@ -292,6 +293,7 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
     let open = core.segments.open_segment();
     let durable = crate::commit::durable(core);
     let mut waits = false;
+    let mut unlinked = Vec::new();
     for segment in &segments {
         if segment.live_bytes > 0 || Some(segment.id) == open {
             continue;
@@ -312,11 +314,19 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
                     .is_none_or(|left| *left <= durable) =>
             {
                 unlink(core, segment)?;
-                reclaiming.left.remove(&segment.number);
+                unlinked.push(segment);
             }
             SegmentState::Leaving => waits = true,
             SegmentState::Open => {}
         }
+    }
+    if unlinked.is_empty() {
+        return Ok(waits);
+    }
+    core.segments.sync_removals()?;
+    for segment in unlinked {
+        forget_row(core, segment)?;
+        reclaiming.left.remove(&segment.number);
     }
     Ok(waits)
 }
@@ -366,15 +376,28 @@ fn unlink(core: &Core, segment: &Segment) -> Result<()> {
     let _doing = core.doing(Work::Removal);
     let _gate = core.mutate()?;
     let _placing = core.space.placing.write();
-    let mut writer = core.store.lock();
-    let now = writer.segment_by_id(&segment.id)?;
-    if !now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving) {
-        return Ok(());
+    let writer = core.store.lock();
+    if is_going(&writer, segment)? {
+        core.segments.remove(segment.id)?;
     }
-    core.segments.remove(segment.id)?;
-    writer.remove_segment(segment.number)?;
-    core.changed();
     Ok(())
+}
+
+/// Removes the row of a segment whose file is gone for good. (1)
+fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
+    let _doing = core.doing(Work::Removal);
+    let _gate = core.mutate()?;
+    let mut writer = core.store.lock();
+    if is_going(&writer, segment)? {
+        writer.remove_segment(segment.number)?;
+        core.changed();
+    }
+    Ok(())
+}
+
+fn is_going(writer: &Transaction<'_>, segment: &Segment) -> Result<bool> {
+    let now = writer.segment_by_id(&segment.id)?;
+    Ok(now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving))
 }
 
 /// How hard compaction looks for work.

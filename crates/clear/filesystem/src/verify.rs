@@ -203,8 +203,7 @@ impl Filesystem {
     /// Of the stores: what cannot be read for another reason than damage.
     pub fn verify_segments(&self, range: &VerifyRange) -> Result<VerifiedPart> {
         let core = &self.core;
-        let reader = core.store.reader()?;
-        let mut wanted = all_segments(core, &reader)?;
+        let mut wanted = all_segments(core, &core.store.reader()?)?;
         match range.only.is_empty() {
             true => wanted.retain(|id, _| range.after.is_none_or(|after| *id > after)),
             false => wanted.retain(|id, _| range.only.contains(id)),
@@ -222,7 +221,7 @@ impl Filesystem {
                     }
                 }
             });
-            verify_files(core, &reader, &files, range, &mut part)
+            verify_files(core, &files, range, &mut part)
         })?;
         Ok(part)
     }
@@ -280,7 +279,6 @@ fn all_segments(core: &Core, reader: &Reader<'_>) -> Result<BTreeMap<SegmentId, 
 
 fn verify_files(
     core: &Core,
-    reader: &Reader<'_>,
     files: &Receiver<Read>,
     range: &VerifyRange,
     part: &mut VerifiedPart,
@@ -292,12 +290,12 @@ fn verify_files(
             (_, Err(error)) if error.is_shortage() => return Err(error.into()),
             (Some(row), Ok(file)) => {
                 part.bytes += file.len() as u64;
-                verify_file(core, reader, &row, file, range.proof, part)?;
+                verify_file(core, &row, file, range.proof, part)?;
             }
             // It holds nothing that could be damaged.
             (Some(row), Err(_)) if row.id == crate::ERASED_SEGMENT => {}
             (Some(row), Err(error)) => {
-                let blocks = blocks_of(reader, &row)?.into_iter();
+                let blocks = blocks_of(core, &row)?.into_iter();
                 let blocks = blocks.map(|block| (block, LostChunks::ALL)).collect();
                 let lost = still_there(core, &row, blocks)?;
                 part.blocks += lost.len() as u64;
@@ -342,17 +340,16 @@ impl VerifiedPart {
 /// Looks at one file that the database knows.
 fn verify_file(
     core: &Core,
-    reader: &Reader<'_>,
     row: &Segment,
     file: WholeSegment,
     proof: Proof,
     part: &mut VerifiedPart,
 ) -> Result<()> {
-    let blocks = blocks_of(reader, row)?;
+    let blocks = blocks_of(core, row)?;
     let file = Arc::new(file);
     part.blocks += blocks.len() as u64;
     let failed = open_all(core, &file, blocks, proof);
-    let failed = still_there(core, row, failed)?;
+    let failed = open_again(core, row, failed, proof)?;
     part.damage(core, &failed);
     let problems = problems(&core.sealers.newest(), row, &file);
     // Nothing of a segment that went meanwhile is a problem.
@@ -364,8 +361,32 @@ fn verify_file(
     Ok(())
 }
 
+/// Those of `failed` that do not open in the file as it is now either. It was read before the rows were: blocks may have been
+/// appended in between. (1)
+fn open_again(
+    core: &Core,
+    row: &Segment,
+    failed: Vec<(Block, LostChunks)>,
+    proof: Proof,
+) -> Result<Vec<(Block, LostChunks)>> {
+    let failed = still_there(core, row, failed)?;
+    if failed.is_empty() {
+        return Ok(failed);
+    }
+    let failed = match core.segments.whole(row.id) {
+        Ok(file) => {
+            let blocks = failed.into_iter().map(|(block, _)| block).collect();
+            open_all(core, &Arc::new(file), blocks, proof)
+        }
+        Err(_) => failed,
+    };
+    still_there(core, row, failed)
+}
+
 /// The blocks that lie in a segment, by their offsets.
-fn blocks_of(reader: &Reader<'_>, row: &Segment) -> Result<Vec<Block>> {
+fn blocks_of(core: &Core, row: &Segment) -> Result<Vec<Block>> {
+    // Given back before anybody is waited for: a change of the database's key, which has the writer, waits for readers.
+    let reader = core.store.reader()?;
     let mut all: Vec<Block> = Vec::new();
     loop {
         let after = all.last().map_or(BlockNumber(0), |last| last.number);

@@ -33,8 +33,9 @@ use crate::vfs;
 /// A setting that is written only for the commit that it makes.
 const REKEYED: &str = "rekeyed";
 
-/// How long readers may take to give their connections back, before the attempt is given up.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long readers may take to give their connections back, before the attempt is given up. Short: one of them may be
+/// waiting for the writer, which whoever rekeys has, and everybody who writes waits meanwhile.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Pages that are re-sealed together: 1 MiB for each core that takes part.
 const BATCH_PAGES: usize = 256;

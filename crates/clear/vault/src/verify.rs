@@ -193,6 +193,16 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
 
 /// Records of revisions that are missing, damaged, or of none that is kept.
 fn record_problems(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProblem>> {
+    let problems = compare_records(filesystem, kept)?;
+    if problems.is_empty() {
+        return Ok(problems);
+    }
+    // A snapshot may have come or gone between the looks at rows and files. While this is held none does.
+    let _turn = kept.turn();
+    compare_records(filesystem, kept)
+}
+
+fn compare_records(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProblem>> {
     let engine = filesystem.engine();
     let before = engine.sealer();
     let rows = engine.reader()?.revisions()?;
@@ -322,7 +332,10 @@ fn damage(
         .map(|(id, _, chunks)| (id, chunks))
         .collect();
     let lost_of = |id: &BlockId| lost.get(id).map_or_else(Vec::new, |chunks| chunks.ranges());
-    let from_disk = FromDisk(filesystem.engine());
+    // What a snapshot needs that is let go meanwhile stays until all have been gone over.
+    let engine = filesystem.engine();
+    let _held = engine.hold();
+    let from_disk = FromDisk(engine);
     let mut survey = Survey::new(&from_disk, lost_of);
     for (id, revision) in session.engine.kept.each_revision(filesystem)? {
         match revision {

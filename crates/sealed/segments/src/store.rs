@@ -105,20 +105,20 @@ impl SegmentStore {
     pub fn remove(&self, id: SegmentId) -> Result<()> {
         self.check_writable()?;
         let mut writer = self.writer.lock();
-        let removed = self.disk.unlink(id).map_err(Error::Io)?;
+        self.disk.unlink(id).map_err(Error::Io)?;
         writer.unfinished.remove(&id);
         if writer.open == Some(id) {
             writer.open = None;
         }
         self.files.forget(id);
         self.nearby.changed(id, 0);
-        if removed {
-            self.syncing.record_removal(id);
-        }
+        // Also if it was gone: an earlier process may have removed it a moment before the power fails.
+        self.syncing.record_removal(id);
         Ok(())
     }
 
-    /// Makes removals durable: for where a key is destroyed next. Space comes back without it.
+    /// Makes removals durable: for where a key is destroyed next, or where nothing would explain a file that comes back.
+    /// Space comes back without it.
     ///
     /// # Errors
     /// What the disk said; then it can be tried again.

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use strongroom_folder::odd_of;
 use strongroom_format::SegmentId;
 
 use crate::counters::{Counting, add};
@@ -133,7 +134,13 @@ impl Syncing {
         let thinned = std::mem::take(&mut self.state.lock().thinned);
         for (done, &byte) in thinned.iter().enumerate() {
             add(&counting.directory_syncs, 1);
-            if let Err(error) = disk.sync_folder(Folder::Named(byte)) {
+            // Without the folder there is nothing that could come back.
+            let gone = |error: &io::Error| {
+                error.kind() == io::ErrorKind::NotFound || odd_of(error).is_some()
+            };
+            if let Err(error) = disk.sync_folder(Folder::Named(byte))
+                && !gone(&error)
+            {
                 self.state.lock().thinned.extend(thinned.iter().skip(done));
                 return Err(Error::Io(error));
             }

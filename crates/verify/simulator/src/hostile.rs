@@ -25,4 +25,5 @@ pub mod pages_base;
 pub mod reading;
 pub mod stage;
 pub mod sweep;
+pub mod tally;
 pub mod workers;

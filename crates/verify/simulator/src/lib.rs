@@ -6,6 +6,7 @@
 //! Spec    spec/5-crash-contract.md
 #![forbid(unsafe_code)]
 
+pub mod alarms;
 pub mod damage;
 pub mod database_faults;
 pub mod disk;

@@ -14,6 +14,7 @@ use strongroom::{KeyFile, RepairOptions, Secret};
 use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
 use strongroom_metadata::DiskFault;
+use strongroom_simulator::alarms;
 use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
@@ -32,7 +33,10 @@ const USAGE: &str = "usage:
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
   strongroom-sim small-disk [--seeds A..B] [--ops N]
-  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--only FILE OPERATION COMMAND]
+  strongroom-sim alarms [--runs N] [--seed N]
+  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
+                         [--only FILE OPERATION COMMAND]
+  strongroom-sim hostile-join SUMMARY...
   strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
   all                   [--scale NAME] [--ledger FILE]
 
@@ -47,6 +51,9 @@ damage  damages one file of a vault folder: bits, cuts, zeros, files that are mi
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
 small-disk  fills, empties and refills a mounted vault on a small tmpfs, a small ext4 and under a quota, in N rounds (default 150)
         of each seed; checks that nothing is refused while df says that there is room for it, and that nothing is lost
+alarms  verifies and checks a sound vault N times (default 1000) beside writes, compaction, snapshots, erasing, rotations and
+        openings; whatever is told is a violation (needs no root)
+hostile-join puts the parts of one run together: every one must be there
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
 pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
@@ -531,6 +538,7 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
+        Some((verb, rest)) if verb == "alarms" => alarms::command(rest),
         Some((verb, rest)) if hostile::is_verb(verb) => hostile::run(verb, rest),
         Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
             return end_worker(work_as_told(&arguments));

@@ -15,7 +15,9 @@ use rustix::process::{Pid, PidfdFlags};
 use strongroom_conformance::engine;
 use strongroom_conformance::operation::content;
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
-use strongroom_filesystem::{Caller, Filesystem, InodeId, NewNode, NodeKind, Work};
+use strongroom_filesystem::{
+    Caller, Filesystem, InodeId, NewNode, NodeKind, Proof, VerifyRange, Work,
+};
 use tempfile::TempDir;
 
 use crate::disk::{Disk, Fault, Frozen, MountedDisk, NameSync, Policy, Reached};
@@ -302,7 +304,30 @@ fn sound_tree(system: &Filesystem) -> Result<Tree, String> {
     if !report.problems.is_empty() {
         return Err(format!("the check found: {}", report.problems.join("; ")));
     }
+    verified(system)?;
     read_tree(system).map_err(|error| format!("the tree cannot be read: {error}"))
+}
+
+/// That a verification of all blocks and files tells nothing.
+fn verified(system: &Filesystem) -> Result<(), String> {
+    let range = VerifyRange {
+        after: None,
+        only: Vec::new(),
+        bytes_max: u64::MAX,
+        proof: Proof::Full,
+    };
+    let segments = system.verify_segments(&range);
+    let carried = system.verify_carried(Proof::Full);
+    for part in [segments, carried] {
+        let part = part.map_err(|error| format!("the verification fails: {error}"))?;
+        if !part.damaged.is_empty() || !part.problems.is_empty() {
+            return Err(format!(
+                "the verification tells of a sound vault: {:?}, {:?}",
+                part.problems, part.damaged
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Writes into the vault that a cut left, under the same keys and into the same segments, gives back what it wastes, and

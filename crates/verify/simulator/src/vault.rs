@@ -10,24 +10,26 @@
 //!      as empty as before; after what the message says to do, it can be made again.
 //!  (2) From then on a key opens the vault until its removal began, and one that was added opens it once that returned; a key
 //!      whose removal returned opens it no more. In between both are allowed; some key always opens it.
-//!  (3) What was synced is there, and the check finds nothing.
+//!  (3) What was synced is there, and neither the check nor a verification tells anything.
 //!  (4) Once a rotation was begun it goes on, and from its end on there are no keys but the newest.
 
 use std::path::{Path, PathBuf};
 
 use strongroom::filesystem::{Background, Options};
 use strongroom::{
-    AddKey, CreateOptions, Error, KeyFile, Keys, NewKey, OpenOptions, Secret, SystemRandom, Vault,
+    AddKey, CreateOptions, Error, KeyFile, Keys, NewKey, NewRevision, OpenOptions, Secret,
+    SystemRandom, Vault,
 };
 use tempfile::TempDir;
 
+use crate::alarms;
 use crate::disk::{Disk, Frozen, Mark, MountedDisk, Policy};
 use crate::run::{Seen, Trial, Worker, in_turn};
 use crate::unseen;
 use crate::worker::say;
 
 /// What the worker does, one after the other; the number of an act is its place here, from 1.
-const ACTS: [fn(&Scene) -> strongroom::Result<()>; 10] = [
+const ACTS: [fn(&Scene) -> strongroom::Result<()>; 11] = [
     create,
     |scene| scene.store(&scene.first, "/one"),
     |scene| scene.store(&scene.first, "/two"),
@@ -38,6 +40,7 @@ const ACTS: [fn(&Scene) -> strongroom::Result<()>; 10] = [
     |scene| keys(scene, &scene.second)?.rotate(),
     seal_anew,
     |scene| scene.store(&scene.second, "/five"),
+    snapshot,
 ];
 
 /// The acts that store a file, with its name.
@@ -103,6 +106,13 @@ fn remove_key(scene: &Scene) -> strongroom::Result<()> {
 fn seal_anew(scene: &Scene) -> strongroom::Result<()> {
     let vault = scene.open(&scene.second)?;
     while vault.rotate_step()? {}
+    vault.close()
+}
+
+/// What is about to be kept when the power fails is no damage.
+fn snapshot(scene: &Scene) -> strongroom::Result<()> {
+    let vault = scene.open(&scene.second)?;
+    vault.take_revision(&NewRevision::default())?;
     vault.close()
 }
 
@@ -283,6 +293,13 @@ fn judge_open(vault: &Vault, returned: usize) -> Result<(), String> {
             "(3): the check found: {}",
             report.problems.join("; ")
         ));
+    }
+    for deep in [false, true] {
+        match alarms::verify(vault, deep) {
+            Ok(told) if told.is_empty() => {}
+            Ok(told) => return Err(format!("(3): a verification tells: {}", told.join("; "))),
+            Err(error) => return Err(format!("(3): the verification fails: {error}")),
+        }
     }
     judge_rotation(vault, returned)?;
     for (act, path) in STORED {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use strongroom_simulator::hostile::workers::Share;
 use strongroom_simulator::hostile::{child, pages, sweep};
 
 const SIMULATOR: &str = env!("CARGO_BIN_EXE_strongroom-sim");
@@ -27,6 +28,8 @@ fn whatever_lies_in_a_vault_folder_nothing_outside_is_touched_no_wrong_byte_is_r
         seed: 1,
         cases: Some(160),
         only: None,
+        share: Share::ALL,
+        summary: None,
         jobs: JOBS,
         patience: child::PATIENCE,
     };

@@ -10,6 +10,7 @@ use super::child;
 use super::pages;
 use super::stage;
 use super::sweep;
+use super::tally;
 use super::workers::{self, Share};
 
 /// Whether `verb` is one of them.
@@ -21,6 +22,7 @@ pub fn is_verb(verb: &str) -> bool {
         "pages-worker",
         "hostile-look",
         "hostile-clean",
+        "hostile-join",
     ];
     matches!(verb, "pages" | "hostile") || own.contains(&verb)
 }
@@ -43,6 +45,10 @@ pub fn run(verb: &str, rest: &[String]) -> Result<bool, String> {
             let picture = canary::picture(Path::new(folder), Facts::Content);
             print!("{}", stage::lines(&picture));
             Ok(true)
+        }
+        ("hostile-join", files) => {
+            let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+            tally::join(&files)
         }
         ("hostile-clean", [place]) => {
             child::clean(Path::new(place));
@@ -105,6 +111,8 @@ fn sweep_request(rest: &[String]) -> Result<sweep::Request, String> {
         seed: 1,
         cases: None,
         only: None,
+        share: Share::ALL,
+        summary: None,
         jobs: jobs_default(),
         patience: child::PATIENCE,
     };
@@ -121,6 +129,8 @@ fn sweep_request(rest: &[String]) -> Result<sweep::Request, String> {
             "--program" => request.program = value()?.into(),
             "--seed" => request.seed = number(&value()?)?,
             "--cases" => request.cases = Some(number(&value()?)?),
+            "--part" => request.share = Share::of_part(&value()?)?,
+            "--summary" => request.summary = Some(value()?.into()),
             "--jobs" => request.jobs = number::<usize>(&value()?)?.max(1),
             "--only" => request.only = Some([value()?, value()?, value()?]),
             _ => return Err(format!("no option {option:?}")),

@@ -201,9 +201,9 @@ const ROWS: &[Row] = &[
     ),
     (
         "intents",
-        &[O::FlipMiddle, O::FlipEnd, O::FlipRandom],
-        May::BeSilent,
-        "noise behind the last record, which nothing reads; flips of records are a test of the vault",
+        &[O::FlipLastRecord],
+        May::BeOlder,
+        "decay of exactly the last record looks like a torn write (claim 14)",
     ),
     (
         "init-unfinished",

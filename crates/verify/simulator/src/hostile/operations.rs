@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use strongroom_format::intent::scan;
+
 use super::log::{Log, PAGE};
 use super::mixing::DATABASE;
 use crate::damage::base::{copy, files};
@@ -18,6 +20,9 @@ use crate::random::Choices;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
+
+/// The log of small syncs.
+const INTENTS: &str = "intents";
 
 /// What a verification that was stopped leaves.
 const STATE: &str = "verify-state.json";
@@ -109,6 +114,10 @@ pub enum Operation {
     ReadOnlyMode,
     /// Something made up, where the vault has nothing.
     Planted,
+    /// One bit of a record of the log of small syncs is another; a later record says that it was acknowledged.
+    FlipRecord,
+    /// One bit of the last record of that log is another.
+    FlipLastRecord,
     /// One bit of a segment is another, and the state of a stopped verification says that all segments were read.
     FlipBehindState,
 }
@@ -128,7 +137,7 @@ pub enum Applied {
 
 impl Operation {
     /// Every one, in order.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::FlipStart,
         Self::FlipMiddle,
         Self::FlipEnd,
@@ -162,6 +171,8 @@ impl Operation {
         Self::NoMode,
         Self::ReadOnlyMode,
         Self::Planted,
+        Self::FlipRecord,
+        Self::FlipLastRecord,
         Self::FlipBehindState,
     ];
 
@@ -207,6 +218,7 @@ impl Operation {
             (O::LinkCopy | O::Missing | O::Doubled, kind) => kind.is_some() && relative != ".",
             (O::AnotherOwner | O::NoMode | O::ReadOnlyMode, kind) => kind.is_some(),
             (operation, _) if operation.is_odd() => relative != ".",
+            (O::FlipRecord | O::FlipLastRecord, kind) => kind.is_some() && relative == INTENTS,
             (O::FlipBehindState, kind) => kind.is_some() && relative.starts_with("segments/"),
             (_, kind) => kind.is_some_and(fs::Metadata::is_file),
         }
@@ -237,6 +249,7 @@ impl Operation {
             Self::FlipBehindState if is_file && relative.starts_with("segments/") => {
                 plant(&folder.join(STATE))? && Self::FlipMiddle.bytes(&path, around)?
             }
+            Self::FlipRecord | Self::FlipLastRecord => self.flip_record(&path, around)?,
             Self::Missing | Self::Doubled | Self::Planted | Self::FlipBehindState => false,
             _ if self.is_odd() => self.replace_by_odd(&path, relative, around)?,
             _ if is_file => self.bytes(&path, around)?,
@@ -245,7 +258,7 @@ impl Operation {
         if !done {
             return Ok(Applied::Nothing);
         }
-        let is_equal = before.is_some_and(|before| is_equal(&path, &before))
+        let is_equal = before.is_some_and(|before| says_the_same(relative, &path, &before))
             || matches!(self, Self::AnotherOwner | Self::NoMode | Self::ReadOnlyMode);
         let is_overlaid = pages.is_some() && pages == newest_pages(folder);
         if is_overlaid && !is_equal && !self.is_odd() && self != Self::Doubled {
@@ -280,6 +293,26 @@ impl Operation {
             Self::ZeroAll if len > 0 => zero(&file, 0, len)?,
             _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// Flips a bit of a record of the log of small syncs: of the last, or of one before.
+    fn flip_record(self, path: &Path, around: &Around) -> io::Result<bool> {
+        let bytes = fs::read(path)?;
+        let found = scan(&bytes).map(|found| found.records).unwrap_or_default();
+        let Some((last, before)) = found.split_last() else {
+            return Ok(false);
+        };
+        let mut choices = Choices::named(around.seed, &[18]);
+        let record = match self {
+            Self::FlipLastRecord => last,
+            _ if before.is_empty() => return Ok(false),
+            _ => &before[usize::try_from(choices.below(before.len() as u64)).unwrap_or(0)],
+        };
+        let begins = record.sealed.as_ptr().addr() - bytes.as_ptr().addr();
+        let within = choices.below(record.sealed.len() as u64);
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        flip(&file, begins as u64 + within)?;
         Ok(true)
     }
 
@@ -449,14 +482,24 @@ fn newest_pages(folder: &Path) -> Option<Vec<Vec<u8>>> {
     Some(pages)
 }
 
-/// The bytes of a file of the template; `None` for one that was extended beyond what any has.
+/// The bytes of a file of the template; `None` for one that was extended beyond what any has, and for what is no file: a
+/// device may never end, and nobody writes to a pipe.
 fn read_bounded(path: &Path) -> Option<Vec<u8>> {
-    let len = fs::metadata(path).ok()?.len();
-    (len <= (PAGES_MAX * PAGE) as u64).then(|| fs::read(path).ok())?
+    let kind = fs::symlink_metadata(path).ok()?;
+    let is_bounded = kind.is_file() && kind.len() <= (PAGES_MAX * PAGE) as u64;
+    is_bounded.then(|| fs::read(path).ok())?
 }
 
-fn is_equal(path: &Path, before: &[u8]) -> bool {
+/// Whether the file says what it said before: noise behind the last record of the log of small syncs says nothing.
+fn says_the_same(relative: &str, path: &Path, before: &[u8]) -> bool {
     let kind = fs::symlink_metadata(path);
     let is_file = kind.is_ok_and(|kind| kind.is_file() && kind.len() == before.len() as u64);
-    is_file && fs::read(path).is_ok_and(|bytes| bytes == before)
+    let Some(bytes) = is_file.then(|| fs::read(path).ok()).flatten() else {
+        return false;
+    };
+    let is_same_log = || match (scan(&bytes), scan(before)) {
+        (Ok(now), Ok(then)) => now == then,
+        _ => false,
+    };
+    bytes == before || relative == INTENTS && is_same_log()
 }

@@ -101,8 +101,14 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// Of the disk.
     pub fn set(&self, state: &str) -> Result<(), String> {
-        for folder in ["vault", "out", "user"] {
+        for folder in ["vault", "out"] {
             let _ = fs::remove_dir_all(self.at(folder));
+        }
+        for (name, folder) in user_folders(&self.at("user")).map_err(text)? {
+            // What was measured of this machine is of no vault, and costs more than all the rest of a case.
+            if name != "XDG_CACHE_HOME" {
+                fs::remove_dir_all(folder).map_err(text)?;
+            }
         }
         fs::create_dir_all(self.at("out")).map_err(text)?;
         copy(&self.ground.images.join(state), &self.at("vault")).map_err(text)

@@ -21,7 +21,8 @@ use super::known::{May, by_design};
 use super::operations::{Applied, Operation};
 use super::pages_base::{INTENT_ROUNDS, Images, with_intents};
 use super::stage::{Done, Ground, Stage};
-use super::workers::user_folders;
+use super::tally::{self, Part, Tally};
+use super::workers::{Share, user_folders};
 use crate::damage::base::{copy, files};
 use crate::random::Choices;
 
@@ -38,6 +39,10 @@ pub struct Request {
     pub cases: Option<usize>,
     /// Only this file, operation and command; `-` for every.
     pub only: Option<[String; 3]>,
+    /// Only this part of the cases, so that a long run can be made in several.
+    pub share: Share,
+    /// Where what the part came to is kept.
+    pub summary: Option<PathBuf>,
     /// How many at once.
     pub jobs: usize,
     /// The longest that a command may take; only one that hangs takes so long.
@@ -89,9 +94,6 @@ fn older() -> Vec<String> {
     let named = OLDER.iter().map(|name| (*name).to_owned());
     intents.chain(named).collect()
 }
-
-/// How often a class is printed before it is only counted.
-const PRINTED_MAX: usize = 5;
 
 /// The verb by which this program makes the states in a process of its own.
 pub const MAKE: &str = "hostile-images";
@@ -155,8 +157,21 @@ pub fn run(request: &Request) -> Result<bool, String> {
         patience: request.patience,
         images,
     };
-    let cases = cases(&ground, request);
-    println!("{} cases, {} at once", cases.len(), request.jobs);
+    let all = cases(&ground, request);
+    let part = Part {
+        seed: request.seed,
+        share: request.share,
+        all: all.len() as u64,
+    };
+    let of_part = all.into_iter().enumerate();
+    let of_part = of_part.filter(|(index, _)| request.share.has(*index));
+    let cases: Vec<Case> = of_part.map(|(_, case)| case).collect();
+    println!(
+        "{} of {} cases, {} at once",
+        cases.len(),
+        part.all,
+        request.jobs
+    );
     let sweep = Sweep {
         ground: &ground,
         codes: &codes,
@@ -182,7 +197,11 @@ pub fn run(request: &Request) -> Result<bool, String> {
     });
     child::clean(place.path());
     ended?;
-    Ok(sweep.tally.into_inner().end())
+    let tally = sweep.tally.into_inner();
+    if let Some(summary) = &request.summary {
+        tally::keep(summary, &part, &tally)?;
+    }
+    Ok(tally.print())
 }
 
 /// What each file is called in reports: names that are random are counted, the shortest first.
@@ -283,7 +302,9 @@ impl Sweep<'_> {
                 return Ok(());
             };
             let verdicts = self.case(&stage, case)?;
-            self.tally.lock().add(case, verdicts, self.request);
+            let each = self.request.only.is_some() || self.request.cases.is_some();
+            let seed = self.request.seed;
+            self.tally.lock().add(case, verdicts, seed, each);
         }
     }
 
@@ -351,6 +372,8 @@ impl Sweep<'_> {
             let after = self.after(stage)?;
             verdicts.extend(bounds(&after, self.codes));
             done.picture = after.picture;
+            // A command that reads no content leaves what was lost to the next one, which says so.
+            done.ended.error.extend(after.ended.error);
             if after.ended.code == Some(0) {
                 verdicts.push(self.reading(stage, case, &done, &right)?);
             }
@@ -435,63 +458,5 @@ impl Sweep<'_> {
             differs.unwrap_or_default()
         );
         Ok(("VIOLATION wrong read".to_owned(), what))
-    }
-}
-
-/// What all cases came to.
-#[derive(Default)]
-struct Tally {
-    counts: BTreeMap<String, u64>,
-    broken: BTreeMap<String, BTreeSet<String>>,
-    cases: u64,
-    violations: u64,
-}
-
-impl Tally {
-    fn add(&mut self, case: &Case, verdicts: Vec<Verdict>, request: &Request) {
-        self.cases += 1;
-        for (class, what) in verdicts {
-            let count = self.counts.entry(class.clone()).or_default();
-            *count += 1;
-            let is_broken = class.starts_with("VIOLATION");
-            if !is_broken {
-                continue;
-            }
-            self.violations += 1;
-            let about = format!("{} {}", case.label, case.operation.name());
-            let seen = self.broken.entry(class.clone()).or_default();
-            let is_new = seen.insert(about.clone());
-            if is_new && seen.len() <= PRINTED_MAX
-                || request.only.is_some()
-                || request.cases.is_some()
-            {
-                let what = what.replace('\n', " ");
-                println!(
-                    "{class}: {about}, {}: {}",
-                    case.command.name,
-                    what.trim_end()
-                );
-                println!(
-                    "  strongroom-sim hostile --seed {} --only '{}' {} '{}'",
-                    request.seed,
-                    case.label,
-                    case.operation.name(),
-                    case.command.name
-                );
-            }
-        }
-    }
-
-    /// Prints the summary. Gives whether nothing was broken.
-    fn end(self) -> bool {
-        for (class, count) in &self.counts {
-            println!("{count:>7}  {class}");
-            if let Some(about) = self.broken.get(class) {
-                let some: Vec<&str> = about.iter().take(60).map(String::as_str).collect();
-                println!("         {}", some.join("; "));
-            }
-        }
-        println!("{} cases, {} violations", self.cases, self.violations);
-        self.violations == 0 && self.cases > 0
     }
 }

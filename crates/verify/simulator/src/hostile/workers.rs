@@ -24,13 +24,35 @@ pub const USER_FOLDERS: [&str; 5] = [
 const END: &str = "\u{1}end";
 
 /// Which cases a worker has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     index: usize,
     of: usize,
 }
 
 impl Share {
+    /// Every case.
+    pub const ALL: Self = Self { index: 0, of: 1 };
+
+    /// `PART/OF`, as people count: from 1.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn of_part(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let parts = parts.and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of)));
+        match parts {
+            Some((part @ 1.., of)) => Self::parse(&format!("{}/{of}", part - 1)),
+            _ => Err(format!("{text:?} is no part")),
+        }
+    }
+
+    /// Which part of how many it is, counted from 1.
+    #[must_use]
+    pub const fn in_words(self) -> (usize, usize) {
+        (self.index + 1, self.of)
+    }
+
     /// Whether the case of that number is one of them.
     #[must_use]
     pub const fn has(self, case: usize) -> bool {
