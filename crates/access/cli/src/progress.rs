@@ -1,8 +1,10 @@
 //! Shows how far something is, if it takes longer than a second and somebody is looking.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -197,4 +199,25 @@ impl Drop for Meter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// How often it is looked how far a change of keys is.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Runs `change`, which changes the keys of `vault`, and shows meanwhile how much of the database has its new key.
+pub(crate) fn while_keys_change<T>(vault: &Path, change: impl FnOnce() -> T) -> T {
+    let (done, is_done) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut meter = Meter::new(false, "re-sealed of the database:");
+            while is_done.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if let Some((bytes, total)) = strongroom::rekey_progress(vault) {
+                    meter.show(bytes, total);
+                }
+            }
+        });
+        let changed = change();
+        drop(done);
+        changed
+    })
 }

@@ -406,6 +406,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::fs;
+    use std::path::PathBuf;
 
     use strongroom_folder::NEW_PREFIX;
 
@@ -422,6 +423,9 @@ mod tests {
         fail: &'static str,
         told: RefCell<Vec<String>>,
         settings: RefCell<BTreeMap<String, Vec<u8>>>,
+        /// The vault whose progress is looked at while the database gets its key, and what was seen.
+        watched: Option<PathBuf>,
+        progress: RefCell<Option<(u64, u64)>>,
     }
 
     impl Record {
@@ -471,7 +475,17 @@ mod tests {
             self.note("forget", epoch).expect("never told to fail");
         }
 
-        fn rekey(&self, _: &Rekey<'_>) -> Result<()> {
+        fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+            rekey
+                .into
+                .new_file(&[7; 5000])
+                .unwrap()
+                .put("metadata.db")
+                .unwrap();
+            let progress = self.watched.as_deref().map(crate::rekey_progress);
+            if let Some(progress) = progress {
+                *self.progress.borrow_mut() = progress;
+            }
             self.note("rekey", 0)
         }
     }
@@ -539,6 +553,23 @@ mod tests {
         // A key of an earlier epoch than the newest stays the old one until it could be replaced.
         let steps = ["membership_made 0", "header_seen 0", "rekey 0"];
         assert_eq!(*record.told.borrow(), steps);
+    }
+
+    /// Goal: whoever waits for a change of keys sees how far it is, in whatever process it is made.
+    #[test]
+    fn how_much_of_the_database_has_its_new_key_shows_in_the_folder_while_it_changes() {
+        let (_place, folder, mut keys) = closed_vault();
+        let whole = fs::metadata(folder.path().join("metadata.db"))
+            .unwrap()
+            .len();
+        let record = Record {
+            watched: Some(folder.path().to_owned()),
+            ..Record::default()
+        };
+        assert_eq!(crate::rekey_progress(folder.path()), None);
+        install(&mut keys, 1, &without_code(keys.keyring()), &record).unwrap();
+        assert_eq!(*record.progress.borrow(), Some((5000, whole)));
+        assert_eq!(crate::rekey_progress(folder.path()), None);
     }
 
     #[test]

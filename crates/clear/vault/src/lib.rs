@@ -98,6 +98,7 @@ pub use hashing::{
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
 pub use member::Member;
+pub use metadata_key::rekey_progress;
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use open::OpenOptions;
 pub use path::Links;

@@ -10,9 +10,10 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::Path;
 
 use strongroom_crypto::{Keyring, MetadataKey, Replica, SystemRandom, reseal_page};
-use strongroom_metadata::{MissingTree, Rekey};
+use strongroom_metadata::{DATABASE_FILE, MissingTree, Rekey};
 
 use crate::folder::{Folder, REPLICA, below};
 use crate::held_keys::save_copies;
@@ -31,6 +32,18 @@ fn is_behind(keyring: &Keyring, replica: &Replica) -> bool {
     replica
         .metadata_key_epoch()
         .is_none_or(|drawn| drawn < keyring.epoch())
+}
+
+/// How many bytes of the database of the vault in `vault` have its new key already, and of how many; `None` if its key does
+/// not change at this moment.
+///
+/// For the eyes of a person who waits for a change of keys, in whatever process it is made: only lengths of files are looked at.
+#[must_use]
+pub fn rekey_progress(vault: &Path) -> Option<(u64, u64)> {
+    let folder = Folder::new(vault);
+    let len = |folder: &Folder| folder.hold().ok()?.check_file(DATABASE_FILE).ok()?;
+    let done = len(&switch::making(&folder))?;
+    Some((done, len(&folder)?.max(done)))
 }
 
 /// Gives the database another key if its own was drawn in an earlier epoch than the newest; gives the replica in use then.

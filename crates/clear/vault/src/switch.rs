@@ -56,10 +56,15 @@ impl Old {
     }
 }
 
+/// Where a new database is made.
+pub(crate) fn making(folder: &Folder) -> Folder {
+    folder.inside(MAKING)
+}
+
 /// An empty folder for a new database; what an interrupted attempt left there goes.
 pub(crate) fn begin(folder: &Folder) -> Result<Folder> {
     abandon(folder)?;
-    let making = folder.inside(MAKING);
+    let making = making(folder);
     making.make()?;
     Ok(making)
 }

@@ -11,6 +11,7 @@ use crate::failure::{About, Result};
 use crate::opening::{Intent, unlocking, with};
 use crate::output::{print_json, stdout};
 use crate::printable::show_path;
+use crate::progress::while_keys_change;
 
 /// Runs one of the device commands.
 pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
@@ -97,11 +98,11 @@ fn remove(arguments: &DeviceRemove) -> Result<()> {
     let mut keys = unlocking(&arguments.secret, vault, |source, trust| {
         Keys::open_with(vault, &source()?, trust.clone())
     })?;
-    match &arguments.id {
-        Some(id) => keys.remove_device(id)?,
-        None => keys.renew_device()?,
-    }
-    Ok(())
+    let change = || match &arguments.id {
+        Some(id) => keys.remove_device(id),
+        None => keys.renew_device(),
+    };
+    Ok(while_keys_change(vault, change)?)
 }
 
 fn accept(arguments: &DeviceAccept) -> Result<()> {

@@ -19,6 +19,7 @@ use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
 use crate::opening::unlocking;
 use crate::output::{print_json, stdout};
 use crate::printable::show_path;
+use crate::progress::while_keys_change;
 use crate::secret;
 use crate::time::{json_time, seconds};
 
@@ -164,7 +165,7 @@ fn new_key(arguments: &KeyAdd) -> Result<(&'static str, AddKey, Option<RecoveryC
 fn remove(arguments: &KeyRemove) -> Result<()> {
     let slot = find(&list_slots(&arguments.vault)?, &arguments.key)?;
     let mut keys = open(&arguments.vault, &arguments.secret)?;
-    Ok(keys.remove(slot)?)
+    Ok(while_keys_change(&arguments.vault, || keys.remove(slot))?)
 }
 
 /// The slot whose name begins with `text`.
@@ -218,5 +219,6 @@ fn change(arguments: &KeyChange) -> Result<()> {
     };
     let vault = show_path(&arguments.vault);
     let passphrase = secret::new_passphrase(arguments.new_passphrase_file.as_deref(), &vault)?;
-    Ok(keys.change_passphrase(slot, passphrase)?)
+    let change = || keys.change_passphrase(slot, passphrase);
+    Ok(while_keys_change(&arguments.vault, change)?)
 }

@@ -13,7 +13,7 @@ use crate::interrupt;
 use crate::key_arguments::KeyRotate;
 use crate::opening::{self, Intent};
 use crate::output::{print_json, show_bytes, stdout};
-use crate::progress::Meter;
+use crate::progress::{Meter, while_keys_change};
 
 /// How often it is asked how far the rotation is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -73,7 +73,7 @@ pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
 
 fn begin_and_wait(vault: &Vault, keys: &mut Keys, arguments: &KeyRotate) -> Result<Rotation> {
     if arguments.again || !vault.rotation()?.is_running {
-        keys.rotate()?;
+        while_keys_change(&arguments.vault, || keys.rotate())?;
     }
     // If this process owns the vault, the work would end with it.
     match arguments.wait || vault.is_owner() {
