@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
+.PHONY: help setup build check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ test: setup ## all tests, with real mounts; what CI runs
 
 posix: build ## pjdfstest and fsx on a mount, as root
 	tools/posix.sh
+
+coherence: setup ## direct writes, mapped memory and signals beside readers and copiers, a thousand rounds each (root)
+	STRONGROOM_ROUNDS=1000 cargo test --locked -p strongroom-mount --test coherence -- --test-threads=1
 
 sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 	tools/sim.sh

@@ -3,7 +3,7 @@
 //! Takes   requests from any event loop
 //! Gives   exactly one reply each, from the loop or from a worker
 //! Never   answers ENOSYS but for what shall never be asked again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS
-//!         and, by options, extended attributes and LSEEK (invariant 3 of the crate)
+//!         and, by an option, extended attributes (invariant 3 of the crate)
 
 use std::ffi::OsStr;
 use std::io;
@@ -22,12 +22,13 @@ use strongroom::filesystem::{SetAttributes, Space};
 
 use crate::attributes::{GENERATION, set_time};
 use crate::capabilities;
-use crate::content::reply_empty;
+use crate::content::{Privileges, reply_empty};
 use crate::counters::Opcode;
 use crate::limits;
 use crate::namespace::{Rename, caller, caller_setting, rename_mode};
 use crate::panics::MountId;
-use crate::shared::{Shared, Writes, Xattrs};
+use crate::seek::seek;
+use crate::shared::{Shared, Xattrs};
 use crate::xattrs::reply_with;
 
 /// The protocol library's view of a mount.
@@ -150,7 +151,10 @@ impl Filesystem for Adapter {
     ) {
         self.count(Opcode::Setattr);
         let caller = caller_setting(request, mode.unwrap_or(0));
-        let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
+        let times = [atime, mtime].map(|time| time.map(set_time).transpose());
+        let [Ok(atime), Ok(mtime)] = times else {
+            return reply.error(Errno::EOVERFLOW);
+        };
         let wanted = SetAttributes {
             mode,
             uid,
@@ -318,8 +322,12 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         self.count(Opcode::Write);
-        let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        self.shared.write(node, offset, data, kill, reply);
+        let privileges = if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            Privileges::Drop
+        } else {
+            Privileges::Keep
+        };
+        self.shared.write(node, privileges, offset, data, reply);
     }
 
     fn flush(
@@ -527,7 +535,7 @@ impl Filesystem for Adapter {
 
     fn fallocate(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         _handle: FileHandle,
         offset: u64,
@@ -536,7 +544,9 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         self.count(Opcode::Fallocate);
-        self.shared.allocate(node, offset, len, mode, reply);
+        let privileges = Privileges::of(&caller(request));
+        self.shared
+            .allocate((node, privileges), offset, len, mode, reply);
     }
 
     fn lseek(
@@ -549,20 +559,12 @@ impl Filesystem for Adapter {
         reply: ReplyLseek,
     ) {
         self.count(Opcode::Lseek);
-        if self.shared.writes == Writes::KeptByKernel {
-            // The kernel asks without sending what it keeps, which would look like a hole and be left out by a copy.
-            // Told so once, it answers by itself that all is data.
-            return reply.error(Errno::ENOSYS);
-        }
-        match self.shared.seek(node, offset, whence) {
-            Ok(offset) => reply.offset(offset),
-            Err(error) => reply.error(error),
-        }
+        seek(&self.shared, node, offset, whence, reply);
     }
 
     fn copy_file_range(
         &self,
-        _request: &Request,
+        request: &Request,
         source: INodeNo,
         _source_handle: FileHandle,
         source_offset: u64,
@@ -574,7 +576,8 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         self.count(Opcode::CopyFileRange);
-        self.shared
-            .copy_range((source, source_offset), (target, target_offset), len, reply);
+        let privileges = Privileges::of(&caller(request));
+        let (from, to) = ((source, source_offset), (target, target_offset));
+        self.shared.copy_range(from, to, len, privileges, reply);
     }
 }

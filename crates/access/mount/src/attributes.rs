@@ -2,7 +2,7 @@
 //!
 //! Takes   `Attributes`, modes, device numbers and times of either side
 //! Gives   those of the other side
-//! Never   fails: what does not fit is cut to the nearest value that does
+//! Never   changes a time that it cannot give: that is an error
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,7 +37,7 @@ impl View {
         FileAttr {
             ino: INodeNo(attributes.inode.0),
             size: attributes.size,
-            blocks: attributes.blocks,
+            blocks: blocks(attributes),
             atime: system_time(attributes.atime),
             mtime: system_time(attributes.mtime),
             ctime: system_time(attributes.ctime),
@@ -52,6 +52,13 @@ impl View {
             flags: 0,
         }
     }
+}
+
+/// What is written to mapped memory takes no blocks until the kernel sends it, and `tar -S` does not look into a file without blocks:
+/// so no file with a length is told to have none.
+fn blocks(attributes: &Attributes) -> u64 {
+    let may_be_mapped = attributes.kind == NodeKind::File && attributes.size > 0;
+    attributes.blocks.max(u64::from(may_be_mapped))
 }
 
 /// A directory of which only number and kind matter: `.` and `..` in a listing, and "no such name".
@@ -127,16 +134,23 @@ fn system_time(time: Timestamp) -> SystemTime {
 }
 
 /// A time to set.
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
+///
+/// # Errors
+/// `OutOfRange` for one that is not within 292 years of 1970: the vault keeps nanoseconds in 64 bits.
+pub(crate) fn set_time(time: TimeOrNow) -> Result<SetTime, OutOfRange> {
     match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(timestamp(time)),
+        TimeOrNow::Now => Ok(SetTime::Now),
+        TimeOrNow::SpecificTime(time) => timestamp(time).map(SetTime::At),
     }
 }
 
+/// A time that the vault cannot keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfRange;
+
 /// The protocol library decodes seconds `s` below zero and nanoseconds `n` as `s - n` where the kernel
 /// means `s + n`; this undoes it. (A later version of it will fail the test of this function.)
-fn timestamp(time: SystemTime) -> Timestamp {
+fn timestamp(time: SystemTime) -> Result<Timestamp, OutOfRange> {
     let nanos = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => {
             i128::from(after.as_secs()) * NANOS_PER_SECOND + i128::from(after.subsec_nanos())
@@ -146,8 +160,7 @@ fn timestamp(time: SystemTime) -> Timestamp {
             i128::from(before.subsec_nanos()) - i128::from(before.as_secs()) * NANOS_PER_SECOND
         }
     };
-    let nearest = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-    Timestamp(i64::try_from(nearest).expect("it was clamped to the range"))
+    i64::try_from(nanos).map(Timestamp).map_err(|_| OutOfRange)
 }
 
 #[cfg(test)]
@@ -210,22 +223,22 @@ mod tests {
     fn times_before_1970_are_what_the_kernel_meant() {
         // -0.5 s arrives as seconds -1 and nanoseconds 5e8, decoded to 1.5 s before the epoch.
         let decoded = UNIX_EPOCH - Duration::new(1, 500_000_000);
-        assert_eq!(timestamp(decoded), Timestamp(-500_000_000));
-        assert_eq!(
-            timestamp(UNIX_EPOCH - Duration::new(7, 0)),
-            Timestamp(-7_000_000_000)
-        );
-        assert_eq!(
-            timestamp(UNIX_EPOCH + Duration::new(7, 9)),
-            Timestamp(7_000_000_009)
-        );
+        assert_eq!(timestamp(decoded), Ok(Timestamp(-500_000_000)));
+        let before = UNIX_EPOCH - Duration::new(7, 0);
+        assert_eq!(timestamp(before), Ok(Timestamp(-7_000_000_000)));
+        let after = UNIX_EPOCH + Duration::new(7, 9);
+        assert_eq!(timestamp(after), Ok(Timestamp(7_000_000_009)));
     }
 
+    /// Failed before: they were cut to the nearest time that can be kept, and nobody was told.
     #[test]
-    fn times_out_of_range_are_cut() {
+    fn times_out_of_range_are_refused() {
         let far = Duration::from_secs(u64::MAX / 4);
-        assert_eq!(timestamp(UNIX_EPOCH + far), Timestamp(i64::MAX));
-        assert_eq!(timestamp(UNIX_EPOCH - far), Timestamp(i64::MIN));
+        assert_eq!(timestamp(UNIX_EPOCH + far), Err(OutOfRange));
+        assert_eq!(timestamp(UNIX_EPOCH - far), Err(OutOfRange));
+        let last = UNIX_EPOCH + Duration::from_nanos(i64::MAX.unsigned_abs());
+        assert_eq!(timestamp(last), Ok(Timestamp(i64::MAX)));
+        assert_eq!(timestamp(last + Duration::from_nanos(1)), Err(OutOfRange));
     }
 
     #[test]

@@ -8,18 +8,17 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
 use fuser::{Errno, INodeNo, ReplyData, ReplyEmpty, ReplyWrite};
-use strongroom::filesystem::{AllocateMode, Error, Filesystem, SeekTarget};
+use strongroom::filesystem::{AllocateMode, Caller, Error, Filesystem, InodeId};
 
 use crate::attributes::inode;
 use crate::errno::errno;
+use crate::invalidate::Invalidator;
 use crate::limits;
 use crate::shared::Shared;
 
 const FALLOC_KEEP_SIZE: i32 = 0x01;
 const FALLOC_PUNCH_HOLE: i32 = 0x02;
 const FALLOC_ZERO_RANGE: i32 = 0x10;
-const SEEK_DATA: i32 = 3;
-const SEEK_HOLE: i32 = 4;
 
 thread_local! {
     /// Clear bytes on their way to the kernel. Grows to `REQUEST_BYTES_MAX` and stays: fresh memory costs
@@ -48,22 +47,68 @@ fn read_into_reply(
     });
 }
 
-/// Writes and answers. `kill`: whether the kernel asked to drop suid and sgid.
+/// What a caller who may not keep them loses of a file by changing it: suid, sgid, capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Privileges {
+    Keep,
+    Drop,
+}
+
+impl Privileges {
+    /// The kernel tells with a write whether the caller may keep them, and leaves everything else to the mount.
+    pub(crate) fn of(caller: &Caller) -> Self {
+        if caller.uid == 0 {
+            Self::Keep
+        } else {
+            Self::Drop
+        }
+    }
+}
+
+/// Changes the content of `node`, and answers by `reply`. If privileges went, the kernel must hear of it first: it keeps the mode that
+/// it knows.
+fn change<T: Send + 'static>(
+    filesystem: &Filesystem,
+    invalidator: &Invalidator,
+    (node, privileges): (InodeId, Privileges),
+    operation: impl FnOnce(&Filesystem) -> Result<T, Error>,
+    reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+) {
+    let dropped = match privileges {
+        Privileges::Keep => Ok(false),
+        Privileges::Drop => filesystem.drop_privileges(node),
+    };
+    let (changed, dropped) = match dropped {
+        Ok(dropped) => (operation(filesystem), dropped),
+        Err(error) => (Err(error), false),
+    };
+    let changed = changed.map_err(|error| errno(&error));
+    if dropped {
+        invalidator.attributes_then(node, move || reply(changed));
+    } else {
+        reply(changed);
+    }
+}
+
 fn write(
     filesystem: &Filesystem,
-    node: INodeNo,
-    offset: u64,
-    data: &[u8],
-    kill: bool,
-) -> Result<u32, Errno> {
-    let len = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-    let written = || -> Result<(), Error> {
-        if kill {
-            filesystem.drop_privileges(inode(node))?;
-        }
-        filesystem.write(inode(node), offset, data)
+    invalidator: &Invalidator,
+    (node, privileges): (InodeId, Privileges),
+    (offset, data): (u64, &[u8]),
+    reply: ReplyWrite,
+) {
+    let write = |filesystem: &Filesystem| {
+        let len = u32::try_from(data.len())
+            .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB"))?;
+        filesystem.write(node, offset, data).map(|()| len)
     };
-    written().map(|()| len).map_err(|error| errno(&error))
+    change(
+        filesystem,
+        invalidator,
+        (node, privileges),
+        write,
+        |written| reply_written(written, reply),
+    );
 }
 
 fn reply_written(result: Result<u32, Errno>, reply: ReplyWrite) {
@@ -110,22 +155,24 @@ impl Shared {
     pub(crate) fn write(
         &self,
         node: INodeNo,
+        privileges: Privileges,
         offset: u64,
         data: &[u8],
-        kill: bool,
         reply: ReplyWrite,
     ) {
         let filesystem = match self.gate.enter() {
             Ok(filesystem) => filesystem,
             Err(error) => return reply.error(error),
         };
+        let to = (inode(node), privileges);
         if filesystem.write_would_wait(data.len()) && self.waiting.has_room_for(data.len()) {
-            let (filesystem, data) = (filesystem.clone(), data.to_vec());
+            let (filesystem, invalidator) = (filesystem.clone(), self.invalidator.clone());
+            let data = data.to_vec();
             self.waiting.run(data.len(), move || {
-                reply_written(write(&filesystem, node, offset, &data, kill), reply);
+                write(&filesystem, &invalidator, to, (offset, &data), reply);
             });
         } else {
-            reply_written(write(&filesystem, node, offset, data, kill), reply);
+            write(&filesystem, &self.invalidator, to, (offset, data), reply);
         }
     }
 
@@ -167,7 +214,7 @@ impl Shared {
 
     pub(crate) fn allocate(
         &self,
-        node: INodeNo,
+        (node, privileges): (INodeNo, Privileges),
         offset: u64,
         len: u64,
         mode: i32,
@@ -177,9 +224,17 @@ impl Shared {
             Ok(mode) => mode,
             Err(error) => return reply.error(error),
         };
+        let (node, invalidator) = (inode(node), self.invalidator.clone());
         self.where_it_may_wait(reply, ReplyEmpty::error, move |filesystem, reply| {
-            let allocated = filesystem.allocate(inode(node), mode, offset, len);
-            reply_empty(allocated.map_err(|error| errno(&error)), reply);
+            let allocate = |filesystem: &Filesystem| filesystem.allocate(node, mode, offset, len);
+            let answer = |allocated| reply_empty(allocated, reply);
+            change(
+                filesystem,
+                &invalidator,
+                (node, privileges),
+                allocate,
+                answer,
+            );
         });
     }
 
@@ -188,48 +243,38 @@ impl Shared {
         (source, source_offset): (INodeNo, u64),
         (target, target_offset): (INodeNo, u64),
         len: u64,
+        privileges: Privileges,
         reply: ReplyWrite,
     ) {
-        let copy = move |filesystem: &Filesystem, reply: ReplyWrite| {
-            let len = copy_len(len);
-            let copied = filesystem.copy_range(
-                inode(source),
-                source_offset,
-                inode(target),
-                target_offset,
-                len,
+        let (source, target, len) = (inode(source), inode(target), copy_len(len));
+        let copy = move |filesystem: &Filesystem, invalidator: &Invalidator, reply: ReplyWrite| {
+            let copy = |filesystem: &Filesystem| {
+                filesystem.copy_range(source, source_offset, target, target_offset, len)
+            };
+            change(
+                filesystem,
+                invalidator,
+                (target, privileges),
+                copy,
+                |copied| {
+                    let count =
+                        copied.and_then(|count| u32::try_from(count).map_err(|_| Errno::EIO));
+                    reply_written(count, reply);
+                },
             );
-            let count = copied
-                .map_err(|error| errno(&error))
-                .and_then(|count| u32::try_from(count).map_err(|_| Errno::EIO));
-            reply_written(count, reply);
         };
         match self.gate.enter() {
             Err(error) => reply.error(error),
-            Ok(filesystem) if !filesystem.copy_would_wait(inode(source), inode(target), len) => {
-                copy(&filesystem, reply);
+            Ok(filesystem) if !filesystem.copy_would_wait(source, target, len) => {
+                copy(&filesystem, &self.invalidator, reply);
             }
             // Not by `where_it_may_wait`: who is inside the gate must not enter once more, as `close` may stand between.
             Ok(filesystem) => {
-                let filesystem = filesystem.clone();
-                self.waiting.run(0, move || copy(&filesystem, reply));
+                let (filesystem, invalidator) = (filesystem.clone(), self.invalidator.clone());
+                self.waiting
+                    .run(0, move || copy(&filesystem, &invalidator, reply));
             }
         }
-    }
-
-    pub(crate) fn seek(&self, node: INodeNo, offset: i64, whence: i32) -> Result<i64, Errno> {
-        let target = match whence {
-            SEEK_DATA => SeekTarget::Data,
-            SEEK_HOLE => SeekTarget::Hole,
-            _ => return Err(Errno::EINVAL),
-        };
-        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-        let found = self
-            .gate
-            .enter()?
-            .seek(inode(node), offset, target)
-            .map_err(|error| errno(&error))?;
-        i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Makes the kernel forget what somebody else has changed, before that somebody is answered.
 //!
-//! Takes   changes made through the vault by the library or by another process
-//! Gives   back when the kernel has dropped what it had cached of them
+//! Takes   changes made through the vault by the library or by another process, and what the kernel is to hand over
+//! Gives   back when the kernel has dropped what it had cached of them; what programs wrote to it has been sent then
 //! Never   runs on an event loop or holds a lock: the kernel may wait for a request of ours meanwhile
 //!         (invariant 5 of the crate)
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::thread::JoinHandle;
 
@@ -26,6 +27,10 @@ enum Stale {
         offset: u64,
         len: u64,
     },
+    /// All content of these.
+    Contents {
+        inodes: Vec<InodeId>,
+    },
     Attributes {
         inode: InodeId,
     },
@@ -33,7 +38,17 @@ enum Stale {
 
 struct Request {
     stale: Stale,
-    done: Sender<()>,
+    /// Called by the notifier thread when the kernel has dropped it; dropped uncalled when the mount has ended.
+    then: Box<dyn FnOnce() + Send>,
+}
+
+/// What the notifier thread of a mount is asked for.
+pub(crate) struct Requests(Receiver<Request>);
+
+/// The way to the notifier thread of a mount, which may begin later.
+pub(crate) fn queue() -> (Invalidator, Requests) {
+    let (sender, requests) = unbounded();
+    (Invalidator { sender }, Requests(requests))
 }
 
 /// Hands changes to the notifier thread of one mount. Cheap to clone; usable from many threads, but not
@@ -63,12 +78,41 @@ impl Invalidator {
         self.ask(Stale::Attributes { inode });
     }
 
+    /// All that the kernel holds of `inodes`: returns when it has sent what programs wrote.
+    pub(crate) fn contents(&self, inodes: Vec<InodeId>) {
+        self.ask(Stale::Contents { inodes });
+    }
+
+    /// As `content`, for whoever must not wait: `then` must not either.
+    pub(crate) fn content_then(
+        &self,
+        inode: InodeId,
+        range: Range<u64>,
+        then: impl FnOnce() + Send + 'static,
+    ) {
+        let (offset, len) = (range.start, range.end.saturating_sub(range.start));
+        self.send(Stale::Content { inode, offset, len }, then);
+    }
+
+    /// As `attributes`, for whoever must not wait: `then` must not either.
+    pub(crate) fn attributes_then(&self, inode: InodeId, then: impl FnOnce() + Send + 'static) {
+        self.send(Stale::Attributes { inode }, then);
+    }
+
     fn ask(&self, stale: Stale) {
         let (done, wait) = bounded(1);
-        // Both fail only when the mount has ended: then nothing is cached.
-        if self.sender.send(Request { stale, done }).is_ok() {
-            let _ = wait.recv();
-        }
+        self.send(stale, move || {
+            // Who asked waits for nothing else.
+            let _ = done.send(());
+        });
+        // Fails only when the mount has ended: then nothing is cached.
+        let _ = wait.recv();
+    }
+
+    fn send(&self, stale: Stale, then: impl FnOnce() + Send + 'static) {
+        let then = Box::new(then);
+        // Fails only when the mount has ended, and drops `then`.
+        let _ = self.sender.send(Request { stale, then });
     }
 }
 
@@ -84,27 +128,20 @@ impl Observer for Invalidator {
 
 /// The notifier thread of one mount.
 pub(crate) struct NotifierThread {
-    invalidator: Invalidator,
     stop: Sender<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl NotifierThread {
-    pub(crate) fn start(notifier: Notifier) -> std::io::Result<Self> {
-        let (sender, requests) = unbounded();
+    pub(crate) fn start(notifier: Notifier, requests: Requests) -> std::io::Result<Self> {
         let (stop, stopped) = bounded(1);
         let thread = std::thread::Builder::new()
             .name("strongroom-notifier".to_owned())
-            .spawn(move || serve(&notifier, &requests, &stopped))?;
+            .spawn(move || serve(&notifier, &requests.0, &stopped))?;
         Ok(Self {
-            invalidator: Invalidator { sender },
             stop,
             thread: Mutex::new(Some(thread)),
         })
-    }
-
-    pub(crate) fn invalidator(&self) -> Invalidator {
-        self.invalidator.clone()
     }
 
     /// Ends the thread; later changes are passed over.
@@ -124,8 +161,7 @@ fn serve(notifier: &Notifier, requests: &Receiver<Request>, stopped: &Receiver<(
             recv(requests) -> request => {
                 let Ok(request) = request else { return };
                 notify(notifier, request.stale);
-                // Who asked may have gone.
-                let _ = request.done.send(());
+                (request.then)();
             }
         }
     }
@@ -140,6 +176,13 @@ fn notify(notifier: &Notifier, stale: Stale) {
         Stale::Content { inode, offset, len } => {
             let (offset, len) = kernel_range(offset, len);
             notifier.inval_inode(INodeNo(inode.0), offset, len)
+        }
+        Stale::Contents { inodes } => {
+            for inode in inodes {
+                // Most it does not know any more, if the mount was unmounted already.
+                let _ = notifier.inval_inode(INodeNo(inode.0), 0, 0);
+            }
+            Ok(())
         }
         Stale::Attributes { inode } => notifier.inval_inode(INodeNo(inode.0), ATTRIBUTES_ONLY, 0),
     };
@@ -177,8 +220,11 @@ mod tests {
 
     #[test]
     fn who_asks_after_the_end_is_not_held() {
-        let (sender, receiver) = unbounded();
-        drop(receiver);
-        Invalidator { sender }.attributes(InodeId(1));
+        let (invalidator, requests) = queue();
+        drop(requests);
+        invalidator.attributes(InodeId(1));
+        let (told, heard) = bounded::<()>(1);
+        invalidator.attributes_then(InodeId(1), move || told.send(()).unwrap());
+        assert!(heard.recv().is_err());
     }
 }

@@ -41,6 +41,7 @@ mod panics;
 mod pool;
 mod record;
 mod references;
+mod seek;
 mod shared;
 mod umount;
 mod wakeful;

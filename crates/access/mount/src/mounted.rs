@@ -34,7 +34,7 @@ use crate::record::Record;
 use crate::references::References;
 use crate::shared::{Shared, Writes, Xattrs};
 use crate::wakeful::Wakeful;
-use crate::{attach, idle, limits, mountinfo, mountpoint};
+use crate::{attach, idle, invalidate, limits, mountinfo, mountpoint};
 
 /// A running mount. Dropping it unmounts, lazily if it is in use, and waits until all is durable.
 pub struct Mounted {
@@ -70,11 +70,12 @@ impl Mounted {
         options.check()?;
         let place = mountpoint::prepare(directory)?;
         let record = Record::take(&place.path)?;
-        let shared = Arc::new(share(filesystem, options)?);
+        let (invalidator, stale) = invalidate::queue();
+        let shared = Arc::new(share(filesystem, options, invalidator)?);
         let device = attach::attach(&place, options)?;
         let path = place.path;
         drop(place.folder);
-        let started = Self::serve(device, path.clone(), record, shared, options);
+        let started = Self::serve(device, path.clone(), record, (shared, stale), options);
         if started.is_err() && is_ours(&path) {
             // The mount is there but nobody answers: out of sight with it. The first error is told.
             let _ = detach(&path, Detach::Lazily);
@@ -86,7 +87,7 @@ impl Mounted {
         device: std::os::fd::OwnedFd,
         path: PathBuf,
         record: Record,
-        shared: Arc<Shared>,
+        (shared, stale): (Arc<Shared>, invalidate::Requests),
         options: &MountOptions,
     ) -> Result<Self, MountError> {
         let mut config = Config::default();
@@ -105,7 +106,7 @@ impl Mounted {
         if shared.writes == Writes::KeptByKernel {
             attach::raise_write_back(&mounted.device);
         }
-        let notifier = NotifierThread::start(session.notifier())
+        let notifier = NotifierThread::start(session.notifier(), stale)
             .map_err(MountError::io("starting a thread"))?;
         let (alive, ended) = crossbeam_channel::bounded(0);
         let core = Arc::new(Core {
@@ -160,7 +161,7 @@ impl Mounted {
     /// Tells the kernel of changes that did not come through this mount.
     #[must_use]
     pub fn invalidator(&self) -> Invalidator {
-        self.core.notifier.invalidator()
+        self.core.shared.invalidator.clone()
     }
 
     /// Waits until the mount is over, by whomever, and everything is durable.
@@ -240,9 +241,11 @@ impl Core {
             return;
         }
         match detach(&self.path, Detach::IfUnused) {
-            // The session ends by itself, but must not be waited for: a lazy unmount before may keep it.
-            Ok(()) | Err(MountError::NotMounted(_)) => {}
+            // The session may end by itself, but must not be waited for: a lazy unmount before, or another mount namespace, may
+            // keep it.
+            Ok(()) | Err(MountError::NotMounted(_)) => self.collect(),
             Err(_) => {
+                self.send_all();
                 self.collect();
                 // Out of sight; open files answer with an error from now on.
                 if let Err(error) = detach(&self.path, Detach::Lazily) {
@@ -255,21 +258,19 @@ impl Core {
         let _ = self.wait();
     }
 
-    /// Makes the kernel send what it keeps, and waits until it is here: after a lazy unmount it would come too late.
-    fn collect(&self) {
-        if self.shared.writes == Writes::Through {
-            return;
-        }
-        // All that is kept is on its way then, but of a FUSE file system the kernel does not wait for it.
+    /// Has the kernel send all that it keeps, many pages at once; but of a FUSE file system it does not wait for that.
+    fn send_all(&self) {
         let sent = File::open(&self.path).and_then(|root| Ok(rustix::fs::syncfs(&root)?));
         if let Err(error) = sent {
             log::error!("what the kernel keeps of open files could not be collected: {error}");
         }
-        // Before it forgets a page, it waits for that page to be written.
-        let invalidator = self.notifier.invalidator();
-        for inode in self.shared.references.inodes() {
-            invalidator.content(inode, 0, u64::MAX);
-        }
+    }
+
+    /// Waits until what the kernel keeps is here, written to mapped memory or to files: after the end it would come too late. Before
+    /// it forgets a page, it waits for that page to be written.
+    fn collect(&self) {
+        let inodes = self.shared.references.inodes();
+        self.shared.invalidator.contents(inodes);
     }
 
     /// Drains and syncs, once (invariant 1), and tells everybody how it went.
@@ -351,7 +352,11 @@ fn is_ours(path: &Path) -> bool {
         .is_ok_and(|found| found.is_some_and(|entry| entry.file_system_type == TYPE))
 }
 
-fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, MountError> {
+fn share(
+    filesystem: Filesystem,
+    options: &MountOptions,
+    invalidator: Invalidator,
+) -> Result<Shared, MountError> {
     let gate = Gate::new(filesystem);
     let pool = |name, count| {
         Pool::start(name, count, gate.failure_of_a_job())
@@ -374,6 +379,7 @@ fn share(filesystem: Filesystem, options: &MountOptions) -> Result<Shared, Mount
             Wakeful::start()
         },
         references: References::new(),
+        invalidator,
         loops: options.threads,
         loops_occupied: AtomicUsize::new(0),
         reading,

@@ -272,6 +272,8 @@ pub(crate) fn rename_mode(flags: RenameFlags) -> Result<RenameMode, Errno> {
         Ok(RenameMode::NoReplace)
     } else if flags == RenameFlags::RENAME_EXCHANGE {
         Ok(RenameMode::Exchange)
+    } else if flags == RenameFlags::RENAME_WHITEOUT {
+        Ok(RenameMode::Whiteout)
     } else {
         Err(Errno::EINVAL)
     }
@@ -304,7 +306,7 @@ mod tests {
         );
         assert_eq!(
             rename_mode(RenameFlags::RENAME_WHITEOUT),
-            Err(Errno::EINVAL)
+            Ok(RenameMode::Whiteout)
         );
         let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
         assert_eq!(rename_mode(both), Err(Errno::EINVAL));

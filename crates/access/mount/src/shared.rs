@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicUsize;
 use crate::attributes::View;
 use crate::counters::Counters;
 use crate::gate::Gate;
+use crate::invalidate::Invalidator;
 use crate::pool::Pool;
 use crate::references::References;
 use crate::wakeful::Wakeful;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) wakeful: Wakeful,
     pub(crate) references: References,
+    pub(crate) invalidator: Invalidator,
     /// Event loops that listen.
     pub(crate) loops: usize,
     /// Those of them that may be waiting for the disk at the moment: they read, or make something durable.

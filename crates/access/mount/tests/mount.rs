@@ -152,7 +152,8 @@ fn renames_replace_refuse_or_exchange_as_told() {
         (fs::read(&a).unwrap(), fs::read(&b).unwrap()),
         (b"b".to_vec(), b"a".to_vec())
     );
-    assert_eq!(rename(RenameFlags::WHITEOUT), Err(Errno::INVAL));
+    let both = RenameFlags::WHITEOUT | RenameFlags::EXCHANGE;
+    assert_eq!(rename(both), Err(Errno::INVAL));
     rename(RenameFlags::empty()).unwrap();
     assert_eq!(fs::read(&b).unwrap(), b"b");
     assert!(!a.exists());
@@ -233,6 +234,25 @@ fn a_directory_that_shrinks_while_it_is_read_names_each_entry_once() {
     // The drive lists what came after, too: nothing stale was kept.
     fs::write(drive.at("new"), b"").unwrap();
     assert_eq!(fs::read_dir(drive.at("")).unwrap().count(), 1);
+}
+
+/// Failed before: a renamed entry went to the end of its directory, where it was met again, for ever.
+#[test]
+fn a_directory_whose_entries_are_renamed_while_it_is_read_ends() {
+    let drive = Drive::new();
+    let count = 3000;
+    for index in 0..count {
+        File::create(drive.at(&format!("entry-{index:05}"))).unwrap();
+    }
+    let mut met = 0;
+    for entry in fs::read_dir(drive.at("")).unwrap().take(4 * count) {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let longer = format!("{}.b", &name[..name.len().min(200)]);
+        fs::rename(drive.at(&name), drive.at(&longer)).unwrap();
+        met += 1;
+    }
+    assert_eq!(met, count);
+    assert_eq!(fs::read_dir(drive.at("")).unwrap().count(), count);
 }
 
 #[test]

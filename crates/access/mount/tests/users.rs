@@ -94,3 +94,80 @@ fn privileges_of_a_program_are_lost_when_it_is_changed() {
     std::os::unix::fs::chown(&path, Some(1), Some(1)).unwrap();
     assert_eq!(mode(), 0o777, "after a change of owner");
 }
+
+/// What `stat -c %A` prints: it asks for the mode alone, which the kernel may answer by itself.
+fn shown_mode(path: &std::path::Path) -> u32 {
+    use rustix::fs::{AtFlags, CWD, StatxFlags};
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MODE).unwrap();
+    u32::from(found.stx_mode) & 0o7777
+}
+
+/// Failed before: only `write` and `truncate` took the bits.
+#[test]
+fn privileges_of_a_program_are_lost_however_its_content_is_changed() {
+    let drive = open_drive();
+    let path = drive.at("program");
+    fs::write(drive.at("source"), vec![1; 100_000]).unwrap();
+    for change in [
+        "fallocate -l 10 program",
+        "fallocate -l 1000000 program",
+        "fallocate -n -l 1000000 program",
+        "fallocate -p -l 4096 program",
+        "fallocate -z -l 4096 program",
+        "dd if=/dev/zero of=program conv=notrunc bs=4096 count=1",
+        "dd if=/dev/zero of=program oflag=direct conv=notrunc bs=4096 count=1",
+        "truncate -s 10 program",
+    ] {
+        fs::write(&path, vec![2; 10_000]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        assert_eq!(shown_mode(&path), 0o6777);
+        assert!(nobody(&drive, change), "{change}");
+        assert_eq!(shown_mode(&path), 0o777, "{change}");
+        assert_eq!(
+            fs::metadata(&path).unwrap().mode() & 0o7777,
+            0o777,
+            "{change}"
+        );
+    }
+}
+
+/// Not a test: what nobody runs in the one below.
+#[test]
+#[ignore = "started by another test"]
+fn copy_of_a_range() {
+    let Some(folder) = std::env::var_os("STRONGROOM_TEST_FOLDER") else {
+        return;
+    };
+    let folder = std::path::Path::new(&folder);
+    let source = fs::File::open(folder.join("source")).unwrap();
+    let target = fs::OpenOptions::new()
+        .write(true)
+        .open(folder.join("program"))
+        .unwrap();
+    let copied = rustix::fs::copy_file_range(&source, None, &target, None, 10);
+    assert_eq!(copied, Ok(10));
+}
+
+/// Failed before: the kernel leaves the bits to the mount here, which left them.
+#[test]
+fn privileges_of_a_program_are_lost_when_a_range_is_copied_into_it() {
+    let drive = open_drive();
+    let path = drive.at("program");
+    fs::write(drive.at("source"), vec![1; 100]).unwrap();
+    fs::write(&path, vec![2; 100]).unwrap();
+    for (user, left) in [(0, 0o6777), (NOBODY, 0o777)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        // A copy, as nobody may not reach the program of the tests.
+        let program = drive.folder.path().join("tests");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let mut copy = Command::new(&program);
+        copy.args(["--ignored", "--exact", "copy_of_a_range"])
+            .env("STRONGROOM_TEST_FOLDER", drive.at(""))
+            .uid(user)
+            .gid(user)
+            .stdout(Stdio::null());
+        assert!(copy.status().unwrap().success());
+        assert_eq!(shown_mode(&path), left, "user {user}");
+        fs::remove_file(program).unwrap();
+    }
+}

@@ -119,12 +119,12 @@ impl Filesystem {
         }
     }
 
-    /// Drops suid, sgid and `security.capability`, as a write by an unprivileged caller must. Memory only when
-    /// there is nothing to drop, so it may precede every write.
+    /// Drops suid, sgid and `security.capability`, as a write by an unprivileged caller must; gives whether there was any of it. Memory
+    /// only when there is nothing to drop, so it may precede every write.
     ///
     /// # Errors
     /// `Stale`, or those of the store.
-    pub fn drop_privileges(&self, inode: InodeId) -> Result<()> {
+    pub fn drop_privileges(&self, inode: InodeId) -> Result<bool> {
         let core = &self.core;
         let _gate = core.mutate()?;
         let node = core.node(inode)?;
@@ -133,7 +133,8 @@ impl Filesystem {
         let mut state = living(&node)?;
         let mode = permission::mode_after_write(&state.inode);
         let is_file = state.inode.kind == NodeKind::File;
-        if is_file && (dropped || mode != state.inode.mode) {
+        let dropped = is_file && (dropped || mode != state.inode.mode);
+        if dropped {
             state.inode.mode = mode;
             state.inode.ctime = now;
             state.changed();
@@ -141,7 +142,7 @@ impl Filesystem {
             drop(state);
             core.changed();
         }
-        Ok(())
+        Ok(dropped)
     }
 }
 

@@ -6,7 +6,7 @@
 //!         that cannot be one, which would lead elsewhere: `check` tells of those
 //!
 //! Invariants
-//!  (1) Cookies rise with every new entry and are never used again.
+//!  (1) Cookies rise with every new entry and are never used for another. A rename within the directory keeps its entry's.
 
 use strongroom_metadata::{Entry, Inode, InodeId, can_name};
 

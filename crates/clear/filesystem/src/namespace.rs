@@ -32,6 +32,9 @@ use crate::{Attributes, Caller, Error, Filesystem, NewNode, Result};
 /// takes elsewhere, and a fixed number, so that the size follows from the count.
 pub(crate) const ENTRY_BYTES: u64 = 32;
 
+/// The number of the character device by which overlay file systems mark a name that hides another. It is no device.
+pub(crate) const WHITEOUT_DEVICE: u64 = 0;
+
 /// The directory `id`, in which the caller may look names up.
 pub(crate) fn searchable(
     scene: &mut impl Scene,
@@ -117,7 +120,7 @@ fn check_new(new: &NewNode) -> Result<()> {
 }
 
 /// The inode of a new node in `directory`, with `nlink` names to begin with.
-fn new_inode(
+pub(crate) fn new_inode(
     scene: &impl Scene,
     id: InodeId,
     directory: &Inode,
@@ -183,8 +186,8 @@ impl Filesystem {
     ///
     /// # Errors
     /// `Exists`; those of a look-up; `NotFound` in a removed directory or for an empty symlink target;
-    /// `NameTooLong` for a target beyond `TARGET_BYTES_MAX`; `PermissionDenied`; `NotPermitted` for a device
-    /// made by other than the superuser; `NoSpace`.
+    /// `NameTooLong` for a target beyond `TARGET_BYTES_MAX`; `PermissionDenied`; `NotPermitted` for a device,
+    /// other than a whiteout, made by other than the superuser; `NoSpace`.
     pub fn create(
         &self,
         caller: &Caller,
@@ -411,7 +414,8 @@ pub(crate) fn create_in(
         return Err(Error::Exists);
     }
     require_growing(&directory.inode, caller)?;
-    if matches!(node.kind, NodeKind::CharDevice | NodeKind::BlockDevice) {
+    let is_whiteout = node.kind == NodeKind::CharDevice && node.rdev == WHITEOUT_DEVICE;
+    if matches!(node.kind, NodeKind::CharDevice | NodeKind::BlockDevice) && !is_whiteout {
         permission::require_superuser(caller)?;
     }
     let is_directory = node.kind == NodeKind::Directory;

@@ -1,4 +1,4 @@
-//! Moves a name: to a free place, over another name, or in exchange with one.
+//! Moves a name: to a free place, over another name, in exchange with one, or leaving a mark behind.
 //!
 //! Takes   two directories and two names
 //! Gives   the namespace with the name moved, in one step
@@ -7,19 +7,23 @@
 //! Invariants
 //!  (1) A name never points to content that is not stored: what takes the place of a file is drained first.
 //!  (2) No directory comes to lie below itself.
+//!  (3) Within its directory a name keeps its place in the listing: who reads a directory and renames what it finds meets
+//!      everything once.                                                                                            [list]
 
 use std::sync::Arc;
 
-use strongroom_metadata::{Entry, InodeId, NodeKind, Timestamp, Transaction};
+use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
 use crate::flush::{self, Reason};
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::name::Name;
-use crate::namespace::{name_lost, names_changed, require_growing, searchable};
+use crate::namespace::{
+    WHITEOUT_DEVICE, name_lost, names_changed, new_inode, require_growing, searchable,
+};
 use crate::node::Node;
 use crate::permission::{self, WRITE};
 use crate::scene::{Held, Live, Scene};
-use crate::{Caller, Error, Filesystem, RenameMode, Result};
+use crate::{Caller, Error, Filesystem, NewNode, RenameMode, Result};
 
 /// Where a name is or is to be.
 #[derive(Clone, Copy)]
@@ -35,8 +39,11 @@ pub(crate) struct Plan<'a> {
     from: Held,
     to: Held,
     source: Held,
+    /// The place of the old name in the listing of its directory.
+    cookie: u64,
     target: Option<Held>,
     mode: RenameMode,
+    caller: &'a Caller,
 }
 
 impl Filesystem {
@@ -90,7 +97,7 @@ impl Filesystem {
 pub(crate) fn plan<'a>(
     scene: &mut impl Scene,
     writer: &mut Transaction<'_>,
-    caller: &Caller,
+    caller: &'a Caller,
     (parent, name): (InodeId, &'a [u8]),
     (new_parent, new_name): (InodeId, &'a [u8]),
     mode: RenameMode,
@@ -108,8 +115,8 @@ pub(crate) fn plan<'a>(
     if scene.core().is_reserved(new_parent, new_place.name) {
         return Err(Error::Exists);
     }
-    let source = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;
-    let target = entry_node(scene, writer, new_place)?;
+    let (source, cookie) = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;
+    let target = entry_node(scene, writer, new_place)?.map(|(node, _)| node);
     match (mode, &target) {
         (RenameMode::NoReplace, Some(_)) => return Err(Error::Exists),
         (RenameMode::Exchange, None) => return Err(Error::NotFound),
@@ -121,8 +128,10 @@ pub(crate) fn plan<'a>(
         from,
         to,
         source,
+        cookie,
         target,
         mode,
+        caller,
     };
     plan.require_no_cycle(scene, writer)?;
     if plan
@@ -132,18 +141,22 @@ pub(crate) fn plan<'a>(
     {
         return Ok(None);
     }
-    plan.require_permitted(caller)?;
+    plan.require_permitted()?;
     plan.require_replaceable(writer)?;
+    if mode == RenameMode::Whiteout {
+        scene.core().admit(0)?;
+    }
     Ok(Some(plan))
 }
 
+/// What a name names, and its place in the listing.
 fn entry_node(
     scene: &mut impl Scene,
     writer: &mut Transaction<'_>,
     place: Place<'_>,
-) -> Result<Option<Held>> {
+) -> Result<Option<(Held, u64)>> {
     match writer.entry(place.directory, place.name.bytes())? {
-        Some(entry) => scene.held(writer, entry.inode).map(Some),
+        Some(entry) => Ok(Some((scene.held(writer, entry.inode)?, entry.cookie))),
         None => Ok(None),
     }
 }
@@ -214,7 +227,8 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn require_permitted(&self, caller: &Caller) -> Result<()> {
+    fn require_permitted(&self) -> Result<()> {
+        let caller = self.caller;
         permission::require_removable(&self.from.inode, &self.source.inode, caller)?;
         let Some(target) = &self.target else {
             require_growing(&self.to.inode, caller)?;
@@ -273,35 +287,63 @@ impl Plan<'_> {
         scene: &mut impl Scene,
         writer: &mut Transaction<'_>,
     ) -> Result<Option<InodeId>> {
-        self.write_rows(writer)?;
+        let left = match self.mode {
+            RenameMode::Whiteout => Some(self.whiteout(scene, writer)?),
+            _ => None,
+        };
+        self.write_rows(writer, left.as_ref())?;
+        if let Some(left) = left {
+            scene.adopt(left);
+        }
         Ok(self.change_nodes(scene))
     }
 
-    fn write_rows(&self, writer: &mut Transaction<'_>) -> Result<()> {
-        let (old_place, new_place) = (self.old_place, self.new_place);
-        let (source, kind) = (self.source.node.id, self.source.inode.kind);
-        let Some(target) = &self.target else {
-            writer.remove_entry(old_place.directory, old_place.name.bytes())?;
-            let name = new_place.name.bytes().to_vec();
-            let cookie = writer.next_cookie();
-            writer.insert_entry(
-                new_place.directory,
-                &Entry {
-                    name,
-                    inode: source,
-                    kind,
-                    cookie,
-                },
-            )?;
-            return Ok(());
+    /// What a rename of that kind leaves at the old name: as overlay file systems mark a name that is to hide another.
+    fn whiteout(&self, scene: &impl Scene, writer: &mut Transaction<'_>) -> Result<Inode> {
+        let mark = NewNode {
+            kind: NodeKind::CharDevice,
+            mode: 0,
+            rdev: WHITEOUT_DEVICE,
+            target: Vec::new(),
         };
-        writer.replace_entry(new_place.directory, new_place.name.bytes(), source, kind)?;
-        if self.is_exchange() {
-            let (name, kind) = (old_place.name.bytes(), target.inode.kind);
-            writer.replace_entry(old_place.directory, name, target.node.id, kind)?;
-        } else {
-            writer.remove_entry(old_place.directory, old_place.name.bytes())?;
+        let (id, directory) = (writer.next_inode(), &self.from.inode);
+        new_inode(scene, id, directory, self.caller, &mark, 1)
+    }
+
+    /// `left`: what takes the old name.
+    fn write_rows(&self, writer: &mut Transaction<'_>, left: Option<&Inode>) -> Result<()> {
+        let (old, new) = (self.old_place, self.new_place);
+        let (source, kind) = (self.source.node.id, self.source.inode.kind);
+        let left = left.map(|left| (left.id, left.kind));
+        let left = left.or(match &self.target {
+            Some(target) if self.is_exchange() => Some((target.node.id, target.inode.kind)),
+            _ => None,
+        });
+        match left {
+            Some((left, kind)) => {
+                writer.replace_entry(old.directory, old.name.bytes(), left, kind)?;
+            }
+            None => {
+                writer.remove_entry(old.directory, old.name.bytes())?;
+            }
         }
+        if self.target.is_some() {
+            writer.replace_entry(new.directory, new.name.bytes(), source, kind)?;
+            return Ok(());
+        }
+        // (3)
+        let keeps_place = self.within_one_directory() && left.is_none();
+        let entry = Entry {
+            name: new.name.bytes().to_vec(),
+            inode: source,
+            kind,
+            cookie: if keeps_place {
+                self.cookie
+            } else {
+                writer.next_cookie()
+            },
+        };
+        writer.insert_entry(new.directory, &entry)?;
         Ok(())
     }
 
@@ -312,10 +354,11 @@ impl Plan<'_> {
         let target_directories = i32::from(self.target_is_directory());
         moved(scene, &self.source, &self.to, now);
         let mut unused = None;
+        let left = i64::from(self.mode == RenameMode::Whiteout);
         // What the old place gains and the new place loses, seen from each directory.
         let (entries_out, entries_in, directories_out, directories_in) =
             match (&self.target, self.mode) {
-                (None, _) => (-1, 1, -source_directories, source_directories),
+                (None, _) => (left - 1, 1, -source_directories, source_directories),
                 (Some(target), RenameMode::Exchange) => {
                     moved(scene, target, &self.from, now);
                     let change = target_directories - source_directories;
@@ -324,7 +367,7 @@ impl Plan<'_> {
                 (Some(target), _) => {
                     unused = name_lost(scene, target, now).then_some(target.node.id);
                     (
-                        -1,
+                        left - 1,
                         0,
                         -source_directories,
                         source_directories - target_directories,

@@ -117,6 +117,9 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two.
     Exchange,
+    /// Replaces it, and leaves a whiteout at the old name: a character device with the number 0, by which an overlay file system marks
+    /// that a name of the layer below is hidden.
+    Whiteout,
 }
 
 /// When a transaction returns.

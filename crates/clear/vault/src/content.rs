@@ -198,12 +198,12 @@ pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<R
     Ok(Response::Count(offset))
 }
 
-/// A write by anyone but the superuser drops the suid and sgid bits.
+/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others are told of next covers it.
 fn drop_privileges(session: &Session, inode: InodeId) -> Result<()> {
-    if session.caller.uid == 0 {
-        return Ok(());
+    if session.caller.uid != 0 {
+        session.filesystem().drop_privileges(inode)?;
     }
-    Ok(session.filesystem().drop_privileges(inode)?)
+    Ok(())
 }
 
 /// Reserves, punches or zeroes a range.
@@ -215,6 +215,7 @@ pub(crate) fn allocate(
     len: u64,
 ) -> Result<Response> {
     let inode = session.writable(handle)?.inode;
+    drop_privileges(session, inode)?;
     session.filesystem().allocate(inode, mode, offset, len)?;
     session.tell(&[Change::Content { inode, offset, len }]);
     Ok(Response::Done)

@@ -560,7 +560,7 @@ macro_rules! twin {
 }
 
 twin!(/// `RenameMode` on its way.
-    RenameName = RenameMode { Replace, NoReplace, Exchange });
+    RenameName = RenameMode { Replace, NoReplace, Exchange, Whiteout });
 twin!(/// `XattrMode` on its way.
     XattrName = XattrMode { Set, CreateOnly, ReplaceOnly });
 twin!(/// `AllocateMode` on its way.

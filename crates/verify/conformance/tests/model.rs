@@ -86,7 +86,7 @@ fn kind() -> impl Strategy<Value = NodeKind> {
 }
 
 fn rename_mode() -> impl Strategy<Value = RenameMode> {
-    prop_oneof![3 => Just(RenameMode::Replace), 1 => Just(RenameMode::NoReplace), 1 => Just(RenameMode::Exchange)]
+    prop_oneof![3 => Just(RenameMode::Replace), 1 => Just(RenameMode::NoReplace), 1 => Just(RenameMode::Exchange), 1 => Just(RenameMode::Whiteout)]
 }
 
 fn allocate_mode() -> impl Strategy<Value = AllocateMode> {

@@ -203,6 +203,7 @@ fn on_names(choices: &mut Choices) -> Operation {
                 RenameMode::Replace,
                 RenameMode::NoReplace,
                 RenameMode::Exchange,
+                RenameMode::Whiteout,
             ]);
             Operation::Rename {
                 from: (byte(choices), name(choices)),

@@ -1,6 +1,9 @@
 //! A vault on a drive, in folders that go away with it.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
+pub(crate) mod daemon;
+pub(crate) mod libaio;
+pub(crate) mod mapped;
 pub(crate) mod requests;
 
 use std::path::{Path, PathBuf};

@@ -32,6 +32,42 @@ fn exchange(
     )
 }
 
+/// Failed before: there was no such rename.
+#[test]
+fn a_rename_leaves_a_whiteout_where_it_is_asked_to() {
+    let mut lab = Lab::new();
+    let (from, to) = (lab.directory(ROOT, "from"), lab.directory(ROOT, "to"));
+    lab.file(from, "file");
+    lab.file(from, "over");
+    lab.directory(from, "directory");
+    lab.file(to, "over");
+    for (name, target, new_name) in [
+        ("file", from, "renamed"),
+        ("over", to, "over"),
+        ("directory", to, "directory"),
+    ] {
+        let moved = lab.find(from, name).expect("there");
+        let (name, new) = (name.as_bytes(), new_name.as_bytes());
+        lab.rename(&superuser(), from, name, target, new, RenameMode::Whiteout)
+            .expect("renamed");
+        assert_eq!(lab.find(target, new_name), Some(moved));
+    }
+    let look = |lab: &Lab| {
+        assert_eq!(lab.names(from), ["directory", "file", "over", "renamed"]);
+        assert_eq!(lab.names(to), ["directory", "over"]);
+        for name in ["file", "over", "directory"] {
+            let left = lab.stat(lab.find(from, name).expect("there"));
+            assert_eq!((left.kind, left.rdev), (NodeKind::CharDevice, 0));
+            assert_eq!((left.mode, left.nlink), (0, 1));
+        }
+        assert_eq!((lab.stat(from).nlink, lab.stat(to).nlink), (2, 3));
+        assert_eq!((lab.stat(from).size, lab.stat(to).size), (4 * 32, 2 * 32));
+    };
+    look(&lab);
+    lab.reopen();
+    look(&lab);
+}
+
 #[test]
 fn a_file_gets_another_name_in_its_directory() {
     let lab = Lab::new();

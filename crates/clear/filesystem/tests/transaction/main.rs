@@ -142,6 +142,10 @@ const STEPS: &[Step] = &[
         let (from, to) = ((tree.directory, &b"file"[..]), (ROOT, &b"made"[..]));
         draft.rename(from, to, RenameMode::Exchange)
     },
+    |draft, tree| {
+        let (from, to) = ((tree.directory, &b"file"[..]), (ROOT, &b"moved"[..]));
+        draft.rename(from, to, RenameMode::Whiteout)
+    },
     |draft, tree| draft.set_xattr(tree.file, b"user.a", b"two", XattrMode::ReplaceOnly),
     |draft, tree| draft.remove_xattr(tree.file, b"user.a"),
     |draft, tree| draft.set_xattr(tree.open, b"user.b", b"new", XattrMode::CreateOnly),
@@ -186,7 +190,11 @@ fn a_list_happens_whole_and_is_durable_on_return_if_asked() {
     let run = |draft: &mut Draft<'_>| STEPS.iter().try_for_each(|step| step(draft, &tree));
     apply(&lab, &contents(), Durability::OnReturn, run).unwrap();
     for round in 0..2 {
-        assert_eq!(lab.names(ROOT), ["directory", "made", "other"], "{round}");
+        assert_eq!(
+            lab.names(ROOT),
+            ["directory", "made", "moved", "other"],
+            "{round}"
+        );
         assert_eq!(
             lab.names(tree.directory),
             ["file", "new", "target"],

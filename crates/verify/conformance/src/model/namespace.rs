@@ -312,6 +312,12 @@ impl State {
         self.may_rename(caller, from, to, moved, target)?;
         match (mode, target) {
             (RenameMode::Exchange, Some(target)) => self.exchange(from, to, moved, target),
+            (RenameMode::Whiteout, target) => {
+                self.replace(from, to, moved, target)?;
+                let mark = self.newborn(caller, from.0, NodeKind::CharDevice, 0)?;
+                let mark = self.add(mark);
+                self.put(from, mark)
+            }
             (_, target) => self.replace(from, to, moved, target),
         }
     }

@@ -1,0 +1,244 @@
+//! What one program writes past the mount's sight or the kernel's, and what others see of it: asynchronous direct writes, and memory
+//! that is shared with a file.
+//!
+//! `STRONGROOM_ROUNDS` sets how often each race is run; `make coherence` runs them a thousand times.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::mount::UnmountFlags;
+use rustix::process::Signal;
+use support::daemon::Daemon;
+use support::libaio::Queue;
+use support::mapped::{Mapped, PAGE, Page};
+
+/// Not a test: the process that the tests below start.
+#[test]
+#[ignore = "started by the other tests"]
+fn daemon() {
+    support::daemon::serve();
+}
+
+/// By default, and with writes that the kernel gathers.
+const WRITEBACK: [bool; 2] = [false, true];
+
+fn rounds(otherwise: usize) -> usize {
+    std::env::var("STRONGROOM_ROUNDS").map_or(otherwise, |rounds| rounds.parse().unwrap())
+}
+
+/// Ends the threads that look at it, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A new sparse file. It takes no blocks, as one that was truncated may for a while.
+fn sparse(path: &Path, len: usize) -> File {
+    // The one of the round before, if there was one.
+    let _ = fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true);
+    let file = file.open(path).unwrap();
+    file.set_len(len as u64).unwrap();
+    file
+}
+
+/// Goal: who reads a file sees what a database wrote to it with `O_DIRECT`. Method: one thread overwrites it through libaio while two
+/// others read it all the time, so that its pages are in memory; after each completion everything is compared.
+/// Failed before: the kernel does not drop pages after asynchronous direct writes, so a third of the reads gave what was there before.
+#[test]
+fn direct_writes_that_were_under_way_at_once_are_read_by_everybody() {
+    const LEN: usize = 160 * PAGE;
+    for writeback in WRITEBACK {
+        let drive = Daemon::start_with(writeback);
+        let path = drive.at("file");
+        fs::write(&path, vec![0; LEN]).unwrap();
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let file = OpenOptions::new()
+            .write(true)
+            .custom_flags(direct)
+            .open(&path)
+            .unwrap();
+        let queue = Queue::new(10);
+        let stop = AtomicBool::new(false);
+        let mut stale = 0;
+        std::thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        fs::read(&path).unwrap();
+                    }
+                });
+            }
+            for round in 0..rounds(100) {
+                let fill = u8::try_from(round % 255).unwrap() + 1;
+                queue.write(&file, &vec![Page([fill; PAGE]); LEN / PAGE]);
+                let read = fs::read(&path).unwrap();
+                stale += usize::from(read.len() != LEN || read.iter().any(|byte| *byte != fill));
+            }
+        });
+        assert_eq!(stale, 0, "writeback: {writeback}");
+    }
+}
+
+/// The programs that leave holes out when they copy.
+const COPIERS: [&str; 4] = [
+    "cp live copy",
+    "cp --reflink=auto live copy",
+    "cp --sparse=always live copy",
+    "tar -S -cf - live | tar -C out -xf - && mv out/live copy",
+];
+
+/// Copies `live` in the root of the drive by `copier`; gives what the copy holds.
+fn copied(drive: &Daemon, copier: &str) -> Vec<u8> {
+    let _ = fs::create_dir(drive.at("out"));
+    let mut shell = Command::new("sh");
+    // `tar` says that the file changed meanwhile, as it did.
+    let done = shell
+        .args(["-c", copier])
+        .current_dir(drive.mount_point())
+        .stderr(Stdio::null());
+    assert!(done.status().unwrap().success(), "{copier}");
+    let copy = fs::read(drive.at("copy")).unwrap();
+    fs::remove_file(drive.at("copy")).unwrap();
+    copy
+}
+
+/// Failed before: by default the mount told of a hole where memory was written, and each of the programs left it out; `tar` does not
+/// even look into a file that takes no blocks.
+#[test]
+fn what_a_mapping_holds_is_copied() {
+    const LEN: usize = 4 << 20;
+    for (writeback, stored) in [
+        (false, &b"stored"[..]),
+        (false, b""),
+        (true, b"stored"),
+        (true, b""),
+    ] {
+        let drive = Daemon::start_with(writeback);
+        for copier in COPIERS {
+            let file = sparse(&drive.at("live"), LEN);
+            file.write_all_at(stored, 2 << 20).unwrap();
+            let mapped = Mapped::of(file, LEN);
+            let mut expected = vec![0; LEN];
+            expected[2 << 20..][..stored.len()].copy_from_slice(stored);
+            for place in [0, PAGE, (1 << 20) + 5, (3 << 20) - 3, LEN - 4] {
+                mapped.write(place, b"data");
+                expected[place..place + 4].copy_from_slice(b"data");
+            }
+            let copy = copied(&drive, copier);
+            assert!(
+                copy == expected,
+                "{copier}, {stored:?}, writeback: {writeback}"
+            );
+        }
+    }
+}
+
+/// Goal: a database in mapped memory is copied with all that was in it when the copy began. Method: while a thread writes one page of
+/// a sparse file after another, in an order without neighbours, programs copy it.
+/// Failed before: by default the copies lacked what the kernel had not sent yet.
+#[test]
+fn a_database_in_mapped_memory_is_copied_with_all_that_was_in_it() {
+    const PAGES: usize = 1024;
+    let page_at = |step: usize| step * 389 % PAGES;
+    let content = |page: usize| (page as u64 + 1).to_le_bytes();
+    for writeback in WRITEBACK {
+        let drive = Daemon::start_with(writeback);
+        let mut missing = 0;
+        for round in 0..rounds(12) {
+            let written = &AtomicUsize::new(0);
+            let live = &drive.at("live");
+            std::thread::scope(|scope| {
+                // Hears when the copy is complete; until then the memory stays mapped.
+                let (_copying, complete) = channel::<()>();
+                scope.spawn(move || {
+                    let mapped = Mapped::of(sparse(live, PAGES * PAGE), PAGES * PAGE);
+                    for step in 0..PAGES {
+                        mapped.write(page_at(step) * PAGE, &content(page_at(step)));
+                        written.store(step + 1, Ordering::Release);
+                    }
+                    let _ = complete.recv();
+                });
+                while written.load(Ordering::Acquire) < 32 {
+                    std::thread::yield_now();
+                }
+                let before = written.load(Ordering::Acquire);
+                let copy = copied(&drive, COPIERS[round % COPIERS.len()]);
+                let lacks = |page: usize| copy[page * PAGE..][..8] != content(page);
+                missing += (0..before).map(page_at).filter(|page| lacks(*page)).count();
+            });
+        }
+        assert_eq!(missing, 0, "writeback: {writeback}");
+    }
+}
+
+/// Failed before: with writes that the kernel gathers, all of a sparse file was data.
+#[test]
+fn holes_are_found_beside_what_a_mapping_holds() {
+    const LEN: usize = 1 << 40;
+    for writeback in WRITEBACK {
+        let drive = Daemon::start_with(writeback);
+        let file = sparse(&drive.at("live"), LEN);
+        let mapped = Mapped::of(file, 1 << 20);
+        let file = File::open(drive.at("live")).unwrap();
+        mapped.write(10 * PAGE, b"data");
+        let seek = |to| rustix::fs::seek(&file, to).ok();
+        let page = PAGE as u64;
+        assert_eq!(seek(SeekFrom::Data(0)), Some(10 * page));
+        assert_eq!(seek(SeekFrom::Hole(10 * page)), Some(11 * page));
+        assert_eq!(seek(SeekFrom::Hole(0)), Some(0));
+        assert_eq!(seek(SeekFrom::Data(11 * page)), None);
+        // What is filled in memory alone: the first hole is the one behind.
+        for page in 11..40 {
+            mapped.write(page * PAGE, b"data");
+        }
+        assert_eq!(seek(SeekFrom::Hole(10 * page)), Some(40 * page));
+        let copy = drive.at("copy");
+        let done = Command::new("cp").arg(drive.at("live")).arg(&copy).status();
+        assert!(done.unwrap().success());
+        let copy = fs::metadata(copy).unwrap();
+        assert_eq!(copy.len(), LEN as u64);
+        assert!(copy.blocks() * 512 <= 1 << 20, "{} blocks", copy.blocks());
+    }
+}
+
+/// Failed before: by default what was written to mapped memory was not there when the vault was opened again.
+#[test]
+fn a_signal_ends_a_mount_with_everything_that_a_mapping_holds() {
+    const LEN: usize = 1 << 20;
+    for round in 0..rounds(8) {
+        let (writeback, lazily) = (round % 2 == 1, round % 4 > 1);
+        let mut drive = Daemon::start_with(writeback);
+        let mapped = Mapped::of(sparse(&drive.at("live"), LEN), LEN);
+        let mut expected = vec![0; LEN];
+        for place in [0, 500_000, LEN - 8] {
+            mapped.write(place, &round.to_le_bytes());
+            expected[place..place + 8].copy_from_slice(&round.to_le_bytes());
+        }
+        if lazily {
+            // Out of sight, and kept alive by the mapping.
+            rustix::mount::unmount(drive.mount_point(), UnmountFlags::DETACH).unwrap();
+        }
+        let signal = [Signal::TERM, Signal::INT][round / 4 % 2];
+        drive.signal(signal);
+        assert!(drive.says("ended"));
+        assert!(drive.child.wait().unwrap().success());
+        let kept = fs::read(drive.folder.path().join("kept")).unwrap();
+        assert!(
+            kept == expected,
+            "{signal:?}, writeback: {writeback}, lazily: {lazily}"
+        );
+    }
+}
