@@ -406,7 +406,8 @@ impl Transaction<'_> {
                 .checked_add(bytes)
                 .ok_or(Error::Invalid("a count of bytes is too large"))?;
             if !writer.without_file.contains(&number) {
-                writer.total_bytes = writer.total_bytes.saturating_add_signed(bytes);
+                let total = &mut writer.segment_bytes.total;
+                *total = total.saturating_add_signed(bytes);
             }
             Ok(())
         })
@@ -427,12 +428,13 @@ impl Transaction<'_> {
             }
             let row = writer.reads.segment(number)?;
             let row = row.ok_or(Error::UnknownSegment(number))?;
-            let total = writer.grown(row)?.total_bytes;
+            let gone = writer.grown(row)?.total_bytes;
             if writer.run(Statement::SegmentRemove, [number.0])? != 1 {
                 return Err(Error::UnknownSegment(number));
             }
             if !writer.without_file.contains(&number) {
-                writer.total_bytes = writer.total_bytes.saturating_sub(total);
+                let total = &mut writer.segment_bytes.total;
+                *total = total.saturating_sub(gone);
             }
             writer.growth.remove(&number);
             writer.segment_ids.remove(&number);
@@ -474,7 +476,8 @@ impl Writer {
                 };
                 self.growth.entry(*segment).or_default().live_bytes += bytes;
                 if !self.without_file.contains(segment) {
-                    self.live_bytes = self.live_bytes.saturating_add_signed(bytes);
+                    let live = &mut self.segment_bytes.live;
+                    *live = live.saturating_add_signed(bytes);
                 }
             }
         }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::rows::SegmentNumber;
 use crate::sql::Statement;
-use crate::store::Store;
+use crate::store::{SegmentBytes, Store};
 use crate::transaction::{Growth, Transaction};
 
 /// A place in the open transaction. Give it to `keep` or `roll_back`, still under the same guard; dropping it
@@ -25,8 +25,7 @@ pub struct Savepoint<'s> {
     store: &'s Store,
     resolved: bool,
     growth: BTreeMap<SegmentNumber, Growth>,
-    live_bytes: u64,
-    total_bytes: u64,
+    segment_bytes: SegmentBytes,
     greatest_inode: u64,
     inodes: u64,
     waiting_bytes: u64,
@@ -52,8 +51,7 @@ impl<'s> Transaction<'s> {
             store: self.store,
             resolved: false,
             growth: self.writer.growth.clone(),
-            live_bytes: self.writer.live_bytes,
-            total_bytes: self.writer.total_bytes,
+            segment_bytes: self.writer.segment_bytes,
             greatest_inode: self.writer.greatest_inode,
             inodes: self.writer.numbers.inodes,
             waiting_bytes: self.writer.numbers.waiting_bytes,
@@ -84,8 +82,7 @@ impl<'s> Transaction<'s> {
         // (2), and (1): what comes next is not among them.
         writer.growth = std::mem::take(&mut savepoint.growth);
         writer.segment_ids.clear();
-        writer.live_bytes = savepoint.live_bytes;
-        writer.total_bytes = savepoint.total_bytes;
+        writer.segment_bytes = savepoint.segment_bytes;
         writer.greatest_inode = savepoint.greatest_inode;
         writer.numbers.inodes = savepoint.inodes;
         writer.numbers.waiting_bytes = savepoint.waiting_bytes;

@@ -31,6 +31,7 @@ use crate::migrations;
 use crate::pages::Pages;
 use crate::reader::{Pool, Reader};
 use crate::reads::Reads;
+use crate::rows::Segment;
 use crate::sql::{Statement, StatementCounts};
 use crate::transaction::{Transaction, Writer};
 use crate::tree_file::TREE_FILE;
@@ -110,23 +111,40 @@ pub(crate) struct Gauges {
     dirty_pages: AtomicU64,
     waiting_bytes: AtomicU64,
     stored_bytes: AtomicU64,
-    segments_live_bytes: AtomicU64,
-    segments_total_bytes: AtomicU64,
+    live_bytes: AtomicU64,
+    total_bytes: AtomicU64,
     hold_changes_max: AtomicU64,
 }
 
+/// Sealed bytes in segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SegmentBytes {
+    /// That blocks have.
+    pub(crate) live: u64,
+    /// That were ever appended to segments which are still there.
+    pub(crate) total: u64,
+}
+
+impl SegmentBytes {
+    pub(crate) fn add(&mut self, segment: &Segment) {
+        self.live = self.live.saturating_add(segment.live_bytes);
+        self.total = self.total.saturating_add(segment.total_bytes);
+    }
+}
+
 impl Gauges {
-    pub(crate) fn set(&self, dirty_pages: u64, waiting_bytes: u64, stored_bytes: u64) {
+    pub(crate) fn set(
+        &self,
+        dirty_pages: u64,
+        waiting_bytes: u64,
+        stored_bytes: u64,
+        of_segments: SegmentBytes,
+    ) {
         self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
         self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
         self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_segments(&self, live_bytes: u64, total_bytes: u64) {
-        self.segments_live_bytes
-            .store(live_bytes, Ordering::Relaxed);
-        self.segments_total_bytes
-            .store(total_bytes, Ordering::Relaxed);
+        self.live_bytes.store(of_segments.live, Ordering::Relaxed);
+        self.total_bytes.store(of_segments.total, Ordering::Relaxed);
     }
 
     pub(crate) fn note_hold(&self, changes: u64) {
@@ -463,8 +481,8 @@ impl Store {
     #[must_use]
     pub fn segment_bytes(&self) -> (u64, u64) {
         let gauges = &self.shared.gauges;
-        let live = gauges.segments_live_bytes.load(Ordering::Relaxed);
-        let total = gauges.segments_total_bytes.load(Ordering::Relaxed);
+        let live = gauges.live_bytes.load(Ordering::Relaxed);
+        let total = gauges.total_bytes.load(Ordering::Relaxed);
         (live, total.saturating_sub(live))
     }
 

@@ -29,7 +29,7 @@ use crate::reads::Reads;
 use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
 use crate::sql::Statement;
-use crate::store::{Gauges, Store};
+use crate::store::{Gauges, SegmentBytes, Store};
 
 /// How far the estimate of changed pages grows before it is compared with the size of the database.
 const RECOUNT_PAGES: u64 = 1024;
@@ -42,10 +42,8 @@ pub(crate) struct Writer {
     pub(crate) greatest_inode: u64,
     /// What segments gained and lost since the last commit: one row change a segment instead of one a block.
     pub(crate) growth: BTreeMap<SegmentNumber, Growth>,
-    /// Sum of `live_bytes` over all segments that have files, with what is not committed yet.
-    pub(crate) live_bytes: u64,
-    /// Sum of `total_bytes`, likewise.
-    pub(crate) total_bytes: u64,
+    /// Of all segments that have files, with what is not committed yet.
+    pub(crate) segment_bytes: SegmentBytes,
     /// Of segments that were asked for, what never changes; at most `SEGMENT_IDS_MAX`.
     pub(crate) segment_ids: HashMap<SegmentNumber, SegmentId>,
     /// Segments that never have files.
@@ -111,8 +109,7 @@ impl Writer {
             numbers: Numbers::EMPTY,
             greatest_inode: 0,
             growth: BTreeMap::new(),
-            live_bytes: 0,
-            total_bytes: 0,
+            segment_bytes: SegmentBytes::default(),
             segment_ids: HashMap::new(),
             without_file: Vec::new(),
             row_bytes: 0,
@@ -136,10 +133,7 @@ impl Writer {
         for segment in self.reads.segments()? {
             match has_no_file(&segment.id) {
                 true => self.without_file.push(segment.number),
-                false => {
-                    self.live_bytes = self.live_bytes.saturating_add(segment.live_bytes);
-                    self.total_bytes = self.total_bytes.saturating_add(segment.total_bytes);
-                }
+                false => self.segment_bytes.add(&segment),
             }
         }
         self.row_bytes = self.count_row_bytes()?;
@@ -157,10 +151,9 @@ impl Writer {
     /// What those who do not hold the writer see.
     pub(crate) fn publish(&self, gauges: &Gauges) {
         let waiting = self.numbers.waiting_bytes;
-        let blocks = self.live_bytes.saturating_add(waiting);
+        let blocks = self.segment_bytes.live.saturating_add(waiting);
         let stored = blocks.saturating_add(self.row_bytes);
-        gauges.set(self.pages_changed, waiting, stored);
-        gauges.set_segments(self.live_bytes, self.total_bytes);
+        gauges.set(self.pages_changed, waiting, stored, self.segment_bytes);
     }
 
     /// Runs a statement that changes rows; gives how many.
