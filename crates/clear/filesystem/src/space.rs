@@ -9,7 +9,7 @@
 //!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use strongroom_crypto::BlockSealer;
@@ -52,6 +52,8 @@ pub(crate) struct SpaceState {
     pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
     pub(crate) placing: RwLock<()>,
+    /// How many want every segment file to stay, see `backup.rs`.
+    pub(crate) keepers: AtomicUsize,
     /// Whoever moves blocks out of segments excludes the others; holds what they remember.
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
@@ -387,6 +389,9 @@ fn unlink(core: &Core, segment: &Segment) -> Result<()> {
     let _gate = core.mutate()?;
     let _placing = core.space.placing.write();
     let mut writer = core.store.lock();
+    if core.space.keepers.load(Ordering::Acquire) > 0 {
+        return Ok(());
+    }
     let now = writer.segment_by_id(&segment.id)?;
     if !now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving) {
         return Ok(());

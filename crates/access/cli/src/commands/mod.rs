@@ -1,6 +1,7 @@
 //! One file for each group of commands; here is only which command is which.
 
 mod account;
+mod backup;
 mod bench;
 mod copy;
 mod device;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
     match command {
         Command::Init(arguments) => init::init(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
+        Command::Backup(arguments) => backup::backup(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),
         Command::Ls(arguments) => show::ls(&arguments),
         Command::Tree(arguments) => show::tree(&arguments),
