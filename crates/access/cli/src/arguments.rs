@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use strongroom::Fingerprint;
 
+use crate::backup_arguments::Backup;
 use crate::content_arguments::{FindContent, Hash};
 use crate::copy_arguments::{Get, Put, Transfer};
 use crate::damage_arguments::{Recover, Repair, Verify};
@@ -124,6 +125,9 @@ pub(crate) enum Command {
     /// Lists and removes the devices of a vault: the copies that may change its keys
     #[command(after_help = "Example:\n  strongroom device list photos")]
     Device(Device),
+    /// Copies the vault folder as it is now, also while it is in use, into a folder that opens with the same keys
+    #[command(after_help = help::backup())]
+    Backup(Backup),
     /// Checks the structure of a vault; exits with 5 if something is wrong
     #[command(after_help = "Example:\n  strongroom check photos")]
     Check(Whole),

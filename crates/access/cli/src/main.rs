@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backup_arguments;
 mod commands;
 mod content_arguments;
 mod copy_arguments;

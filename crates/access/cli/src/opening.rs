@@ -39,7 +39,9 @@ pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -
             Err(Error::Io { source, .. }) if intent == Intent::Read && is_not_writable(&source) => {
                 open(Access::ReadOnly)
             }
-            Err(Error::NoLocks) if intent == Intent::Read => open(Access::ReadOnly),
+            Err(Error::NoLocks | Error::IsBackup) if intent == Intent::Read => {
+                open(Access::ReadOnly)
+            }
             opened => opened,
         }
     });

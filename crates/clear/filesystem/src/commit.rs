@@ -96,11 +96,12 @@ impl Filesystem {
     }
 }
 
-/// How often readers may keep a database from getting another key before that is given up for now: for some ten seconds.
-const REKEY_ATTEMPTS: usize = 100;
+/// How often readers may keep a database from getting another key, or from being copied, before that is given up for now: for
+/// some ten seconds.
+const QUIET_ATTEMPTS: usize = 100;
 
 /// How long others go on between two attempts: those who read may need the writer to come to their end.
-const REKEY_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+const QUIET_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Filesystem {
     /// Gives the database another key. What others write meanwhile waits; what they read does not.
@@ -108,25 +109,31 @@ impl Filesystem {
     /// # Errors
     /// Until the new database is put in place every error leaves everything as it was; `Failed` after that.
     pub fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
-        let core = &self.core;
-        for attempt in 1.. {
-            let mut progress = core.commits.progress.lock();
-            while progress.running {
-                core.commits.done.wait(&mut progress);
-            }
-            if core.failed.load(Ordering::Acquire) {
-                return Err(Error::Failed);
-            }
-            let rekeyed = commit_in_turn(core, progress, |writer| writer.rekey(rekey))?;
-            match rekeyed {
-                Err(strongroom_metadata::Error::Busy) if attempt < REKEY_ATTEMPTS => {
-                    std::thread::sleep(REKEY_PAUSE);
-                }
-                rekeyed => return Ok(rekeyed?),
-            }
-        }
-        unreachable!("the last attempt returns")
+        behind_a_commit(&self.core, |writer| writer.rekey(rekey))
     }
+}
+
+/// Commits, and does `work` before anybody else commits.
+pub(crate) fn behind_a_commit(
+    core: &Core,
+    mut work: impl FnMut(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
+) -> Result<()> {
+    for attempt in 1.. {
+        let mut progress = core.commits.progress.lock();
+        while progress.running {
+            core.commits.done.wait(&mut progress);
+        }
+        if core.failed.load(Ordering::Acquire) {
+            return Err(Error::Failed);
+        }
+        match commit_in_turn(core, progress, &mut work)? {
+            Err(strongroom_metadata::Error::Busy) if attempt < QUIET_ATTEMPTS => {
+                std::thread::sleep(QUIET_PAUSE);
+            }
+            done => return Ok(done?),
+        }
+    }
+    unreachable!("the last attempt returns")
 }
 
 /// Commits, or waits for somebody's commit, until all mutations up to `target` are durable.

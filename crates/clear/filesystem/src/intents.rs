@@ -522,14 +522,24 @@ fn wipe_all(core: &Core, log: &mut Log) -> Result<()> {
     wiped.map_err(of_disk)
 }
 
+/// Does `work` while there is no log: small syncs wait for it, and then begin another one.
+pub(crate) fn without_log<T>(core: &Core, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut log = core.intents.log.lock();
+    end(core, &mut log)?;
+    work()
+}
+
 /// Takes the log away. Call when everything is durable and nobody changes anything any more.
 pub(crate) fn close(core: &Core) -> Result<()> {
-    let mut log = core.intents.log.lock();
+    end(core, &mut core.intents.log.lock())
+}
+
+fn end(core: &Core, log: &mut Log) -> Result<()> {
     let left = *core.intents.replay.lock();
     if log.file.is_none() && left.fault != Some(ReplayFault::NoRoom) {
         return Ok(());
     }
-    begin_anew(core, &mut log)?;
+    begin_anew(core, log)?;
     forget(core)?;
     log.file = None;
     Ok(())

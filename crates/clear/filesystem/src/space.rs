@@ -10,7 +10,7 @@
 //!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use strongroom_crypto::BlockSealer;
@@ -46,6 +46,8 @@ pub(crate) struct SpaceState {
     pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
     pub(crate) placing: RwLock<()>,
+    /// How many want every segment file to stay, see `backup.rs`.
+    pub(crate) keepers: AtomicUsize,
     /// Whoever moves blocks out of segments excludes the others; holds what they remember.
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
@@ -313,8 +315,9 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
                     .get(&segment.number)
                     .is_none_or(|left| *left <= durable) =>
             {
-                unlink(core, segment)?;
-                unlinked.push(segment);
+                if unlink(core, segment)? {
+                    unlinked.push(segment);
+                }
             }
             SegmentState::Leaving => waits = true,
             SegmentState::Open => {}
@@ -371,16 +374,17 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
     Ok(Some(core.changes.load(Ordering::Acquire)))
 }
 
-/// Unlinks a segment, if it is still empty with nothing on its way into it.
-fn unlink(core: &Core, segment: &Segment) -> Result<()> {
+/// Unlinks a segment, if it is still empty with nothing on its way into it, and nobody wants it to stay; gives whether it did.
+fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
     let _doing = core.doing(Work::Removal);
     let _gate = core.mutate()?;
     let _placing = core.space.placing.write();
     let writer = core.store.lock();
-    if is_going(&writer, segment)? {
-        core.segments.remove(segment.id)?;
+    if core.space.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
+        return Ok(false);
     }
-    Ok(())
+    core.segments.remove(segment.id)?;
+    Ok(true)
 }
 
 /// Removes the row of a segment whose file is gone for good. (1)

@@ -13,6 +13,7 @@ mod blocks;
 mod checkpoint;
 mod columns;
 mod connect;
+mod copy;
 mod disk;
 mod error;
 mod files;
@@ -44,6 +45,7 @@ mod tree_file;
 mod vfs;
 
 pub use checkpoint::Checkpoint;
+pub use copy::Copying;
 pub use disk::{DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileKind};
 pub use error::{Error, Result};
 pub use history::{Base, ChangedItem, History};

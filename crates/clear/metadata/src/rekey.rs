@@ -35,10 +35,13 @@ const REKEYED: &str = "rekeyed";
 
 /// How long readers may take to give their connections back, before the attempt is given up. Short: one of them may be
 /// waiting for the writer, which whoever rekeys has, and everybody who writes waits meanwhile.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Pages that are re-sealed together: 1 MiB for each core that takes part.
 const BATCH_PAGES: usize = 256;
+
+/// One page as SQLCipher has it.
+pub(crate) type Page = [u8; PAGE_BYTES];
 
 /// Re-seals one page from the old key to the new one: its number, and its bytes as SQLCipher has them. Gives whether it opened.
 pub type Reseal<'a> = dyn Fn(u32, &mut [u8; PAGE_BYTES]) -> bool + Sync + 'a;
@@ -107,6 +110,19 @@ impl Transaction<'_> {
 
     /// Writes the database under the new key, durably.                                                         (1)
     fn export(&self, rekey: &Rekey<'_>) -> Result<()> {
+        let reseal = |first, pages: &mut [Page]| reseal_all(rekey.reseal, first, pages);
+        let leaves = self.write_pages(rekey.into, &reseal, rekey.progress)?;
+        Pages::put(rekey.into, rekey.key, leaves)?;
+        Ok(rekey.into.sync()?)
+    }
+
+    /// Writes every page of the database, which has no log, into a new one in `into`, after `change` made of it what it shall be.
+    pub(crate) fn write_pages(
+        &self,
+        into: &Folder,
+        change: &dyn Fn(u32, &mut [Page]) -> Result<()>,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<Vec<Leaf>> {
         let files = self.store.shared.files();
         let pages = files
             .disk
@@ -115,24 +131,23 @@ impl Transaction<'_> {
             .ok_or(Error::Invalid("the database has no page tree"))?;
         let count = pages.root().pages;
         // What an attempt that readers ended left there is of another state.
-        rekey.into.remove(TREE_FILE)?;
-        rekey.into.remove(DATABASE_FILE)?;
-        let mut out = File::from(rekey.into.create_with(DATABASE_FILE, OFlags::empty())?);
+        into.remove(TREE_FILE)?;
+        into.remove(DATABASE_FILE)?;
+        let mut out = File::from(into.create_with(DATABASE_FILE, OFlags::empty())?);
         let mut leaves = Vec::with_capacity(count as usize);
         let batch_pages = (BATCH_PAGES * cores()) as u32;
         let mut first = 1;
         while first <= count {
             let end = count.min(first.saturating_add(batch_pages - 1));
             let mut batch = self.read_pages(first, end)?;
-            reseal_all(rekey.reseal, first, &mut batch)?;
+            change(first, &mut batch)?;
             leaves.extend(batch.iter().map(|page| leaf_of(page)));
             out.write_all(batch.as_flattened())?;
-            (rekey.progress)(u64::from(end), u64::from(count));
+            progress(u64::from(end), u64::from(count));
             first = end + 1;
         }
         out.sync_all()?;
-        Pages::put(rekey.into, rekey.key, leaves)?;
-        Ok(rekey.into.sync()?)
+        Ok(leaves)
     }
 
     fn read_pages(&self, first: u32, last: u32) -> Result<Vec<[u8; PAGE_BYTES]>> {

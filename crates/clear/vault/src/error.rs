@@ -69,6 +69,19 @@ pub enum Error {
     /// Caller: `create` on a folder that holds other things.
     #[error("the folder is not empty; choose a new or an empty one")]
     FolderNotEmpty,
+    /// Caller: a backup into a folder where it may not be.
+    #[error("no backup can be made there: {0}")]
+    BackupTarget(String),
+    /// Caller: a backup is only read.
+    #[error(
+        "the folder is a backup, which is only read; to use it as the vault from now on, remove the file `backup` in it"
+    )]
+    IsBackup,
+    /// Caller: whoever heard of the progress of a backup wished it to end.
+    #[error(
+        "stopped; the earlier backup, if there was one, is as it was, and the next one goes on with what was copied"
+    )]
+    BackupStopped,
     /// Caller: `create` in a folder that does not exist.
     #[error("the folder that should hold the vault does not exist; make it first")]
     ParentMissing,

@@ -66,6 +66,9 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::History(request) => crate::revisions::execute(session, request),
         Request::Verify(request) => crate::verify::execute(session, request),
         Request::Hash(request) => crate::hash::execute(session, request),
+        Request::BackupBegin | Request::BackupDatabase { .. } | Request::BackupEnd { .. } => {
+            crate::backup::execute(session, request)
+        }
         _ => on_path(session, request),
     }
 }

@@ -35,6 +35,8 @@ pub(crate) const SEGMENTS: &str = "segments";
 pub(crate) const REVISIONS: &str = "revisions";
 /// Present while `create` runs.
 pub(crate) const UNFINISHED: &str = "init-unfinished";
+/// Says that the folder is a backup of a vault, which is only read.
+pub(crate) const BACKUP: &str = "backup";
 /// What the second copy of a small file is called: a lost or damaged file is put back from it.
 const SAVED_SUFFIX: &str = ".saved";
 /// Where files go that nobody can explain.
@@ -400,9 +402,8 @@ enum Kind {
 
 fn kind_of(name: &str) -> Kind {
     match name {
-        HEADER | REPLICA | REPLICA_NEXT | LOCK | UNFINISHED | RESERVE_FILE | INTENT_LOG => {
-            Kind::File
-        }
+        HEADER | REPLICA | REPLICA_NEXT | LOCK | UNFINISHED | BACKUP | RESERVE_FILE
+        | INTENT_LOG => Kind::File,
         SEGMENTS | REVISIONS | UNEXPLAINED => Kind::Folder,
         name if switch::is_folder_of_ours(name) => Kind::Folder,
         // With what lies beside it while it is in use, but not old ones that were kept.

@@ -13,7 +13,7 @@
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
 
 use serde::{Deserialize, Serialize};
-use strongroom_crypto::{BlockSealer, Changed, Keyring};
+use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Epoch, InstanceId};
 use strongroom_metadata::{Rekey, Store};
@@ -141,6 +141,11 @@ impl HeldKeys {
     /// The name of this copy of the vault.
     pub(crate) fn instance(&self) -> InstanceId {
         self.unlocked.replica.instance()
+    }
+
+    /// This copy's own facts.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.unlocked.replica
     }
 
     pub(crate) fn keyring(&self) -> &Keyring {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::client::{Client, Unanswered};
-use crate::folder::Folder;
+use crate::folder::{BACKUP, Folder};
 use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
 use crate::open::{self, OpenOptions};
 use crate::owner_lock::{Attempt, OwnerLock};
@@ -81,7 +81,11 @@ impl Joining {
                 Attempt::HeldByAnother => Err(Error::BeingCreated),
                 _ => Err(Error::InterruptedCreate),
             },
-            header => header.map(drop),
+            Err(error) => Err(error),
+            Ok(_) if self.access == Access::ReadWrite && self.folder.has(BACKUP) => {
+                Err(Error::IsBackup)
+            }
+            Ok(_) => Ok(()),
         }
     }
 

@@ -17,6 +17,7 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+mod backup;
 mod below;
 mod carry_out;
 mod client;
@@ -87,6 +88,7 @@ mod verify;
 mod verify_state;
 mod xattrs;
 
+pub use backup::{BackupProgress, BackupReport};
 pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};

@@ -21,7 +21,7 @@ use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
-use crate::folder::{Folder, HEADER, REPLICA, SEGMENTS, below};
+use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
 use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
 use crate::limits::PATIENCE_MS;
@@ -212,6 +212,8 @@ pub(crate) fn open(
             folder.remove_unfinished()?;
             switch::finish(folder)?;
         }
+        // A backup that was cut off in its last step; nobody opens it for writing.
+        Access::ReadOnly if folder.has(BACKUP) && guard.is_some() => switch::finish(folder)?,
         Access::ReadOnly if switch::is_pending(folder)? => return Err(Error::InterruptedRecovery),
         Access::ReadOnly => {}
     }

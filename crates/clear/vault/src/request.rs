@@ -253,6 +253,18 @@ pub(crate) enum Request<'a> {
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
+    /// From now on, until `BackupEnd` or the end of the session, every segment file stays.
+    BackupBegin,
+    /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and
+    /// the records of its revisions.
+    BackupDatabase {
+        target: Bytes<'a>,
+    },
+    /// `renewed`: a backup whose records of revisions that its database does not know shall go.
+    BackupEnd {
+        #[serde(borrow)]
+        renewed: Option<Bytes<'a>>,
+    },
 }
 
 impl Request<'_> {
@@ -340,6 +352,8 @@ pub(crate) enum Response {
     History(HistoryResponse),
     Verify(VerifyResponse),
     Hash(HashResponse),
+    /// The header that belongs to the database; or what is in the folder that no backup may replace.
+    Backup(Result<ByteBuffer, String>),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     Failed(Failure),

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
+use crate::backup::Kept as Backup;
 use crate::held_keys::{HeldKeys, Installed, Purpose};
 use crate::kept::Kept;
 use crate::limits::HANDLES_MAX;
@@ -152,6 +153,8 @@ pub(crate) struct Session {
     pub(crate) caller: Caller,
     pub(crate) access: Access,
     nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
+    /// While it copies the vault folder.
+    pub(crate) backup: Mutex<Option<Backup>>,
 }
 
 impl Session {
@@ -161,6 +164,7 @@ impl Session {
             caller,
             access,
             nodes: Mutex::default(),
+            backup: Mutex::default(),
         }
     }
 
@@ -230,7 +234,7 @@ impl Session {
     }
 
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.nodes.lock().1.is_empty()
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
     }
 }
 

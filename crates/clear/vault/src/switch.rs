@@ -69,6 +69,11 @@ pub(crate) fn begin(folder: &Folder) -> Result<Folder> {
     Ok(making)
 }
 
+/// The folder of a new database that somebody else began.
+pub(crate) fn begun(folder: &Folder) -> Folder {
+    folder.inside(MAKING)
+}
+
 /// Removes a new database that is not to take the place of the old one.
 pub(crate) fn abandon(folder: &Folder) -> Result<()> {
     let removed = folder.hold().and_then(|held| held.remove_tree(MAKING));

@@ -9,16 +9,17 @@ use std::collections::{HashMap, HashSet};
 
 use strongroom_crypto::UnlockError;
 use strongroom_filesystem::{
-    self as filesystem, Filesystem, LostChunks, Proof, ReplayFault, VerifiedPart, VerifyRange,
+    self as filesystem, Filesystem, LostChunks, Proof, ReplayFault, Strangers, VerifiedPart,
+    VerifyRange,
 };
 use strongroom_format::{BlockId, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, Survey, TreeDamage, TreeLoss};
 use strongroom_metadata::{BlockNumber, DATABASE_FILE};
 use strongroom_segments::INTENT_LOG;
 
-use crate::folder::{HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
+use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::held_keys::HeldKeys;
-use crate::kept::{Kept, open_revision, record_name};
+use crate::kept::{open_revision, record_name};
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::request::Response;
 use crate::request_verify::{
@@ -58,7 +59,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                 file: odd.shown_path(),
                 what: format!("it is {}: the segments in it are missing", odd.what),
             }));
-            problems.extend(record_problems(filesystem, &session.engine.kept)?);
+            problems.extend(record_problems(session)?);
             VerifyResponse::Files(problems)
         }
         VerifyRequest::Carried { deep } => {
@@ -75,6 +76,10 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                 only: only.iter().copied().map(SegmentId).collect(),
                 bytes_max: *bytes_max,
                 proof: proof(*deep),
+                strangers: match is_backup(session) {
+                    true => Strangers::PassedOver,
+                    false => Strangers::Told,
+                },
             };
             VerifyResponse::Part(fields(&filesystem.verify_segments(&range)?))
         }
@@ -88,6 +93,11 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
         VerifyRequest::End => verify_state::end(session)?,
     };
     Ok(Response::Verify(response))
+}
+
+/// Whether the folder is a backup: one that was interrupted has more than its database knows.
+fn is_backup(session: &Session) -> bool {
+    session.engine.with_keys(|keys| keys.folder().has(BACKUP))
 }
 
 /// The path of a segment inside the vault folder.
@@ -192,18 +202,19 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
 }
 
 /// Records of revisions that are missing, damaged, or of none that is kept.
-fn record_problems(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProblem>> {
-    let problems = compare_records(filesystem, kept)?;
+fn record_problems(session: &Session) -> Result<Vec<FileProblem>> {
+    let problems = compare_records(session)?;
     if problems.is_empty() {
         return Ok(problems);
     }
     // A snapshot may have come or gone between the looks at rows and files. While this is held none does.
-    let _turn = kept.turn();
-    compare_records(filesystem, kept)
+    let _turn = session.engine.kept.turn();
+    compare_records(session)
 }
 
-fn compare_records(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProblem>> {
-    let engine = filesystem.engine();
+fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
+    let (engine, kept) = (session.filesystem().engine(), &session.engine.kept);
+    let brings_more = is_backup(session);
     let before = engine.sealer();
     let rows = engine.reader()?.revisions()?;
     let mut bodies: HashMap<String, Vec<u8>> = rows
@@ -230,6 +241,8 @@ fn compare_records(filesystem: &Filesystem, kept: &Kept) -> Result<Vec<FileProbl
                 there.insert(id.to_owned());
                 continue;
             }
+            // An interrupted backup brought it.
+            (None, Some(_)) if brings_more => continue,
             (Some(_), _) => "it does not open as the record of its revision",
             (None, Some(_)) => {
                 "it is of a revision that the database does not know: a snapshot was interrupted, or an older copy of metadata.db was put back"

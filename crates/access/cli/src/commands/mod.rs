@@ -2,6 +2,7 @@
 
 mod account;
 mod background;
+mod backup;
 mod bench;
 mod copy;
 mod device;
@@ -54,6 +55,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
     match command {
         Command::Init(arguments) => init::init(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
+        Command::Backup(arguments) => backup::backup(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),
         Command::Unlock(arguments) => unlock::unlock(&arguments, verbosity),
         Command::Lock(arguments) => unlock::lock(&arguments),

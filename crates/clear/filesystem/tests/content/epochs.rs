@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use strongroom_filesystem::{Caller, Proof, Resealed, VerifyRange};
+use strongroom_filesystem::{Caller, Proof, Resealed, Strangers, VerifyRange};
 use strongroom_format::index::decode_contents;
 use strongroom_format::segment::BatchLengths;
 use strongroom_format::{Epoch, Kind, SegmentId, SuiteId};
@@ -34,6 +34,7 @@ fn problems(lab: &Lab) -> Vec<String> {
         only: Vec::new(),
         bytes_max: u64::MAX,
         proof: Proof::Full,
+        strangers: Strangers::Told,
     };
     let part = lab.verify_segments(&range).expect("verifies");
     part.problems.into_iter().map(|found| found.what).collect()

@@ -1,0 +1,73 @@
+//! `backup`: a second vault folder with the state of now, made while the vault is in use.
+
+use serde::Serialize;
+use strongroom::{BackupReport, GoOn};
+
+use crate::backup_arguments::Backup;
+use crate::failure::{About, Result};
+use crate::interrupt;
+use crate::opening::{Intent, with};
+use crate::output::{print_json, show_bytes, stdout};
+use crate::printable::show_path;
+use crate::progress::Meter;
+
+/// Makes or renews a backup.
+pub(crate) fn backup(arguments: &Backup) -> Result<()> {
+    interrupt::watch()?;
+    let secret = &arguments.common.secret;
+    with(&arguments.vault, secret, Intent::Read, |vault| {
+        let mut meter = Meter::new(arguments.quiet, "in the backup");
+        let report = vault.backup(&arguments.folder, &mut |progress| {
+            meter.show(progress.bytes, progress.bytes_total);
+            match interrupt::came() {
+                true => GoOn::No,
+                false => GoOn::Yes,
+            }
+        });
+        drop(meter);
+        let report = report.about(show_path(&arguments.folder))?;
+        match arguments.common.json {
+            true => print_json(&ReportJson::from(report)),
+            false => print(&report),
+        }
+    })
+}
+
+fn print(report: &BackupReport) -> Result<()> {
+    use std::io::Write;
+    let BackupReport {
+        copied,
+        copied_bytes,
+        kept,
+        removed,
+        database_bytes,
+    } = *report;
+    writeln!(
+        stdout(),
+        "copied {copied} segments with {}, and the database with {}; {kept} were there, {removed} went; all that is new was read back",
+        show_bytes(copied_bytes),
+        show_bytes(database_bytes),
+    )?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ReportJson {
+    segments_copied: u64,
+    bytes_copied: u64,
+    segments_kept: u64,
+    segments_removed: u64,
+    database_bytes: u64,
+}
+
+impl From<BackupReport> for ReportJson {
+    fn from(report: BackupReport) -> Self {
+        Self {
+            segments_copied: report.copied,
+            bytes_copied: report.copied_bytes,
+            segments_kept: report.kept,
+            segments_removed: report.removed,
+            database_bytes: report.database_bytes,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `strongroom backup`: a vault folder beside the vault, made while it is in use.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use support::{MountPoint, Place, copy_folder};
+
+/// Makes, changes, syncs, moves and removes files until it is dropped.
+struct Writer {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(folder: &Path) -> Self {
+        let (folder, ends) = (folder.to_owned(), Arc::new(AtomicBool::new(false)));
+        let (began, begins) = std::sync::mpsc::channel();
+        let end = Arc::clone(&ends);
+        let work = move || {
+            for round in 0_usize.. {
+                if end.load(Ordering::Acquire) {
+                    return;
+                }
+                let directory = folder.join(format!("d{}", round % 7));
+                fs::create_dir_all(&directory).unwrap();
+                let path = directory.join(format!("{}", round % 50));
+                let mut file = File::create(&path).unwrap();
+                file.write_all(&noise(90_000, round as u64)).unwrap();
+                file.sync_all().unwrap();
+                fs::rename(&path, directory.join(format!("m{}", round % 50))).unwrap();
+                if round % 5 == 0 {
+                    let _ = fs::remove_dir_all(folder.join(format!("d{}", (round + 3) % 7)));
+                }
+                let _ = began.send(());
+            }
+        };
+        let thread = Some(std::thread::spawn(work));
+        begins.recv().unwrap();
+        Self { ends, thread }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// Bytes that are not twice there.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn number(place: &Place, name: &str, arguments: &[&str]) -> u64 {
+    let text = place.keyed(&[arguments, &["--json"]].concat());
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value[name].as_u64().unwrap()
+}
+
+/// A disk of a fixed size, unmounted at the end.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn at(path: std::path::PathBuf, options: &std::ffi::CStr) -> Self {
+        fs::create_dir(&path).unwrap();
+        rustix::mount::mount("none", &path, "tmpfs", MountFlags::empty(), options).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// Goal: what was there before the backup began is in it, and it is sound, whatever is written meanwhile. Failed before: the folder
+/// could be copied by other tools only, and 1 of 7 copies of a busy vault was damaged.
+#[test]
+fn a_busy_vault_is_copied_to_a_sound_one_again_and_again_and_what_is_there_stays() {
+    let place = Place::new();
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let _mount = MountPoint::new(&place);
+    // More than one segment, so that one has its end.
+    let kept = noise(20 << 20, 3);
+    fs::write(place.path("m/kept"), &kept).unwrap();
+    let writer = Writer::start(&place.path("m"));
+    let mut had = 0;
+    for round in 0..4 {
+        fs::write(place.path("m/round"), format!("{round}")).unwrap();
+        had += number(&place, "segments_kept", &["backup", "v", "b"]);
+        let read = place.keyed(&["cat", "b:/round"]);
+        assert_eq!(read, format!("{round}"));
+        assert_eq!(place.keyed_bytes(&["cat", "b:/kept"]), kept);
+        place.keyed(&["check", "b"]);
+    }
+    drop(writer);
+    place.done(&["umount", "m"]);
+    // Not mounted, and nothing new: all that has an end is there already.
+    place.keyed(&["compact", "v"]);
+    place.keyed(&["backup", "v", "b"]);
+    had += number(&place, "segments_kept", &["backup", "v", "b"]);
+    assert!(had > 0);
+    place.keyed(&["verify", "b", "--deep"]);
+}
+
+/// The order of docs/backup.md for rsync, with the folder of a backup of a busy vault; and a vault that nobody uses, copied at once.
+#[test]
+fn other_tools_copy_the_folder_of_a_backup_in_the_described_order() {
+    let place = Place::new();
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let _mount = MountPoint::new(&place);
+    fs::write(place.path("m/kept"), "kept").unwrap();
+    let writer = Writer::start(&place.path("m"));
+    let copy = "set -e; mkdir -p c/segments; for way in rsync cp; do case $way in \
+                rsync) command -v rsync >/dev/null || continue; \
+                       rsync -a b/segments/ c/segments/; rsync -a --delete-after b/ c/;; \
+                cp) rm -rf c; cp -a b c;; esac; done";
+    for _ in 0..3 {
+        place.keyed(&["backup", "v", "b"]);
+        let mut shell = Command::new("sh");
+        let copied = shell.args(["-c", copy]).current_dir(place.path(""));
+        assert!(copied.status().unwrap().success());
+        assert_eq!(place.keyed(&["cat", "c:/kept"]), "kept");
+        place.keyed(&["verify", "c"]);
+    }
+    drop(writer);
+    place.done(&["umount", "m"]);
+    copy_folder(&place.path("v"), &place.path("cold"));
+    place.keyed(&["verify", "cold"]);
+}
+
+#[test]
+fn a_backup_that_is_cut_off_leaves_the_earlier_one_and_the_next_goes_on() {
+    let place = Place::new();
+    let disk = SmallDisk::at(place.path("disk"), c"size=90m");
+    fs::write(place.path("old"), vec![1; 1000]).unwrap();
+    place.keyed(&["put", "old", "v:/old"]);
+    place.keyed(&["backup", "v", "disk/b"]);
+    let noise = noise(60 << 20, 7);
+    fs::write(place.path("new"), &noise).unwrap();
+    place.keyed(&["put", "new", "v:/new"]);
+    fs::write(place.path("disk/filler"), vec![1; 50 << 20]).unwrap();
+    place.keyed_fails(6, &["backup", "v", "disk/b"]);
+    assert_eq!(place.keyed_bytes(&["cat", "disk/b:/old"]), vec![1; 1000]);
+    place.keyed(&["verify", "disk/b"]);
+    place.keyed_fails(3, &["stat", "disk/b:/new"]);
+    fs::remove_file(place.path("disk/filler")).unwrap();
+    let kept = number(&place, "segments_kept", &["backup", "v", "disk/b"]);
+    assert!(
+        kept > 0,
+        "what was copied before the cut is not copied again"
+    );
+    assert_eq!(place.keyed_bytes(&["cat", "disk/b:/new"]), noise);
+    drop(disk);
+}
+
+#[test]
+fn no_backup_goes_where_anything_would_be_lost() {
+    let place = Place::new();
+    let refused = |target: &str| place.keyed_fails(9, &["backup", "v", target]);
+    assert!(refused("v").contains("the vault itself"));
+    assert!(refused("v/b").contains("inside"));
+    fs::remove_dir(place.path("v/b")).unwrap();
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/mine"), "mine").unwrap();
+    assert!(refused("full").contains("not empty"));
+    place.done(&["init", "w", "--key-file", "other"]);
+    assert!(refused("w").contains("another vault"));
+    place.keyed(&["backup", "v", "b"]);
+    copy_folder(&place.path("v"), &place.path("earlier"));
+    fs::write(place.path("file"), "file").unwrap();
+    place.keyed(&["put", "file", "v:/file"]);
+    place.keyed(&["backup", "v", "b"]);
+    // A backup is only read, until somebody goes on in it.
+    let only_read = place.keyed_fails(10, &["put", "file", "b:/mine"]);
+    assert!(
+        only_read.contains("remove the file `backup`"),
+        "{only_read}"
+    );
+    copy_folder(&place.path("b"), &place.path("used"));
+    fs::remove_file(place.path("used/backup")).unwrap();
+    place.keyed(&["put", "file", "used:/mine"]);
+    assert!(refused("used").contains("used as a vault"));
+    fs::write(place.path("used/backup"), "").unwrap();
+    assert!(refused("used").contains("went apart"));
+    // Somebody put an older state of the vault back.
+    fs::rename(place.path("v"), place.path("newer")).unwrap();
+    fs::rename(place.path("earlier"), place.path("v")).unwrap();
+    let mut command = place.command(&["backup", "v", "b", "--key-file", "key"]);
+    // By somebody who saw neither before.
+    let output = command
+        .env("XDG_STATE_HOME", place.path("nobody"))
+        .output()
+        .unwrap();
+    let older = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(9), "{older}");
+    assert!(older.contains("newer than the vault"), "{older}");
+    assert_eq!(place.keyed(&["cat", "b:/file"]), "file");
+}

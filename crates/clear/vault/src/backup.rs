@@ -1,0 +1,447 @@
+//! Copies a vault folder while it is in use, into a folder that is a vault then too.
+//!
+//! Takes   an open vault, whoever owns it, and a folder: a new one, or one of an earlier backup
+//! Gives   the same sealed bytes with the database of one moment; only what is missing there is copied, and read back
+//! Never   opens a block, touches what the folder has before all that is new is durable there, or keeps what the vault has not
+//! Spec    spec/10-folder.md, 10.4
+//!
+//! Invariants
+//!  (1) Segments first, then the header, then database and replica file in one step; what is not needed any more goes last. So
+//!      a cut leaves the earlier backup or the new one: segments that nobody names do no harm, and a newer header opens an
+//!      older replica file.
+//!  (2) No segment that the copied database names goes from the vault folder before it was copied: the owner keeps all of them,
+//!      and it is the same owner to the end.
+//!  (3) A segment file counts as copied if both have an end, the same one, and are as long: it never changes then. It is put in its
+//!      place whole.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{Advice, FileType, fadvise};
+use strongroom_filesystem::KeptSegments;
+use strongroom_folder::{Folder as Held, Purpose};
+use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
+
+use crate::folder::{BACKUP, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
+use crate::frame::{ByteBuffer, Bytes};
+use crate::held_keys::HeldKeys;
+use crate::kept::record_name;
+use crate::owner_lock::{Attempt, OwnerLock};
+use crate::port::{Port, unexpected};
+use crate::request::{Request, Response};
+use crate::session::Session;
+use crate::{Error, GoOn, Result, Vault, describe, metadata_key, switch};
+
+/// The longest segment file.
+const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The last bytes of a finished segment, and what they begin with.
+const FOOTER_BYTES: usize = 64;
+const FOOTER: &[u8] = b"SRfooter";
+
+/// How far a backup is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupProgress {
+    /// Bytes of segments that are in the backup.
+    pub bytes: u64,
+    /// Bytes of all of them.
+    pub bytes_total: u64,
+}
+
+/// What a backup did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Segment files that were copied, and their bytes.
+    pub copied: u64,
+    /// See `copied`.
+    pub copied_bytes: u64,
+    /// Segment files that an earlier backup had copied.
+    pub kept: u64,
+    /// Segment files that the vault has no more, and now the backup neither.
+    pub removed: u64,
+    /// Bytes of the database.
+    pub database_bytes: u64,
+}
+
+impl Vault {
+    /// Makes `target` a copy of the vault folder with everything that was acknowledged before, verified, while others use the
+    /// vault. The copy opens with the same keys. Only what an earlier backup in `target` lacks is copied.
+    ///
+    /// `told` hears of the progress and says whether to go on. Interrupted at any moment, the earlier backup is as good as before.
+    ///
+    /// # Errors
+    /// `BackupTarget` says what is in the way; `BackupStopped`; `OwnerGone` if the owner left meanwhile; those of the disks.
+    pub fn backup(
+        &self,
+        target: impl AsRef<Path>,
+        told: &mut dyn FnMut(&BackupProgress) -> GoOn,
+    ) -> Result<BackupReport> {
+        let source = Folder::new(self.folder()).absolute()?;
+        let target = Folder::new(target.as_ref()).absolute()?;
+        let is_new = self.look_at(&source, &target)?;
+        let _lock = lock(&target)?;
+        let (owner, _) = self.ask(&Request::BackupBegin)?;
+        let done = Backup {
+            vault: self,
+            owner,
+            source,
+            target,
+            is_new,
+            report: BackupReport::default(),
+        }
+        .run(told);
+        if done.is_err() {
+            // If it does not arrive, the end of the session does the same.
+            let _ = self.ask(&Request::BackupEnd { renewed: None });
+        }
+        done
+    }
+
+    /// Refuses a target that is none; gives whether nothing of use is there yet.
+    fn look_at(&self, source: &Folder, target: &Folder) -> Result<bool> {
+        let refuse = |why: &str| Err(Error::BackupTarget(why.to_owned()));
+        target.make()?;
+        let (from, to) = (source.canonical()?, target.canonical()?);
+        if from == to {
+            return refuse("it is the vault itself");
+        }
+        if to.starts_with(&from) || from.starts_with(&to) {
+            return refuse("one of the two folders is inside of the other");
+        }
+        match describe(target.path()) {
+            Ok(found) if found.fingerprint == self.information()?.fingerprint => {
+                match target.has(BACKUP) {
+                    true => Ok(false),
+                    false => {
+                        refuse("the folder is this vault, used as a vault and not as a backup")
+                    }
+                }
+            }
+            Ok(_) => refuse("the folder is another vault"),
+            // The first one was interrupted.
+            Err(Error::InterruptedCreate) => Ok(true),
+            Err(Error::NotAVault) if target.first_names()?.is_empty() => Ok(true),
+            Err(Error::NotAVault) => refuse("the folder is not empty, and no backup of a vault"),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn lock(target: &Folder) -> Result<OwnerLock> {
+    match OwnerLock::attempt(target)? {
+        Attempt::Taken(lock) => Ok(lock),
+        Attempt::HeldByAnother => Err(Error::BackupTarget(
+            "another process has the folder open; end it first".to_owned(),
+        )),
+        Attempt::NotWritable(source) => Err(Error::Io {
+            what: "writing into the folder of the backup",
+            source,
+        }),
+    }
+}
+
+/// One run.
+struct Backup<'a> {
+    vault: &'a Vault,
+    owner: Port,
+    source: Folder,
+    target: Folder,
+    is_new: bool,
+    report: BackupReport,
+}
+
+impl Backup<'_> {
+    fn run(mut self, told: &mut dyn FnMut(&BackupProgress) -> GoOn) -> Result<BackupReport> {
+        let failed = || below("preparing the folder of the backup");
+        let target = self.target.clone();
+        target.check()?;
+        target.remove_unfinished()?;
+        switch::finish(&target)?;
+        target.replace(BACKUP, &[])?;
+        if self.is_new {
+            target.replace(UNFINISHED, &[])?;
+        }
+        let making = switch::begin(&target)?;
+        let header = self.database()?;
+        let size = making
+            .hold()
+            .and_then(|held| held.check_file(DATABASE_FILE));
+        self.report.database_bytes = size.map_err(failed())?.unwrap_or(0);
+        let segments = self.segments(told)?;
+        if !self.owner.is_same(&self.vault.port()) {
+            return Err(Error::OwnerGone); // (2)
+        }
+        // (1)
+        target.replace(HEADER, &header)?;
+        target.save(HEADER, &header)?;
+        switch::commit_rekeyed(&target, &making)?;
+        target.save(REPLICA, &target.replica()?)?;
+        target.remove_if_there(UNFINISHED)?;
+        self.remove_others(&segments)?;
+        Ok(self.report)
+    }
+
+    /// The owner puts the database there; gives the header.
+    fn database(&self) -> Result<Vec<u8>> {
+        let target = Bytes(self.target.path().as_os_str().as_bytes());
+        match self.vault.ask(&Request::BackupDatabase { target })? {
+            (_, Response::Backup(Ok(header))) => Ok(header.0),
+            (_, Response::Backup(Err(why))) => Err(Error::BackupTarget(why)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Copies what is missing; gives the names of all segments.
+    fn segments(
+        &mut self,
+        told: &mut dyn FnMut(&BackupProgress) -> GoOn,
+    ) -> Result<BTreeSet<String>> {
+        let failed = || below("copying segments into the backup");
+        let from = self.source.inside(SEGMENTS).hold().map_err(failed())?;
+        self.target.inside(SEGMENTS).make()?;
+        let to = self.target.inside(SEGMENTS).hold().map_err(failed())?;
+        let mut all = BTreeSet::new();
+        let mut progress = BackupProgress::default();
+        for path in segment_paths(&from).map_err(failed())? {
+            progress.bytes_total += len(&from, &path).map_err(failed())?.unwrap_or(0);
+            all.insert(path);
+        }
+        let mut in_folder = String::new();
+        for path in &all {
+            if told(&progress) == GoOn::No {
+                return Err(Error::BackupStopped);
+            }
+            if path[..2] != in_folder {
+                path[..2].clone_into(&mut in_folder);
+                to.make_folder(&in_folder).map_err(failed())?;
+                let made = to
+                    .folder(&in_folder)
+                    .and_then(|made| made.remove_unfinished());
+                made.map_err(failed())?;
+            }
+            let bytes = from.read(path, SEGMENT_BYTES_MAX).map_err(failed())?;
+            let Some(bytes) = bytes else { continue };
+            progress.bytes += bytes.len() as u64;
+            if is_copied(&to, path, &bytes).map_err(failed())? {
+                self.report.kept += 1;
+                continue;
+            }
+            copy(&to, path, &bytes)?;
+            self.report.copied += 1;
+            self.report.copied_bytes += bytes.len() as u64;
+        }
+        to.sync().map_err(failed())?;
+        told(&progress);
+        Ok(all)
+    }
+
+    /// Removes what the vault has no more.
+    fn remove_others(&mut self, segments: &BTreeSet<String>) -> Result<()> {
+        let failed = || below("removing from the backup what the vault has no more");
+        let held = self.target.inside(SEGMENTS).hold().map_err(failed())?;
+        for path in segment_paths(&held).map_err(failed())? {
+            if !segments.contains(&path) {
+                let (folder, name) = (&path[..2], &path[3..]);
+                let removed = held.folder(folder).and_then(|held| held.remove(name));
+                removed.map_err(failed())?;
+                self.report.removed += 1;
+            }
+        }
+        let renewed = Bytes(self.target.path().as_os_str().as_bytes());
+        let renewed = Some(renewed);
+        self.vault.ask_done(&Request::BackupEnd { renewed })
+    }
+}
+
+/// The segments in a folder of them, as `ab/abcdef…`.
+fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
+    let is_hex = |name: &str, len: usize| {
+        name.len() == len && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let mut all = Vec::new();
+    for folder in segments.list()? {
+        if folder.kind != FileType::Directory || !is_hex(&folder.name, 2) {
+            continue;
+        }
+        let files = segments.folder(&folder.name)?.list()?.into_iter();
+        let files = files.filter(|file| file.kind == FileType::RegularFile);
+        let named = files.filter(|file| is_hex(&file.name, 32));
+        all.extend(named.map(|file| format!("{}/{}", folder.name, file.name)));
+    }
+    Ok(all)
+}
+
+/// How long a file is; `None` if there is none.
+fn len(held: &Held, path: &str) -> strongroom_folder::Result<Option<u64>> {
+    match held.open_file(path, Purpose::Read) {
+        Err(error) if error.is_missing() => Ok(None),
+        opened => Ok(Some(opened?.metadata()?.len())),
+    }
+}
+
+/// Whether an earlier backup has this very file.                                                              (3)
+fn is_copied(to: &Held, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    let Some(end) = bytes.last_chunk::<FOOTER_BYTES>() else {
+        return Ok(false);
+    };
+    if !end.starts_with(FOOTER) || len(to, path)? != Some(bytes.len() as u64) {
+        return Ok(false);
+    }
+    let mut found = [0; FOOTER_BYTES];
+    let file = to.open_file(path, Purpose::Read)?;
+    file.read_exact_at(&mut found, (bytes.len() - FOOTER_BYTES) as u64)?;
+    Ok(found == *end)
+}
+
+/// Puts a segment file into the backup, durable, and reads it back.
+fn copy(to: &Held, path: &str, bytes: &[u8]) -> Result<()> {
+    let failed = || below("copying a segment into the backup");
+    let (folder, name) = (&path[..2], &path[3..]);
+    let folder = to.folder(folder).map_err(failed())?;
+    let new = folder.new_file(bytes).map_err(failed())?;
+    // From the disk, where the system lets go of what it keeps.
+    let _ = fadvise(&*new, 0, None, Advice::DontNeed);
+    new.put(name).map_err(failed())?;
+    let found = folder.read(name, SEGMENT_BYTES_MAX).map_err(failed())?;
+    if found.as_deref() == Some(bytes) {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        what: SEGMENTS,
+        why: "what was copied into the backup does not read back as it was written; its disk fails"
+            .to_owned(),
+    })
+}
+
+/// What the owner keeps for somebody who makes a backup.
+pub(crate) struct Kept {
+    _segments: KeptSegments,
+    /// The records of the revisions that the copied database knows.
+    records: BTreeSet<String>,
+}
+
+/// Carries out what a backup asks of the owner.
+pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
+    let folder = |path: &Bytes<'_>| Folder::new(Path::new(OsStr::from_bytes(path.0)));
+    match request {
+        Request::BackupDatabase { target } => {
+            let target = folder(target);
+            // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
+            let _turn = session.engine.kept.turn();
+            let put = session
+                .engine
+                .with_keys(|keys| put_database(session, keys, &target));
+            put.map(|header| Response::Backup(header.map(ByteBuffer)))
+        }
+        Request::BackupEnd { renewed } => {
+            let kept = session.backup.lock().take();
+            if let (Some(renewed), Some(kept)) = (renewed, kept) {
+                remove_records(&folder(renewed), &kept.records)?;
+            }
+            Ok(Response::Done)
+        }
+        _ => {
+            *session.backup.lock() = Some(Kept {
+                _segments: session.filesystem().keep_segments(),
+                records: BTreeSet::new(),
+            });
+            Ok(Response::Done)
+        }
+    }
+}
+
+/// Puts database and replica file where they wait, and the records of revisions into the backup; gives the header, or what is
+/// in the way.
+fn put_database(
+    session: &Session,
+    keys: &HeldKeys,
+    target: &Folder,
+) -> Result<std::result::Result<Vec<u8>, String>> {
+    if let Some(why) = is_other_than_a_backup(session, keys, target)? {
+        return Ok(Err(why));
+    }
+    let making = switch::begun(target);
+    making.replace(REPLICA, &keys.folder().replica()?)?;
+    let into = making.hold();
+    let into = into.map_err(below("making the database of the backup"))?;
+    session.filesystem().copy_database(&Copying {
+        key: keys.replica().metadata_key().bytes(),
+        into: &into,
+        progress: &|done, pages| log::debug!("{done} of {pages} pages are in the backup"),
+    })?;
+    let records = put_records(session, target)?;
+    if let Some(kept) = session.backup.lock().as_mut() {
+        kept.records = records;
+    }
+    Ok(Ok(keys.folder().header()?))
+}
+
+/// Copies the records of revisions that are missing in the backup; gives the names of all.
+fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
+    let there = target.inside(REVISIONS);
+    let mut all = BTreeSet::new();
+    for (name, bytes) in session.engine.kept.record_files()? {
+        // One that cannot be read is named by a verification of the vault; an earlier backup may have it.
+        if let Some(bytes) = bytes {
+            there.make()?;
+            if there.read_file(&name)?.as_deref() != Some(&bytes[..]) {
+                there.replace(&name, &bytes)?;
+            }
+        }
+        all.insert(name);
+    }
+    Ok(all)
+}
+
+/// Removes the records of revisions that the backup has no more.
+fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
+    let failed = || below("removing from the backup what the vault has no more");
+    let there = backup.inside(REVISIONS);
+    for entry in there.list("listing the revisions of the backup")? {
+        if record_name(&entry.name).is_some() && !records.contains(&entry.name) {
+            there.remove(&entry.name).map_err(failed())?;
+        }
+    }
+    there.sync_if_there()
+}
+
+/// Whether the vault in `target` went its own way, or is of a later time than this one.
+fn is_other_than_a_backup(
+    session: &Session,
+    keys: &HeldKeys,
+    target: &Folder,
+) -> Result<Option<String>> {
+    if !target.has(DATABASE_FILE) || !target.has(REPLICA) {
+        return Ok(None);
+    }
+    let Ok(theirs) = keys.keyring().open_replica(&target.replica()?) else {
+        let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
+        return Ok(Some(why.to_owned()));
+    };
+    if theirs.instance() != keys.instance() {
+        let why = "the folder and the vault went apart: one of them is used as a copy, or an older state was put back; choose another folder";
+        return Ok(Some(why.to_owned()));
+    }
+    let options = Options {
+        missing_tree: metadata_key::missing_tree(&theirs),
+        ..Options::default()
+    };
+    let key = theirs.metadata_key().bytes();
+    // One that does not open is no better than none.
+    let Ok(store) = Store::open_read_only(target.path(), key, options) else {
+        return Ok(None);
+    };
+    let (theirs, ours) = (
+        store.reader()?.commits()?,
+        session.filesystem().engine().reader()?.commits()?,
+    );
+    if theirs > ours {
+        let why = format!(
+            "the folder is newer than the vault: {theirs} commits against {ours}; if an older state of the vault was put back, choose another folder"
+        );
+        return Ok(Some(why));
+    }
+    Ok(None)
+}
