@@ -76,3 +76,6 @@ pub(crate) const STATFS_BLOCK_BYTES: u32 = 4096;
 
 /// The longest name, in bytes.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
+
+/// The longest name of a source that mount tables are given, in bytes: well below the page that mount(2) takes.
+pub(crate) const SOURCE_BYTES_MAX: usize = 1024;
