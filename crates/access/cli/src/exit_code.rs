@@ -108,7 +108,7 @@ impl ExitCode {
             Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
-            Error::AlreadyAVault | Error::FolderNotEmpty => Self::Exists,
+            Error::AlreadyAVault | Error::FolderNotEmpty | Error::TagTaken { .. } => Self::Exists,
             Error::ParentMissing | Error::Revision(_) => Self::NotFound,
             Error::DiskTooSmall { .. } => Self::NoSpace,
             Error::InUse

@@ -91,9 +91,22 @@ pub(crate) fn unlock() -> String {
     )
 }
 
+/// Where names go as they are.
+const NAMES: &str = "\
+On a terminal what could fool a reader is shown as \\u{…}; into a pipe or a file names go as they are, so that another program \
+can use them. --null makes names with line breaks safe there.";
+
+pub(crate) fn ls() -> String {
+    let example = example(&[
+        "strongroom ls -l photos:/2026",
+        "strongroom ls --null photos:/2026 | xargs -0 -n1 echo",
+    ]);
+    format!("{NAMES} Lines of -l are for people, wherever they go.\n\n{example}")
+}
+
 pub(crate) fn find() -> String {
     format!(
-        "--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
+        "{NAMES}\n\n--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
          a content changes. Of a content, every path is found. Files without content are no duplicates, and several names of one \
          file are one file.\n\n{}",
         example(&[

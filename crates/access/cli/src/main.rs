@@ -11,6 +11,7 @@ mod commands;
 mod content_arguments;
 mod copy_arguments;
 mod damage_arguments;
+mod dates;
 mod device_arguments;
 mod exit_code;
 mod failure;

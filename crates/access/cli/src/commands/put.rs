@@ -419,7 +419,7 @@ impl<'a> Putting<'a> {
         }
         if !self.kept {
             let taken = self.vault.take_revision(&NewRevision {
-                message: format!("before put --delete into {}", show(directory_of(path))),
+                message: precaution(path),
                 tags: Vec::new(),
                 only_if_changed: true,
             })?;
@@ -580,4 +580,11 @@ impl<'a> Putting<'a> {
             }
         }
     }
+}
+
+/// The message of the snapshot that is taken before something at `path` is removed; no longer than a message may be.
+fn precaution(path: &[u8]) -> String {
+    let place = show(directory_of(path));
+    let place: String = place.chars().take(1000).collect();
+    format!("before put --delete into {place}")
 }
