@@ -215,7 +215,7 @@ pub(crate) fn repair() -> String {
          `strongroom recover`, records and nodes of kept states from the database. Kept states that the database does \
          not know are kept again; content that nothing names goes to lost+found, files that nobody can explain to the \
          folder `unexplained` in the vault folder. Nothing is deleted but copies. What stays lost is listed byte by byte, and \
-         reads as errors; storing the same content again mends it. Unmount first.\n\n{}",
+         reads as errors; storing the same content again mends it (`put --checksum`). Unmount first.\n\n{}",
         example(&[
             "strongroom repair --dry-run photos",
             "strongroom repair photos"

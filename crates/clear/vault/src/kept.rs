@@ -257,7 +257,7 @@ impl Kept {
         )
     }
 
-    /// Refuses tags that a kept revision has: a tag that names two names none.
+    /// Refuses tags that a kept revision has: a tag that names two names none.                         [6.9.2]
     fn has_no_tag_of(&self, engine: filesystem::Engine<'_>, tags: &[String]) -> Result<()> {
         if tags.is_empty() {
             return Ok(());
