@@ -59,7 +59,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  strongroom lock photos")]
     Lock(Lock),
     /// Lists directories
-    #[command(after_help = "Example:\n  strongroom ls -l photos:/2026")]
+    #[command(after_help = help::ls())]
     Ls(Ls),
     /// Shows a directory tree
     #[command(after_help = "Example:\n  strongroom tree --depth 2 photos:/2026")]
@@ -164,9 +164,9 @@ pub(crate) enum Command {
         after_help = format!("Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt\n\n{SELECTORS}")
     )]
     Log(Log),
-    /// Shows how two kept states differ
+    /// Shows what changed since a kept state, or between two of them
     #[command(
-        after_help = format!("Example:\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:\n\n{SELECTORS}")
+        after_help = format!("Example:\n  strongroom diff photos\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:\n\n{SELECTORS}")
     )]
     Diff(Diff),
     /// Brings back what a kept state had at a path, or everything
@@ -349,6 +349,9 @@ pub(crate) struct Ls {
     /// Show kind, mode, owner, size and time
     #[arg(short, long)]
     pub(crate) long: bool,
+    /// End each name with a zero byte instead of a line, for another program
+    #[arg(short = '0', long, conflicts_with_all = ["long", "json"])]
+    pub(crate) null: bool,
     /// Where
     #[arg(value_name = "VAULT[:PATH]", required = true)]
     pub(crate) places: Vec<Location>,
@@ -440,6 +443,9 @@ pub(crate) struct Find {
     /// Only files of at least this many bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) min_size: Option<u64>,
+    /// End each path with a zero byte instead of a line, for `xargs -0`
+    #[arg(short = '0', long, conflicts_with_all = ["json", "duplicates"])]
+    pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) content: FindContent,
     #[command(flatten)]

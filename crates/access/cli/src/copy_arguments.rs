@@ -42,7 +42,7 @@ pub(crate) struct Copying {
 #[derive(Args, Debug)]
 pub(crate) struct Put {
     /// Files and directories to copy ("-" is standard input), and at the end where to: a directory in the vault, or the new name
-    #[arg(value_name = "LOCAL… VAULT[:PATH]", required = true)]
+    #[arg(value_name = "LOCAL… VAULT[:PATH]", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
     #[command(flatten)]
     pub(crate) copying: Copying,
@@ -61,7 +61,7 @@ impl Put {
 #[derive(Args, Debug)]
 pub(crate) struct Get {
     /// Files and directories to copy, and at the end where to: a local directory, the new name, or "-" for standard output
-    #[arg(value_name = "VAULT:PATH… LOCAL", required = true)]
+    #[arg(value_name = "VAULT:PATH… LOCAL", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
     /// Also make what gives rights: set-user-id and set-group-id bits of files, capabilities, trusted attributes, devices
     #[arg(long)]

@@ -108,7 +108,10 @@ impl ExitCode {
             Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
-            Error::AlreadyAVault | Error::FolderNotEmpty | Error::BackupTarget(_) => Self::Exists,
+            Error::AlreadyAVault
+            | Error::FolderNotEmpty
+            | Error::BackupTarget(_)
+            | Error::TagTaken { .. } => Self::Exists,
             Error::IsBackup => Self::ReadOnly,
             Error::ParentMissing | Error::Revision(_) => Self::NotFound,
             Error::DiskTooSmall { .. } => Self::NoSpace,

@@ -116,9 +116,22 @@ pub(crate) fn unlock() -> String {
     )
 }
 
+/// Where names go as they are.
+const NAMES: &str = "\
+On a terminal what could fool a reader is shown as \\u{…}; into a pipe or a file names go as they are, so that another program \
+can use them. --null makes names with line breaks safe there.";
+
+pub(crate) fn ls() -> String {
+    let example = example(&[
+        "strongroom ls -l photos:/2026",
+        "strongroom ls --null photos:/2026 | xargs -0 -n1 echo",
+    ]);
+    format!("{NAMES} Lines of -l are for people, wherever they go.\n\n{example}")
+}
+
 pub(crate) fn find() -> String {
     format!(
-        "--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
+        "{NAMES}\n\n--hash and --duplicates hash every file of the vault that has no hash yet, on all cores; the vault remembers hashes until \
          a content changes. Of a content, every path is found. Files without content are no duplicates, and several names of one \
          file are one file.\n\n{}",
         example(&[
@@ -227,7 +240,7 @@ pub(crate) fn repair() -> String {
          `strongroom recover`, records and nodes of kept states from the database. Kept states that the database does \
          not know are kept again; content that nothing names goes to lost+found, files that nobody can explain to the \
          folder `unexplained` in the vault folder. Nothing is deleted but copies. What stays lost is listed byte by byte, and \
-         reads as errors; storing the same content again mends it. Unmount first.\n\n{}",
+         reads as errors; storing the same content again mends it (`put --checksum`). Unmount first.\n\n{}",
         example(&[
             "strongroom repair --dry-run photos",
             "strongroom repair photos"

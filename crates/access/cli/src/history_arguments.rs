@@ -11,7 +11,8 @@ use crate::location::Location;
 /// What a revision may be called, for `--help`.
 pub(crate) const SELECTORS: &str = "A revision is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
     e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the one before), a:DEVICE, i:ID. `/` between selectors \
-    means both, `|` either. Dates are in UTC: 2026-11-22, 2026-11-22T14:30, yesterday, '3 days ago'.";
+    means both, `|` either. Dates are those of this machine's zone, of TZ, or with a Z behind them of UTC: 2026-11-22, 2026-11-22T14:30, yesterday, '3 days ago'. In \
+    paths below /.history they are of UTC.";
 
 /// Arguments of `snapshot`.
 #[derive(Args, Debug)]
@@ -43,8 +44,8 @@ pub(crate) enum SnapshotCommand {
 }
 
 const KEEP: &str = "Of each of the last so many hours, days, … in which there is a snapshot, the newest stays. Snapshots with a tag, or \
-    with a message other than `scheduled`, always stay. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of those \
-    that it took itself. Times are in UTC.\n\n\
+    with a message of yours, always stay; those that `restore` and `put --delete` take before they begin count as scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of those \
+    that it took itself. Periods are those of UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
@@ -158,12 +159,12 @@ pub(crate) struct Diff {
     /// The vault; with a path, only what lies there
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// The state before
-    #[arg(value_name = "REVISION")]
+    /// The state before; the newest unless it is named
+    #[arg(value_name = "BEFORE", default_value = "h:")]
     pub(crate) before: String,
-    /// The state after
-    #[arg(value_name = "REVISION", default_value = "h:")]
-    pub(crate) after: String,
+    /// The state after; what is there now unless it is named
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: Option<String>,
     /// Show the lines of texts that differ
     #[arg(short, long, conflicts_with_all = ["stat", "json"])]
     pub(crate) patch: bool,

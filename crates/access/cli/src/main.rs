@@ -12,6 +12,7 @@ mod commands;
 mod content_arguments;
 mod copy_arguments;
 mod damage_arguments;
+mod dates;
 mod descriptors;
 mod device_arguments;
 mod exit_code;

@@ -4,12 +4,12 @@
 //! Gives   standard output; of JSON every name as it is, of text what `printable.rs` lets through
 //! Never   keeps a listing in memory: a directory may have a million entries
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 use strongroom::filesystem::{Attributes, NodeKind};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::printable::{Json, Text, show};
 use crate::time::{json_time, text_minute};
 
@@ -38,6 +38,41 @@ pub(crate) fn stdout() -> Out {
 /// Standard output for content and for lines that another program reads: never for a terminal.
 pub(crate) fn exact_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// How names are written, each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamesAs {
+    /// On a terminal: lines that cannot fool who reads them.
+    Shown,
+    /// For another program: as they are, each with this byte behind it.
+    Exact(u8),
+}
+
+impl NamesAs {
+    /// By where standard output goes; `null`: a zero byte was asked for.
+    pub(crate) fn of(null: bool) -> Result<Self> {
+        match (null, io::stdout().is_terminal()) {
+            (true, true) => Err(Failure::usage(
+                "--null is for another program: standard output is a terminal",
+            )),
+            (true, false) => Ok(Self::Exact(0)),
+            (false, true) => Ok(Self::Shown),
+            (false, false) => Ok(Self::Exact(b'\n')),
+        }
+    }
+
+    /// One name.
+    pub(crate) fn write(self, out: &mut Out, name: &[u8]) -> Result<()> {
+        match self {
+            Self::Shown => writeln!(out, "{}", show(name))?,
+            Self::Exact(end) => {
+                out.0.write_all(name)?;
+                out.0.write_all(&[end])?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes one line.
@@ -72,6 +107,31 @@ impl<W: Write> JsonArray<W> {
             .write_all(if self.count == 0 { b"\n  " } else { b",\n  " })?;
         self.count += 1;
         Ok(serde_json::to_writer(Json(&mut self.out), value).map_err(io::Error::from)?)
+    }
+
+    /// Begins an object `{"path": …, "entries": [` in the array; what is pushed from now on is an entry of it.
+    pub(crate) fn begin_group(&mut self, path: &[u8]) -> Result<()> {
+        let path = Exact::new(path);
+        self.out
+            .write_all(if self.count == 0 { b"\n" } else { b",\n" })?;
+        self.out.write_all(b" {\"path\": ")?;
+        let mut write = |value: &str| -> Result<()> {
+            Ok(serde_json::to_writer(Json(&mut self.out), value).map_err(io::Error::from)?)
+        };
+        write(&path.text)?;
+        if let Some(bytes) = &path.bytes {
+            self.out.write_all(b", \"bytes\": ")?;
+            serde_json::to_writer(Json(&mut self.out), bytes).map_err(io::Error::from)?;
+        }
+        self.out.write_all(b", \"entries\": [")?;
+        self.count = 0;
+        Ok(())
+    }
+
+    /// Ends the object that `begin_group` began.
+    pub(crate) fn end_group(&mut self) -> Result<()> {
+        self.count = 1;
+        Ok(self.out.write_all(b"]}")?)
     }
 
     pub(crate) fn end(mut self) -> Result<()> {

@@ -42,10 +42,13 @@ impl Totals {
     /// Files and bytes, if everything was counted.
     fn known(&self) -> Option<(u64, u64)> {
         let whole = self.whole.load(Ordering::Acquire);
-        whole.then(|| {
-            let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
-            (read(&self.files), read(&self.bytes))
-        })
+        whole.then(|| self.so_far())
+    }
+
+    /// Files and bytes that were counted until now.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        (read(&self.files), read(&self.bytes))
     }
 }
 

@@ -10,7 +10,8 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use strongroom::filesystem::Timestamp;
 
-fn zone() -> &'static TimeZone {
+/// The zone of this process.
+pub(crate) fn zone() -> &'static TimeZone {
     static ZONE: OnceLock<TimeZone> = OnceLock::new();
     ZONE.get_or_init(|| TimeZone::try_system().unwrap_or(TimeZone::UTC))
 }

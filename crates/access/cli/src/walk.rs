@@ -18,7 +18,8 @@ use crate::printable::show;
 /// Directories up to this many entries are shown in order of their names; larger ones as they come.
 const SORTED_ENTRIES_MAX: usize = 100_000;
 
-type Entries = std::iter::Peekable<Box<dyn Iterator<Item = strongroom::Result<DirectoryEntry>>>>;
+pub(crate) type Entries =
+    std::iter::Peekable<Box<dyn Iterator<Item = strongroom::Result<DirectoryEntry>>>>;
 
 /// Where a walk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

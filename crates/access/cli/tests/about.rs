@@ -257,6 +257,23 @@ fn compression_is_set_at_init_or_later_shown_and_works_in_a_closed_or_mounted_va
     assert_eq!(place.keyed(&["compression", "v"]), "compression  zstd\n");
 }
 
+/// Failed before: `strongroom` for every vault.
+#[test]
+fn a_mount_names_its_vault_as_its_source() {
+    let place = Place::empty();
+    place.done(&["init", "v", "--key-file", "key"]);
+    let Some(mounted) = mounted(&place) else {
+        return;
+    };
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let vault = place.path("v").canonicalize().unwrap();
+    let point = place.path("m").canonicalize().unwrap();
+    let line = format!("{} {} fuse.strongroom ", vault.display(), point.display());
+    assert!(table.contains(&line), "{line}: {table}");
+    place.done(&["umount", "m"]);
+    drop(mounted);
+}
+
 /// Goal: an operator finds what went wrong, and a thief of the log no name.
 /// SECURITY.md, claim 7.
 #[test]

@@ -394,3 +394,96 @@ fn a_change_of_a_kept_state_says_what_it_is() {
         );
     }
 }
+
+/// Failed before: the objects of both directories stood in one array, and `sync` printed nothing.
+#[test]
+fn json_tells_what_is_in_which_place() {
+    let place = with_tree();
+    place.keyed(&["put", "t", "v:/"]);
+    let names = |entries: &serde_json::Value| -> Vec<String> {
+        let entries = entries.as_array().unwrap().iter();
+        entries
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let one = json(&place.keyed(&["ls", "--json", "v:/t/a"]));
+    assert_eq!(names(&one), ["b", "one.txt"]);
+    let listed = json(&place.keyed(&["ls", "--json", "v:/t/a", "v:/t/five.txt", "v:/t/a/b"]));
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len(), 3);
+    assert_eq!(listed[0]["path"], "/t/a");
+    assert_eq!(names(&listed[0]["entries"]), ["b", "one.txt"]);
+    assert_eq!(names(&listed[1]["entries"]), ["five.txt"]);
+    assert_eq!(names(&listed[2]["entries"]), ["three.txt", "two.tmp"]);
+    assert_eq!(
+        json(&place.keyed(&["sync", "--json", "v"]))["durable"],
+        true
+    );
+}
+
+/// Failed before: hours of UTC that did not say so, with nanoseconds.
+#[test]
+fn times_are_those_of_this_zone_and_say_so() {
+    let place = Place::new();
+    fs::write(place.path("a"), "").unwrap();
+    set_modified(&place.path("a"), 1_000_000_000);
+    place.keyed(&["put", "a", "v:/"]);
+    let in_zone = |arguments: &[&str]| {
+        let arguments = [arguments, &["--key-file", "key"]].concat();
+        let output = place
+            .command(&arguments)
+            .env("TZ", "XYZ-05:30")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let line = in_zone(&["ls", "-l", "v:/"]);
+    assert!(line.contains(" 2001-09-09 07:16 +0530 a"), "{line}");
+    let stat = in_zone(&["stat", "v:/a"]);
+    assert!(
+        stat.contains("modified   2001-09-09 07:16:40 +0530\n"),
+        "{stat}"
+    );
+    // What is shown can be typed.
+    place.keyed(&["snapshot", "create", "v"]);
+    let log = in_zone(&["log", "v"]);
+    let line = log.lines().find_map(|line| line.strip_prefix("time     "));
+    let shown = line.unwrap().trim_end_matches(" +0530");
+    assert!(
+        !in_zone(&["log", "v", &format!("d:{shown}")]).is_empty(),
+        "{shown}"
+    );
+    assert!(!in_zone(&["log", "v", "d:today"]).is_empty());
+    assert_eq!(in_zone(&["log", "v", &format!("e:{shown}")]), "");
+    let found = json(&in_zone(&["stat", "--json", "v:/a"]));
+    assert_eq!(found[0]["modified"], "2001-09-09T07:16:40.000000005+05:30");
+}
+
+/// Failed before: it went without a word.
+#[test]
+fn the_last_passphrase_goes_with_a_warning() {
+    let place = Place::new();
+    fs::write(place.path("pass"), "correct horse").unwrap();
+    place.keyed(&["key", "add", "v", "--new-passphrase-file", "pass"]);
+    place.keyed(&["key", "add", "v", "--new-passphrase-file", "pass"]);
+    let passphrases = || -> Vec<String> {
+        let all = json(&place.done(&["key", "list", "--json", "v"]));
+        let all = all.as_array().unwrap().iter();
+        let all = all.filter(|key| key["kind"] == "passphrase");
+        all.map(|key| key["key"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for warned in [false, true] {
+        let key = &passphrases()[0];
+        let output = place.run_keyed(&["key", "remove", "v", key]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(
+            said.contains("this is the last passphrase"),
+            warned,
+            "{said}"
+        );
+        assert!(!warned || said.contains("key file"), "{said}");
+    }
+    assert!(passphrases().is_empty());
+}

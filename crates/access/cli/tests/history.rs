@@ -396,3 +396,51 @@ fn dot_history_of_a_mount_shows_each_state_as_it_was_and_changes_with_what_other
     drop(mounted);
     place.keyed(&["check", "v"]);
 }
+
+/// Failed before: the right side was the newest snapshot, and what changed since was not shown.
+#[test]
+fn diff_compares_with_now_and_leaves_nothing_behind() {
+    let place = two_states();
+    let all = || place.keyed(&["snapshot", "list", "v", "--json"]);
+    let before = all();
+    assert_eq!(place.keyed(&["diff", "v"]), "");
+    put(&place, "/d/text", "one\n2\n3\n");
+    put(&place, "/later", "later");
+    place.keyed(&["rm", "v:/new"]);
+    let changed = place.keyed(&["diff", "v"]);
+    let mut changed: Vec<&str> = changed.lines().collect();
+    changed.sort_unstable();
+    assert_eq!(changed, ["A /later", "D /new", "M /d/text"]);
+    let patch = place.keyed(&["diff", "--patch", "v:/d/text"]);
+    assert!(
+        patch.contains("\n-three\n+3\n") && patch.contains("+++ now/d/text\n"),
+        "{patch}"
+    );
+    let since = place.keyed(&["diff", "v", "t:before"]);
+    assert!(
+        since.contains("A /later\n") && since.contains("D /gone\n"),
+        "{since}"
+    );
+    assert_eq!(place.keyed(&["diff", "v", "t:after", "h:"]), "");
+    assert_eq!(all(), before);
+    // What was stored for the comparison is taken up by the next snapshot, or goes.
+    place.keyed(&["check", "v"]);
+    take(&place, "third");
+    assert_eq!(place.keyed(&["diff", "v"]), "");
+    place.keyed(&["verify", "--deep", "v"]);
+}
+
+/// Failed before: both had it, and `t:` with it meant neither.
+#[test]
+fn a_tag_that_a_snapshot_has_is_not_given_to_another() {
+    let place = Place::new();
+    let create = ["snapshot", "create", "v", "--tag", "one"];
+    let first = place.keyed(&create);
+    let message = place.keyed_fails(9, &create);
+    assert!(
+        message.contains(&first[..16]) && message.contains("has the tag `one` already"),
+        "{message}"
+    );
+    place.keyed(&["snapshot", "remove", "v", "t:one"]);
+    place.keyed(&create);
+}

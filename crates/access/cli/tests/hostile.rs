@@ -99,7 +99,15 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "unlock" => with(&[&[no_local], &["--for", EVIL, v]]),
         "lock" => bare(&[&[v], &[no_local], &["--json", v]]),
         "umount" => bare(&[&[no_local], &[local]]),
-        "ls" => with(&[&[v], &["-l", v], &["--json", v], &[v, p], &[missing]]),
+        "ls" => with(&[
+            &[v],
+            &["-l", v],
+            &["--json", v],
+            &["--json", v, p],
+            &[v, p],
+            &[missing],
+            &["-0", v],
+        ]),
         "tree" | "find" => with(&[&[v], &["--json", v], &[missing]]),
         "cat" | "mkdir" | "erase" => with(&[&[missing], &[p], &[v]]),
         "stat" => with(&[&[p], &["--json", p], &[missing]]),
@@ -202,7 +210,7 @@ fn no_command_lets_a_name_from_outside_reach_a_terminal_as_it_is() {
         ways.push(vec![&wrong]);
         for way in ways {
             let arguments = [&words[..], &way[..]].concat();
-            assert_clean(&arguments, &place.run(&arguments));
+            assert_clean(&arguments, &place.run_on_terminal(&arguments));
         }
     }
 }
@@ -235,11 +243,29 @@ fn a_program_gets_every_name_exactly() {
     fs::write(place.path("a\u{1b}"), "").unwrap();
     fs::write(place.path("a\\u{1b}"), "").unwrap();
     place.keyed(&["put", "a\u{1b}", "a\\u{1b}", "v:/"]);
-    let listed = place.keyed(&["ls", "v:/"]);
+    let ls = ["ls", "v:/", "--key-file", "key"];
+    let listed = String::from_utf8(place.run_on_terminal(&ls).stdout).unwrap();
     assert_eq!(
         listed.lines().collect::<Vec<_>>(),
         ["a\\u{1b}", "a\\\\u{1b}", "t"]
     );
+    // Into a pipe they go as they are; with --null, line breaks in them too.
+    assert_eq!(place.keyed(&["ls", "v:/"]), "a\u{1b}\na\\u{1b}\nt\n");
+    let found = place.keyed_bytes(&["find", "-0", "v:/t"]);
+    let mut found: Vec<&[u8]> = found.split(|byte| *byte == 0).collect();
+    assert_eq!(found.pop(), Some(&b""[..]));
+    let path = |name: &[u8]| [b"/t/", name].concat();
+    assert!(found.contains(&&path(raw)[..]) && found.contains(&&path(EVIL.as_bytes())[..]));
+    let listed = place.keyed_bytes(&["ls", "--null", "v:/t"]);
+    assert!(
+        listed
+            .split(|byte| *byte == 0)
+            .any(|name| name == EVIL.as_bytes())
+    );
+    for command in ["ls", "find"] {
+        let refused = place.run_on_terminal(&[command, "-0", "v:/", "--key-file", "key"]);
+        assert_eq!(refused.status.code(), Some(2), "{command}");
+    }
 }
 
 // ---- what only a key holder or decay writes
@@ -590,7 +616,9 @@ fn nothing_is_printed_past_what_escapes_it() {
         let text = fs::read_to_string(sources.join(&file)).unwrap();
         for (number, line) in text.lines().enumerate() {
             let allowed = match file.as_str() {
-                "output.rs" => line.contains("io::stdout().lock()"),
+                "output.rs" => {
+                    line.contains("io::stdout().lock()") || line.contains("is_terminal()")
+                }
                 "failure.rs" | "logging.rs" => line.contains("io::stderr()"),
                 // Content of files, and what clap writes.
                 "commands/show.rs" | "commands/get.rs" | "commands/generate.rs" => {

@@ -170,8 +170,8 @@ fn bits(text: &str, count: usize) -> Vec<u8> {
 }
 
 /// Goal: once a vault is open, what a person unlocked it with is in the memory of that process no more, and each of the
-/// vault's keys once, in a page that reaches neither swap nor a dump, and there is no core dump. Method: a background mount for each kind of secret,
-/// two epochs, content written; then every writable page of that process is looked through.
+/// vault's keys once, in a page that reaches neither swap nor a dump, and there is no core dump. Method: a background mount and an unlocked session for
+/// each kind of secret, two epochs, content written; then every writable page of that process is looked through.
 /// Failed before: the passphrase was kept for life, and the device seed lay in 15 places, some of them on the stack.
 /// SECURITY.md, claim 7 and SECURITY.md, claim 19.
 #[test]
@@ -213,15 +213,29 @@ fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
     let keys = root_keys(&place.path("v"), &Secret::KeyFile(key_file));
     assert_eq!(keys.epoch_keys.len(), 2);
     fs::create_dir(place.path("m")).unwrap();
-    for (option, file) in [
+    let secrets = [
         ("--passphrase-file", "passphrase"),
         ("--key-file", "key"),
         ("--recovery-code", "code"),
-    ] {
+    ];
+    let owners: [(&[&str], &[&str]); 2] = [
+        (&["mount", "v", "m"], &["umount", "m"]),
+        (&["unlock", "v"], &["lock", "v"]),
+    ];
+    let each = owners
+        .iter()
+        .flat_map(|owner| secrets.map(|secret| (owner, secret)));
+    for ((begin, end), (option, file)) in each {
         let _mounted = MountPoint::new(&place);
-        place.done(&["mount", "v", "m", option, file]);
+        place.done(&[begin, &[option, file][..]].concat());
         for number in 0..20 {
-            fs::write(place.path(&format!("m/{number}")), vec![number; 40_000]).unwrap();
+            let name = number.to_string();
+            if begin[0] == "mount" {
+                fs::write(place.path("m").join(name), vec![number; 40_000]).unwrap();
+            } else {
+                fs::write(place.path(&name), vec![number; 40_000]).unwrap();
+                place.done(&["put", &name, "v:/"]);
+            }
         }
         rustix::fs::syncfs(File::open(place.path("m")).unwrap()).unwrap();
         let information: serde_json::Value =
@@ -269,9 +283,9 @@ fn an_open_vault_holds_no_secret_of_a_person_and_each_key_once() {
         let all: Vec<_> = told.iter().map(|(_, line)| line.as_str()).collect();
         assert!(
             told.iter().all(|(holds, _)| *holds),
-            "{option}:\n{}",
+            "{begin:?} {option}:\n{}",
             all.join("\n")
         );
-        place.done(&["umount", "m"]);
+        place.done(end);
     }
 }

@@ -45,7 +45,7 @@ fn make_home(place: &Place) {
     fs::write(place.path("passphrase"), "correct horse battery\n").unwrap();
     fs::write(place.path("another"), "another horse battery\n").unwrap();
     let program = format!(
-        "#!/bin/sh\ncase \"$1 $2\" in\n\"umount \"*) exec {real} \"$@\" ;;\n\"key add\") exec {real} \"$@\" --passphrase-file {file} --new-passphrase-file {another} ;;\n*) exec {real} \"$@\" --passphrase-file {file} ;;\nesac\n",
+        "#!/bin/sh\ncase \"$1 $2\" in\n\"umount \"*|\"lock \"*) exec {real} \"$@\" ;;\n\"key add\") exec {real} \"$@\" --passphrase-file {file} --new-passphrase-file {another} ;;\n*) exec {real} \"$@\" --passphrase-file {file} ;;\nesac\n",
         real = env!("CARGO_BIN_EXE_strongroom"),
         file = place.path("passphrase").display(),
         another = place.path("another").display(),

@@ -128,7 +128,7 @@ fn a_session_gives_way_to_a_mount_and_to_a_repair() {
     drop(mounted);
 }
 
-/// SECURITY.md: an unlocked session keeps keys as a mount does.
+/// Goal: an unlocked session keeps keys as a mount does. SECURITY.md, claim 19.
 #[test]
 fn the_process_of_a_session_leaves_no_memory_image_and_has_its_keys_locked() {
     let session = Session::begin(&[]);

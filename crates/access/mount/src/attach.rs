@@ -19,7 +19,7 @@ use rustix::net::{
 use crate::error::MountError;
 use crate::limits;
 use crate::mountpoint::MountPoint;
-use crate::options::{MountOptions, NAME, TYPE};
+use crate::options::{MountOptions, TYPE};
 
 const DEVICE: &str = "/dev/fuse";
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
@@ -63,18 +63,23 @@ fn directly(place: &MountPoint, options: &MountOptions) -> Result<OwnedFd, Mount
     let data = CString::new(options.data(device.as_raw_fd(), uid, gid))
         .expect("numbers and fixed words hold no zero byte");
     let target = format!("/proc/self/fd/{}", place.folder.as_raw_fd());
-    rustix::mount::mount(NAME, target, TYPE, options.flags(), data.as_c_str()).map_err(
-        |errno| match errno {
-            rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
-                MountError::Permission(place.path.clone())
-            }
-            rustix::io::Errno::NODEV => MountError::DeviceMissing,
-            errno => MountError::Io {
-                what: "mount",
-                source: errno.into(),
-            },
+    rustix::mount::mount(
+        options.source(),
+        target,
+        TYPE,
+        options.flags(),
+        data.as_c_str(),
+    )
+    .map_err(|errno| match errno {
+        rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
+            MountError::Permission(place.path.clone())
+        }
+        rustix::io::Errno::NODEV => MountError::DeviceMissing,
+        errno => MountError::Io {
+            what: "mount",
+            source: errno.into(),
         },
-    )?;
+    })?;
     Ok(device.into())
 }
 

@@ -85,3 +85,6 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How long they are looked for.
 pub(crate) const LOOK_AT_HOLDERS: Duration = Duration::from_secs(2);
+
+/// The longest name of a source that mount tables are given, in bytes: well below the page that mount(2) takes.
+pub(crate) const SOURCE_BYTES_MAX: usize = 1024;

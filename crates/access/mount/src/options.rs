@@ -2,7 +2,7 @@
 //!
 //! Takes   `MountOptions`
 //! Gives   flags and option strings for mount(2) and for fusermount3
-//! Never   passes on text of the caller: every option is built from numbers and fixed words
+//! Never   passes on text of the caller but the name of the source: every option is built from numbers and fixed words
 
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct MountOptions {
     pub default_permissions: bool,
     /// Whether set-user-id bits and device nodes have their power.
     pub special_files: SpecialFiles,
+    /// What `df` and mount tables show as the source: printable, 1 to 1,024 bytes; else `strongroom`.
+    pub source: String,
 }
 
 impl Default for MountOptions {
@@ -79,6 +81,7 @@ impl Default for MountOptions {
             save_power: false,
             default_permissions: true,
             special_files: SpecialFiles::default(),
+            source: NAME.to_owned(),
         }
     }
 }
@@ -118,6 +121,15 @@ impl MountOptions {
         }
     }
 
+    /// The source in mount tables.
+    pub(crate) fn source(&self) -> &str {
+        let fits = (1..=limits::SOURCE_BYTES_MAX).contains(&self.source.len());
+        match fits && !self.source.chars().any(char::is_control) {
+            true => &self.source,
+            false => NAME,
+        }
+    }
+
     /// Flags of mount(2). No access times are kept, so the kernel need not think of them.
     pub(crate) fn flags(&self) -> MountFlags {
         let mut flags = MountFlags::NOATIME;
@@ -139,7 +151,9 @@ impl MountOptions {
 
     /// The options of fusermount3, which adds `nosuid,nodev` for everybody but root.
     pub(crate) fn helper_options(&self) -> String {
-        let mut options = format!("fsname={NAME},subtype={NAME},noatime");
+        // Its parser takes a comma for the end of an option, and a backslash for the beginning of an escape.
+        let source = self.source().replace('\\', "\\\\").replace(',', "\\,");
+        let mut options = format!("fsname={source},subtype={NAME},noatime");
         options.push_str(match self.special_files {
             SpecialFiles::Powerless => ",nosuid,nodev",
             SpecialFiles::Honoured => ",suid,dev",
@@ -188,6 +202,22 @@ mod tests {
             options.helper_options(),
             "fsname=strongroom,subtype=strongroom,noatime,nosuid,nodev,ro"
         );
+    }
+
+    #[test]
+    fn the_source_is_escaped_for_the_helper_and_what_cannot_be_one_is_not_passed_on() {
+        let named = |source: &str| MountOptions {
+            source: source.to_owned(),
+            ..MountOptions::default()
+        };
+        let options = named("/a,suid\\b").helper_options();
+        assert!(
+            options.starts_with("fsname=/a\\,suid\\\\b,subtype="),
+            "{options}"
+        );
+        for wrong in ["", "a\nb", &"x".repeat(1025)] {
+            assert_eq!(named(wrong).source(), NAME);
+        }
     }
 
     #[test]

@@ -18,13 +18,21 @@ use crate::select::{DAY_S, days_of};
 /// What the message of a state says that nobody but a schedule asked for.
 pub const SCHEDULED: &str = "scheduled";
 
+/// Whether a command took a state as a precaution, before it replaced or removed something: by the message that it writes.
+fn is_precaution(message: &str) -> bool {
+    let is_id = |text: &str| text.len() == 16 && text.bytes().all(|one| one.is_ascii_hexdigit());
+    let restoring = message.strip_prefix("before restoring /");
+    let restoring = restoring.and_then(|rest| Some(is_id(rest.rsplit_once(" from ")?.1)));
+    restoring == Some(true) || message.starts_with("before put --delete into /")
+}
+
 /// Numbers of an encoded rule.
 const FIELDS: usize = 7;
 
 /// Which states a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Those that a schedule took.
+    /// Those that a schedule took, or a command as a precaution.
     Scheduled,
     /// Those too that have neither message nor tag.
     Unnamed,
@@ -62,7 +70,7 @@ pub struct State<'a> {
 
 impl State<'_> {
     fn is_of(&self, whose: Whose) -> bool {
-        let scheduled = self.message == SCHEDULED;
+        let scheduled = self.message == SCHEDULED || is_precaution(self.message);
         let unnamed = self.message.is_empty() && whose == Whose::Unnamed;
         self.tags.is_empty() && (scheduled || unnamed)
     }
@@ -286,6 +294,26 @@ mod tests {
             ..rule()
         };
         assert_eq!(stay(both, &all), [at(-30), at(-2), at(5)]);
+    }
+
+    /// Failed before: what `restore` took before it began stayed for ever.
+    #[test]
+    fn what_a_command_took_as_a_precaution_goes_like_what_a_schedule_took() {
+        for (message, goes) in [
+            ("before restoring /a b from 0123456789abcdef", true),
+            ("before put --delete into /t", true),
+            ("before restoring /home from the laptop", false),
+            ("before restoring everything", false),
+            ("before sorting", false),
+        ] {
+            let state = |second: i64| State {
+                time: Timestamp(second * 1_000_000_000),
+                message,
+                tags: &[],
+            };
+            let going = rule().lets_go(&[state(1), state(2)]);
+            assert_eq!(going.len(), usize::from(goes), "{message}");
+        }
     }
 
     #[test]

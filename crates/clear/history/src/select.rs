@@ -162,7 +162,8 @@ fn select_term(
     }
 }
 
-const DATES: &str = "a date is like 2026-11-22, 2026-11-22T14:30, `now`, `today`, `yesterday` or `3 days ago`, in UTC";
+const DATES: &str =
+    "a date is like 2026-11-22, 2026-11-22T14:30, `now`, `today`, `yesterday` or `3 days ago`";
 
 /// The digits of a beginning of an id, in lower case.
 fn prefix(value: &str) -> Option<String> {

@@ -10,7 +10,8 @@
 //!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
 
 use strongroom_crypto::{Compression, RevisionSigner};
-use strongroom_metadata::{self as metadata, Base, BlockNumber, Timestamp};
+use strongroom_format::BlockId;
+use strongroom_metadata::{self as metadata, Base, BlockNumber, History, Timestamp};
 
 use crate::build::{Builder, Built};
 use crate::changes::Changes;
@@ -53,30 +54,18 @@ pub fn take<E: Engine>(
     // Whether message and tags will do is known before anything is done.
     draft(signer, now, new).check()?;
     let held = Held::begin(engine)?;
-    let reader = engine.reader()?;
-    let (history, snapshot) = engine.barrier(
-        |writer| Ok((writer.begin_generation()?, writer.newest_block())),
-        || Ok(reader.snapshot()?),
-    )?;
-    let (history, newest_block) = history;
+    let living = Now::build(engine)?;
+    let root = match (&living.built, living.old_root) {
+        (Built::AsBefore, Some(_)) if new.only_if_changed => return Ok(Taken::Unchanged),
+        _ => living.root()?,
+    };
+    let Now {
+        history,
+        newest_block,
+        ..
+    } = living;
     let generation = history.generation - 1;
     let base = history.base.map(|base| base.root);
-    let known = match history.base {
-        Some(base) => {
-            let root = snapshot.block_id(base.root)?.ok_or(Error::MissingBlock)?;
-            Some((root, Changes::read(&snapshot, &base, generation)?))
-        }
-        None => None,
-    };
-    let old_root = known.as_ref().map(|(root, _)| *root);
-    let built = Builder::new(engine, &snapshot, known)?.build()?;
-    drop(snapshot);
-    let root = match (built, old_root) {
-        (Built::New(root), _) => root,
-        (Built::AsBefore, Some(_)) if new.only_if_changed => return Ok(Taken::Unchanged),
-        (Built::AsBefore, Some(root)) => root,
-        (Built::AsBefore, None) => return Err(Error::Damaged("a tree without a root").into()),
-    };
     let newest = engine.reader()?.revisions()?.pop();
     let body = RevisionBody {
         parents: newest.iter().map(|newest| RevisionId(newest.id)).collect(),
@@ -114,6 +103,64 @@ pub fn take<E: Engine>(
     Ok(Taken::New(Box::new(revision)))
 }
 
+/// The tree of the living state, built on that of the newest revision.
+struct Now {
+    history: History,
+    newest_block: BlockNumber,
+    built: Built,
+    old_root: Option<BlockId>,
+}
+
+impl Now {
+    /// Stores what is new of it. Nothing keeps that but the caller's `Held`.                                    (1)
+    fn build<E: Engine>(engine: &E) -> Result<Self, E::Error> {
+        let reader = engine.reader()?;
+        let ((history, newest_block), snapshot) = engine.barrier(
+            |writer| Ok((writer.begin_generation()?, writer.newest_block())),
+            || Ok(reader.snapshot()?),
+        )?;
+        let known = match history.base {
+            Some(base) => {
+                let root = snapshot.block_id(base.root)?.ok_or(Error::MissingBlock)?;
+                let generation = history.generation - 1;
+                Some((root, Changes::read(&snapshot, &base, generation)?))
+            }
+            None => None,
+        };
+        let old_root = known.as_ref().map(|(root, _)| *root);
+        Ok(Self {
+            built: Builder::new(engine, &snapshot, known)?.build()?,
+            history,
+            newest_block,
+            old_root,
+        })
+    }
+
+    fn root(&self) -> Result<BlockId, Error> {
+        match (&self.built, self.old_root) {
+            (Built::New(root), _) => Ok(*root),
+            (Built::AsBefore, Some(root)) => Ok(root),
+            (Built::AsBefore, None) => Err(Error::Damaged("a tree without a root")),
+        }
+    }
+}
+
+/// Gives `work` the root of the tree of the living state. Nothing keeps that tree: what is new of it goes after.
+///
+/// One at a time, as `take`.
+///
+/// # Errors
+/// Those of the engine and of `work`.
+pub fn with_now<E: Engine, T>(
+    engine: &E,
+    work: impl FnOnce(&BlockId) -> Result<T, E::Error>,
+) -> Result<T, E::Error> {
+    let _held = Held::begin(engine)?;
+    let root = Now::build(engine)?.root()?;
+    engine.commit()?;
+    work(&root)
+}
+
 /// Stores every node of the tree of the living state, built from nothing: nodes of kept trees that are lost are stored
 /// again if they are among them. What no kept tree names is given back.
 ///
@@ -141,7 +188,7 @@ fn draft(signer: &RevisionSigner, now: Timestamp, new: &NewRevision) -> Revision
     RevisionBody {
         vault: signer.vault(),
         parents: Vec::new(),
-        root: strongroom_format::BlockId([0; 32]),
+        root: BlockId([0; 32]),
         device: signer.device(),
         sequence: 0,
         membership_head: signer.membership_head(),

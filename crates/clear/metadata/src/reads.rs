@@ -510,6 +510,7 @@ impl Reads {
         if problems.is_empty() {
             self.check_counts(&mut problems)?;
         }
+        let mut problems = together(problems);
         problems.truncate(PROBLEMS_MAX);
         Ok(problems)
     }
@@ -573,5 +574,41 @@ impl Reads {
     fn count(&self, statement: Statement) -> Result<u64> {
         let count = self.one(statement, [], |row| Ok(row.get::<_, i64>(0)?))?;
         Ok(count.unwrap_or(0).max(0).cast_unsigned())
+    }
+}
+
+/// Pages that have the same wrong with them, on one line: SQLite tells of each that is in no tree.
+fn together(problems: Vec<String>) -> Vec<String> {
+    const LOST: &str = ": never used";
+    let is_lost = |line: &String| line.starts_with("Page ") && line.ends_with(LOST);
+    let count = problems.iter().filter(|line| is_lost(line)).count();
+    if count < 2 {
+        return problems;
+    }
+    let (first, mut others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_lost);
+    let first = first[0].trim_end_matches(LOST).to_lowercase();
+    others.push(format!(
+        "{first} and {} others are in no tree: what they held is missing elsewhere, or is free",
+        count - 1
+    ));
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: a line for each page.
+    #[test]
+    fn pages_in_no_tree_are_one_line() {
+        let lines = |pages: Range<u32>| -> Vec<String> {
+            let lost = pages.map(|page| format!("Page {page}: never used"));
+            lost.chain(["row 3 missing from index x".to_owned()])
+                .collect()
+        };
+        let told = together(lines(27..127));
+        assert_eq!(told.len(), 2);
+        assert!(told[1].starts_with("page 27 and 99 others are in no tree"));
+        assert_eq!(together(lines(27..28)), lines(27..28));
     }
 }

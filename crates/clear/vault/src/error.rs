@@ -237,6 +237,16 @@ pub enum Error {
     /// Caller or tampering: anything else about keys and slots.
     #[error("{0}")]
     Keys(String),
+    /// Caller: a tag that another kept revision has.
+    #[error(
+        "the snapshot {revision} has the tag `{tag}` already; choose another, or remove that snapshot first"
+    )]
+    TagTaken {
+        /// The tag.
+        tag: String,
+        /// The beginning of the id of who has it.
+        revision: String,
+    },
     /// Caller: a revision that is not there, or not the only one that is meant; see the text.
     #[error("{0}")]
     Revision(String),
@@ -331,7 +341,7 @@ impl Error {
             Self::PathTooLong => Kind::InvalidFilename,
             Self::TransactionTooLarge => Kind::InvalidInput,
             Self::NotAVault | Self::ParentMissing | Self::Revision(_) => Kind::NotFound,
-            Self::AlreadyAVault => Kind::AlreadyExists,
+            Self::AlreadyAVault | Self::TagTaken { .. } => Kind::AlreadyExists,
             Self::FolderNotEmpty => Kind::DirectoryNotEmpty,
             Self::DiskTooSmall { .. } => Kind::StorageFull,
             Self::InUse

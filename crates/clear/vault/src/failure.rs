@@ -43,6 +43,10 @@ pub(crate) enum Failure {
     FolderMoved,
     Keys(String),
     Revision(String),
+    TagTaken {
+        tag: String,
+        revision: String,
+    },
     Storage(String),
     Odd {
         file: String,
@@ -145,6 +149,10 @@ impl From<&Error> for Failure {
             Error::Keys(text) => Self::Keys(text.clone()),
             Error::Io { source, .. } if is_full(source) => Self::File(FileFailure::NoSpace),
             Error::Revision(text) => Self::Revision(text.clone()),
+            Error::TagTaken { tag, revision } => Self::TagTaken {
+                tag: tag.clone(),
+                revision: revision.clone(),
+            },
             other => Self::Storage(other.to_string()),
         }
     }
@@ -188,6 +196,7 @@ impl From<Failure> for Error {
             Failure::FolderMoved => Self::FolderMoved,
             Failure::Keys(text) => Self::Keys(text),
             Failure::Revision(text) => Self::Revision(text),
+            Failure::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
             Failure::Storage(text) => Self::Storage(text),
         }
     }

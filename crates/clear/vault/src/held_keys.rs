@@ -572,7 +572,8 @@ mod tests {
             ..Record::default()
         };
         assert_eq!(crate::rekey_progress(folder.path()), None);
-        install(&mut keys, 1, &without_code(keys.keyring()), &record).unwrap();
+        let removal = without_code(keys.keyring());
+        install(&mut keys, 1, &removal, &record).unwrap();
         assert_eq!(*record.progress.borrow(), Some((5000, whole)));
         assert_eq!(crate::rekey_progress(folder.path()), None);
     }

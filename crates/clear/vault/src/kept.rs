@@ -22,10 +22,10 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, History, InodeId, KeptExtent, ListedEntry, Listing,
     NodeKind, Timestamp,
 };
-use strongroom_format::{Epoch, Kind, hex};
+use strongroom_format::{BlockId, Epoch, Kind, hex};
 use strongroom_history::{
-    self as history, Candidate, Difference, Entry, GiveBack, NewRevision, Revision, RevisionId,
-    Taken, Tree,
+    self as history, Candidate, Difference, GiveBack, NewRevision, Revision, RevisionId, Taken,
+    Tree,
 };
 use strongroom_metadata::{BlockNumber, Reader};
 
@@ -246,6 +246,7 @@ impl Kept {
     pub fn take(&self, filesystem: &Filesystem, new: &NewRevision) -> Result<Taken> {
         let _turn = self.turn();
         let engine = filesystem.engine();
+        self.has_no_tag_of(engine, &new.tags)?;
         let signer = self.signer.lock().clone();
         history::take(
             &self.below(engine),
@@ -254,6 +255,22 @@ impl Kept {
             new,
             |revision| self.write_record(filesystem, &revision.id, &revision.encode()),
         )
+    }
+
+    /// Refuses tags that a kept revision has: a tag that names two names none.                         [6.9.2]
+    fn has_no_tag_of(&self, engine: filesystem::Engine<'_>, tags: &[String]) -> Result<()> {
+        if tags.is_empty() {
+            return Ok(());
+        }
+        for revision in self.proven(engine)? {
+            if let Some(tag) = tags.iter().find(|tag| revision.body.tags.contains(tag)) {
+                return Err(Error::TagTaken {
+                    tag: tag.clone(),
+                    revision: revision.id.to_string()[..16].to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The kept revisions, oldest first; each proven.
@@ -305,7 +322,7 @@ impl Kept {
     pub(crate) fn differences(
         &self,
         filesystem: &Filesystem,
-        (before, after): (&[u8; 32], &[u8; 32]),
+        (before, after): (&[u8; 32], Option<&[u8; 32]>),
         path: &[u8],
         behind: Option<&[u8]>,
         limit: usize,
@@ -314,12 +331,23 @@ impl Kept {
         let all = self.proven(engine)?;
         let below = self.below(engine);
         let tree = Tree::new(&below);
-        let root = |id: &[u8; 32]| -> Result<Entry> {
+        let root = |id: &[u8; 32]| -> Result<BlockId> {
             let revision = all.iter().find(|one| one.id.0 == *id);
             let revision = revision.ok_or(history::Error::UnknownRevision)?;
-            tree.root(&revision.body.root)
+            Ok(revision.body.root)
         };
-        history::differences(&tree, (&root(before)?, &root(after)?), path, behind, limit)
+        let before = tree.root(&root(before)?)?;
+        let with = |after: &BlockId| {
+            let after = tree.root(after)?;
+            history::differences(&tree, (&before, &after), path, behind, limit)
+        };
+        match after {
+            Some(after) => with(&root(after)?),
+            None => {
+                let _turn = self.turn();
+                history::with_now(&below, with)
+            }
+        }
     }
 
     /// What a listing of `.history` shows: the beginning of each id, and the tags.

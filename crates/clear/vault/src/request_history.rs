@@ -26,10 +26,10 @@ pub(crate) enum HistoryRequest {
     Remove {
         id: [u8; 32],
     },
-    /// Differences at and below `path`, behind the path `behind`.
+    /// Differences at and below `path`, behind the path `behind`; `after`: `None` for the living state.
     Differences {
         before: [u8; 32],
-        after: [u8; 32],
+        after: Option<[u8; 32]>,
         path: Vec<u8>,
         behind: Option<Vec<u8>>,
     },

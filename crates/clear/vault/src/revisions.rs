@@ -213,22 +213,25 @@ impl Vault {
     }
 
     /// Gives to `take` every path at and below `path` that differs between two revisions, until it fails. In order: a
-    /// directory before what lies below it.
+    /// directory before what lies below it. `after`: `None` for the living state, as it is at each of the moments in which a
+    /// thousand of them are found.
     ///
     /// # Errors
-    /// `Revision` if one is not kept; those of `take`.
+    /// `Revision` if one is not kept; `File(ReadOnly)` for the living state of a vault that is open for reading only; those
+    /// of `take`.
     pub fn differences<E: From<Error>>(
         &self,
         before: RevisionId,
-        after: RevisionId,
+        after: impl Into<Option<RevisionId>>,
         path: impl AsRef<[u8]>,
         mut take: impl FnMut(PathDifference) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let mut behind = None;
+        let after = after.into().map(|after| after.0);
         loop {
             let response = self.ask_history(HistoryRequest::Differences {
                 before: before.0,
-                after: after.0,
+                after,
                 path: path.as_ref().to_vec(),
                 behind: behind.take(),
             })?;
@@ -375,7 +378,8 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         } => {
             let behind = behind.as_deref();
             let limit = LIST_ENTRIES_MAX as usize;
-            let page = kept.differences(filesystem, (before, after), path, behind, limit)?;
+            let sides = (before, after.as_ref());
+            let page = kept.differences(filesystem, sides, path, behind, limit)?;
             let mut left = TRANSFER_BYTES_MAX;
             let page = page.iter().map(DifferenceFields::from).take_while(|one| {
                 // One path fits by far.

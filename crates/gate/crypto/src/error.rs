@@ -12,7 +12,9 @@ use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnlockError {
     /// Environment: an accident changed the bytes; the unkeyed checksum shows it.
-    #[error("the {what} is damaged; restore it from a backup or another device")]
+    #[error(
+        "the {what} is damaged; `strongroom repair` puts its second copy back; without one, restore it from a backup or another device"
+    )]
     Damaged {
         /// Which file.
         what: &'static str,

@@ -14,7 +14,9 @@ pub enum FormatError {
         max: u64,
     },
     /// The unkeyed checksum does not fit, or the outer shape is gone: an accident on disk or on the way.
-    #[error("the {what} is damaged; restore it from a backup or another device")]
+    #[error(
+        "the {what} is damaged; `strongroom repair` puts its second copy back; without one, restore it from a backup or another device"
+    )]
     Damaged {
         /// The thing.
         what: &'static str,

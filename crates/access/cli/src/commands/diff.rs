@@ -1,4 +1,4 @@
-//! `diff`: how two kept states differ.
+//! `diff`: how two kept states differ, or one and what is there now.
 
 use std::io::{IsTerminal, Write};
 
@@ -8,6 +8,7 @@ use strongroom::filesystem::NodeKind;
 use strongroom::{PathDifference, RevisionInfo, Side, Vault};
 
 use crate::commands::history::{SHORT_ID, path_in};
+use crate::dates::in_utc;
 use crate::failure::Result;
 use crate::history_arguments::Diff;
 use crate::opening::{Intent, with};
@@ -25,24 +26,28 @@ const EXACT_FOR: std::time::Duration = std::time::Duration::from_secs(5);
 pub(crate) fn diff(arguments: &Diff) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
     with(&place.vault, &common.secret, Intent::Read, |vault| {
-        let before = vault.select_revision(&arguments.before)?;
-        let after = vault.select_revision(&arguments.after)?;
+        let before = vault.select_revision(&in_utc(&arguments.before))?;
+        let after = arguments.after.as_ref();
+        let after = after
+            .map(|selector| vault.select_revision(&in_utc(selector)))
+            .transpose()?;
+        let after_id = after.as_ref().map(|after| after.id);
         let showing = Showing {
             vault,
             before: &before,
-            after: &after,
+            after: after.as_ref(),
         };
         let path = place.path.strip_suffix(b"/").unwrap_or(&place.path);
         let mut out = stdout();
         if common.json {
             let mut array = JsonArray::begin(out)?;
-            vault.differences(before.id, after.id, path, |one| {
+            vault.differences(before.id, after_id, path, |one| {
                 array.push(&DifferenceJson::from(&one))
             })?;
             return array.end();
         }
         let mut total = (0, 0, 0);
-        vault.differences(before.id, after.id, path, |one| {
+        vault.differences(before.id, after_id, path, |one| {
             if arguments.stat {
                 let (added, removed) = showing.stat(&mut out, &one)?;
                 total = (total.0 + 1, total.1 + added, total.2 + removed);
@@ -174,7 +179,8 @@ fn attributes_changed(one: &PathDifference) -> Vec<(&'static str, String, String
 struct Showing<'a> {
     vault: &'a Vault,
     before: &'a RevisionInfo,
-    after: &'a RevisionInfo,
+    /// `None` for what is there now.
+    after: Option<&'a RevisionInfo>,
 }
 
 /// The text on both sides of a difference, empty where there is none.
@@ -217,15 +223,16 @@ impl Showing<'_> {
         let diff = TextDiff::configure()
             .timeout(EXACT_FOR)
             .diff_lines(&texts.before, &texts.after);
-        let name = |side: &Option<Side>, revision: &RevisionInfo| match side {
-            Some(_) => format!(
-                "{}{}",
-                &revision.id.to_string()[..SHORT_ID],
-                show(&one.path)
-            ),
+        let name = |side: &Option<Side>, revision: Option<&RevisionInfo>| match side {
+            Some(_) => {
+                let id = revision.map(|revision| revision.id.to_string());
+                let of = id.as_ref().map_or("now", |id| &id[..SHORT_ID]);
+                format!("{of}{}", show(&one.path))
+            }
             None => "/dev/null".to_owned(),
         };
-        let (before, after) = (name(&one.before, self.before), name(&one.after, self.after));
+        let before = name(&one.before, Some(self.before));
+        let after = name(&one.after, self.after);
         let mut unified = diff.unified_diff();
         let unified = unified.context_radius(3).header(&before, &after);
         match std::io::stdout().is_terminal() {
@@ -262,13 +269,17 @@ impl Showing<'_> {
 
     /// `None` unless both sides are texts, or nothing.
     fn texts(&self, one: &PathDifference) -> Result<Option<Texts>> {
-        let sides = [(&one.before, self.before), (&one.after, self.after)];
+        let sides = [(&one.before, Some(self.before)), (&one.after, self.after)];
         let mut texts = Vec::new();
         for (side, revision) in sides {
             let text = match side {
                 None => String::new(),
                 Some(side) if side.kind == NodeKind::File && side.size <= TEXT_BYTES_MAX => {
-                    let content = self.vault.read(path_in(revision, &one.path))?;
+                    let path = match revision {
+                        Some(revision) => path_in(revision, &one.path),
+                        None => one.path.clone(),
+                    };
+                    let content = self.vault.read(path)?;
                     match String::from_utf8(content) {
                         Ok(text) if !text.contains('\0') => text,
                         _ => return Ok(None),

@@ -12,10 +12,10 @@ use strongroom::{
 use super::hash::{go_on, interrupted, path_at};
 use crate::arguments::Find;
 use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Failures, Result};
+use crate::failure::{About, Failure, Failures, Result, tell};
 use crate::interrupt;
 use crate::opening::{Intent, with};
-use crate::output::{JsonArray, Out, hex, print_line, show_bytes, stdout};
+use crate::output::{JsonArray, NamesAs, Out, hex, print_line, show_bytes, stdout};
 use crate::printable::show;
 use crate::progress::Progress;
 use crate::walk::{At, Walk};
@@ -193,15 +193,16 @@ fn print_named(
     let Some((hash, _)) = candidates.found.first_key_value() else {
         return Ok(false);
     };
-    let mut printed = Printed::begin(arguments.common.json, algorithm)?;
+    let mut printed = Printed::begin(arguments, algorithm)?;
     vault.contents_with(prefix, algorithm, all, |file| {
         if file.hash != *hash {
-            return Ok(());
+            return Ok::<(), Failure>(());
         }
         for path in file.paths.iter().filter(|path| is_below(place, path)) {
             printed.push(path, file.inode.0, hash, file.size)?;
         }
-        printed.cut_off(u64::from(file.nlink).saturating_sub(file.paths.len() as u64))
+        printed.cut_off(u64::from(file.nlink).saturating_sub(file.paths.len() as u64));
+        Ok(())
     })?;
     printed.end()?;
     Ok(true)
@@ -248,7 +249,7 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
         )));
         return failures.end();
     }
-    let mut printed = Printed::begin(arguments.common.json, algorithm)?;
+    let mut printed = Printed::begin(arguments, algorithm)?;
     for (path, inode, hash, size) in found {
         printed.push(&path, inode, &hash, size)?;
     }
@@ -259,13 +260,18 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
 /// Paths on standard output.
 struct Printed {
     array: Option<JsonArray<Out>>,
+    names: NamesAs,
     algorithm: HashAlgorithm,
 }
 
 impl Printed {
-    fn begin(json: bool, algorithm: HashAlgorithm) -> Result<Self> {
-        let array = json.then(|| JsonArray::begin(stdout())).transpose()?;
-        Ok(Self { array, algorithm })
+    fn begin(arguments: &Find, algorithm: HashAlgorithm) -> Result<Self> {
+        let json = arguments.common.json;
+        Ok(Self {
+            array: json.then(|| JsonArray::begin(stdout())).transpose()?,
+            names: NamesAs::of(arguments.null)?,
+            algorithm,
+        })
     }
 
     fn push(&mut self, path: &[u8], inode: u64, hash: &ContentHash, size: u64) -> Result<()> {
@@ -278,16 +284,19 @@ impl Printed {
                 hash: hash.to_string(),
                 size,
             }),
-            None => print_line(&show(path)),
+            None => {
+                let mut out = stdout();
+                self.names.write(&mut out, path)?;
+                Ok(out.flush()?)
+            }
         }
     }
 
     /// Says of names that are not listed.
-    fn cut_off(&self, names: u64) -> Result<()> {
+    fn cut_off(&self, names: u64) {
         if names > 0 && self.array.is_none() {
-            print_line(&format!("and {names} more names of that file"))?;
+            tell(&format!("strongroom: and {names} more names of that file"));
         }
-        Ok(())
     }
 
     fn end(self) -> Result<()> {

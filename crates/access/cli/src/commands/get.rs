@@ -126,7 +126,7 @@ fn count(vault: &Vault, path: &[u8], patterns: &[Exclude], totals: &Totals) -> b
         let Ok(step) = step else { return false };
         if excludes(patterns, relative(&step.path, path), step.at == At::Enter) {
             walk.pass_by(&step);
-        } else if step.at == At::Node && step.attributes.kind == NodeKind::File {
+        } else if step.at == At::Node {
             totals.add(step.attributes.size);
         }
         if !totals.goes_on() {
@@ -300,6 +300,7 @@ impl<'a> Getting<'a> {
         }
         if nlink > 1 && self.further_name(inode, local)? {
             self.account.hard_links += 1;
+            self.progress.advance(step.attributes.size);
             return Ok(());
         }
         if let Some(there) = there
@@ -468,6 +469,7 @@ impl<'a> Getting<'a> {
         let size = file.attributes()?.size;
         let mut at = 0;
         while let Some((from, to)) = next_data(&file, at, size)? {
+            self.progress.advance(from.saturating_sub(at));
             at = from;
             while at < to {
                 interrupt::check()?;
@@ -486,6 +488,7 @@ impl<'a> Getting<'a> {
             }
         }
         if at < size {
+            self.progress.advance(size - at);
             target.set_len(size)?;
         }
         Ok(())

@@ -8,6 +8,7 @@ use strongroom::{ContentHash, GoOn, HashAlgorithm, Links, Vault};
 
 use super::show::each;
 use crate::content_arguments::Hash;
+use crate::dates::in_utc;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Failures, Result};
 use crate::interrupt;
@@ -58,7 +59,7 @@ pub(super) fn interrupted() -> Failure {
 
 /// The path that `path` has in the kept state that `selector` means.
 pub(super) fn path_at(vault: &Vault, selector: &str, path: &[u8]) -> Result<Vec<u8>> {
-    let revision = vault.select_revision(selector)?;
+    let revision = vault.select_revision(&in_utc(selector))?;
     Ok([format!("/.history/{}", revision.id).as_bytes(), path].concat())
 }
 

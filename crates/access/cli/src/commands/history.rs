@@ -9,6 +9,7 @@ use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
 use strongroom::{Links, NewRevision, Restored, RevisionId, RevisionInfo, Vault};
 
 use crate::arguments::Common;
+use crate::dates::in_utc;
 use crate::failure::{About, Failures, Result};
 use crate::history_arguments::{
     Log, Restore, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
@@ -170,9 +171,11 @@ fn remove(arguments: &SnapshotRemove) -> Result<()> {
             let mut chosen = Vec::new();
             for selector in &arguments.revisions {
                 let found = if arguments.all {
-                    vault.select_revisions(selector)
+                    vault.select_revisions(&in_utc(selector))
                 } else {
-                    vault.select_revision(selector).map(|one| vec![one])
+                    vault
+                        .select_revision(&in_utc(selector))
+                        .map(|one| vec![one])
                 };
                 chosen.extend(found?);
             }
@@ -205,7 +208,7 @@ pub(crate) fn log(arguments: &Log) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
     on(&place.vault, common, Intent::Read, |vault| {
         let mut all = match &arguments.selector {
-            Some(selector) => vault.select_revisions(selector)?,
+            Some(selector) => vault.select_revisions(&in_utc(selector))?,
             None => vault.revisions()?,
         };
         let mut versions = Vec::new();
@@ -295,7 +298,7 @@ struct ErasedJson {
 pub(crate) fn restore(arguments: &Restore) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
     on(&place.vault, common, Intent::Change, |vault| {
-        let revision = vault.select_revision(&arguments.revision)?;
+        let revision = vault.select_revision(&in_utc(&arguments.revision))?;
         let to = match &arguments.to {
             Some(to) => {
                 let path = to.as_bytes();

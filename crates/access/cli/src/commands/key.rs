@@ -1,6 +1,6 @@
 //! `key add`, `key list`, `key remove`, `key change`: who can unlock a vault. `key rotate` is in `rotate.rs`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -14,14 +14,14 @@ use super::init::write_secret;
 use super::rotate::rotate;
 use crate::arguments::SecretArguments;
 use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
+use crate::failure::{About, Failure, Result, tell};
 use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
 use crate::opening::unlocking;
 use crate::output::{print_json, stdout};
 use crate::printable::show_path;
 use crate::progress::while_keys_change;
-use crate::secret;
 use crate::time::{json_time, seconds};
+use crate::{prompt, secret};
 
 /// Runs one of the key commands.
 pub(crate) fn key(command: &KeyCommand) -> Result<()> {
@@ -163,9 +163,36 @@ fn new_key(arguments: &KeyAdd) -> Result<(&'static str, AddKey, Option<RecoveryC
 }
 
 fn remove(arguments: &KeyRemove) -> Result<()> {
-    let slot = find(&list_slots(&arguments.vault)?, &arguments.key)?;
+    let slots = list_slots(&arguments.vault)?;
+    let slot = find(&slots, &arguments.key)?;
+    confirm_last(&slots, slot)?;
     let mut keys = open(&arguments.vault, &arguments.secret)?;
     Ok(while_keys_change(&arguments.vault, || keys.remove(slot))?)
+}
+
+/// Says of the last passphrase that it is, and asks a person who sits there.
+fn confirm_last(slots: &[SlotInfo], going: SlotId) -> Result<()> {
+    let is_passphrase = |slot: &&SlotInfo| slot.kind == SlotKind::Passphrase;
+    let mut passphrases = slots.iter().filter(is_passphrase);
+    let is_last = passphrases.next().is_some_and(|slot| slot.id == going);
+    if !is_last || passphrases.next().is_some() {
+        return Ok(());
+    }
+    let mut left: Vec<String> = slots.iter().map(|slot| slot.kind.to_string()).collect();
+    left.retain(|kind| *kind != SlotKind::Passphrase.to_string());
+    left.dedup();
+    let warning = format!(
+        "this is the last passphrase of the vault; without it only what is left opens it: {}",
+        left.join(", ")
+    );
+    if !std::io::stdin().is_terminal() {
+        tell(&format!("strongroom: {warning}"));
+        return Ok(());
+    }
+    match prompt::confirm(&format!("{warning}\nRemove it? [yes/no] "))? {
+        true => Ok(()),
+        false => Err(Failure::usage("not removed")),
+    }
 }
 
 /// The slot whose name begins with `text`.

@@ -172,6 +172,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_counted_ahead_is_what_is_not_excluded() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("t/sub/cache")).unwrap();
+        for (path, len) in [
+            ("t/a", 10),
+            ("t/sub/b", 100),
+            ("t/sub/cache/c", 1000),
+            ("t/x.o", 5),
+        ] {
+            fs::write(place.path().join(path), vec![0; len]).unwrap();
+        }
+        let patterns = ["cache/", "*.o"].map(|one| Exclude::parse(one).unwrap());
+        let counted = |patterns: &[Exclude]| {
+            let totals = Totals::default();
+            assert!(count(&place.path().join("t"), patterns, &totals));
+            totals.so_far()
+        };
+        assert_eq!(counted(&patterns), (2, 110));
+        assert_eq!(counted(&[]), (4, 1115));
+        assert!(!count(&place.path().join("none"), &[], &Totals::default()));
+    }
+
+    #[test]
     fn data_and_holes_are_told_apart_and_a_file_without_size_is_read_to_its_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 30).unwrap();

@@ -68,7 +68,11 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
     let filesystem: Filesystem = vault
         .filesystem()
         .ok_or_else(|| Failure::from(Error::InUse))?;
-    let mounted = Mounted::start(filesystem, &arguments.directory, options)?;
+    let options = MountOptions {
+        source: show_path(absolute(&arguments.vault)?),
+        ..options.clone()
+    };
+    let mounted = Mounted::start(filesystem, &arguments.directory, &options)?;
     mounted.process_ends_with_it();
     mounted.end_on_signals()?;
     let subscription = vault.subscribe(Arc::new(Watcher {

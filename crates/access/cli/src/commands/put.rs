@@ -201,6 +201,7 @@ impl<'a> Putting<'a> {
         let key = (metadata.dev(), metadata.ino());
         if metadata.nlink() > 1 && self.further_name(&key, &path)? {
             self.account.hard_links += 1;
+            self.progress.advance(metadata.len());
             return Ok(None);
         }
         let is_there = match &there {
@@ -419,7 +420,7 @@ impl<'a> Putting<'a> {
         }
         if !self.kept {
             let taken = self.vault.take_revision(&NewRevision {
-                message: format!("before put --delete into {}", show(directory_of(path))),
+                message: precaution(path),
                 tags: Vec::new(),
                 only_if_changed: true,
             })?;
@@ -493,6 +494,7 @@ impl<'a> Putting<'a> {
     fn content(&mut self, source: &File, size: u64, inside: &strongroom::File) -> Result<()> {
         let mut at = 0;
         while let Some((from, to)) = next_data(source, at, size) {
+            self.progress.advance(from - at);
             at = from;
             while at < to {
                 interrupt::check()?;
@@ -511,6 +513,7 @@ impl<'a> Putting<'a> {
             }
         }
         if at < size {
+            self.progress.advance(size - at);
             inside.set_len(size)?;
         }
         Ok(())
@@ -580,4 +583,11 @@ impl<'a> Putting<'a> {
             }
         }
     }
+}
+
+/// The message of the snapshot that is taken before something at `path` is removed; no longer than a message may be.
+fn precaution(path: &[u8]) -> String {
+    let place = show(directory_of(path));
+    let place: String = place.chars().take(1000).collect();
+    format!("before put --delete into {place}")
 }

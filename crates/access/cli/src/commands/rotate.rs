@@ -146,6 +146,12 @@ fn words(rotation: &Rotation) -> String {
             rotation.newest_epoch
         );
     }
+    if rotation.bytes_left == 0 {
+        return format!(
+            "everything is sealed under the newest keys (epoch {}); nothing is left that older ones open",
+            rotation.newest_epoch
+        );
+    }
     format!(
         "{left} are sealed under older keys (epoch {} and later) and stay so; `strongroom key rotate` seals them anew",
         rotation.oldest_epoch
@@ -170,6 +176,12 @@ mod tests {
             ..done.clone()
         };
         assert!(words(&removed).contains("2.0 KiB are sealed under older keys"));
+        // Failed before: "0 B are sealed under older keys … and stay so".
+        let empty = Rotation {
+            bytes_left: 0,
+            ..removed.clone()
+        };
+        assert!(words(&empty).starts_with("everything is sealed under the newest keys (epoch 2)"));
         let running = Rotation {
             is_running: true,
             ..removed

@@ -11,11 +11,13 @@ use crate::arguments::{Find, FindKind, Ls, Paths, SecretArguments, Stat, Tree};
 use crate::failure::{About, Failures, Result};
 use crate::location::{Location, join, last_name};
 use crate::opening::{Intent, with};
-use crate::output::{Exact, Format, JsonArray, NodeJson, kind_name, long_line, show_mode, stdout};
+use crate::output::{
+    Exact, Format, JsonArray, NamesAs, NodeJson, Out, kind_name, long_line, show_mode, stdout,
+};
 use crate::pattern;
 use crate::printable::show;
 use crate::time::text_time;
-use crate::walk::{At, Step, Walk, entries};
+use crate::walk::{At, Entries, Step, Walk, entries};
 
 /// Bytes that `cat` moves at once.
 const PART_BYTES: usize = 1024 * 1024;
@@ -53,75 +55,115 @@ fn node_json(vault: &Vault, name: &[u8], path: &[u8], attributes: &Attributes) -
 
 /// Lists directories.
 pub(crate) fn ls(arguments: &Ls) -> Result<()> {
-    let mut array = match Format::of(arguments.common.json) {
-        Format::Json => Some(JsonArray::begin(stdout())?),
-        Format::Text => None,
+    let mut listing = Listing {
+        titled: arguments.places.len() > 1,
+        names: match arguments.long {
+            // Its lines are for people.
+            true => NamesAs::Shown,
+            false => NamesAs::of(arguments.null)?,
+        },
+        long: arguments.long,
+        array: match Format::of(arguments.common.json) {
+            Format::Json => Some(JsonArray::begin(stdout())?),
+            Format::Text => None,
+        },
     };
-    let titled = arguments.places.len() > 1;
     let listed = each(
         &arguments.places,
         &arguments.common.secret,
-        |vault, place| list_one(vault, place, arguments, titled, array.as_mut()),
+        |vault, place| listing.one(vault, place),
     );
-    if let Some(array) = array {
+    if let Some(array) = listing.array {
         array.end()?;
     }
     listed
 }
 
-fn list_one(
-    vault: &Vault,
-    place: &Location,
-    arguments: &Ls,
+/// A listing of one or several places.
+struct Listing {
+    /// Each place is named: there are several.
     titled: bool,
-    mut array: Option<&mut JsonArray<impl Write>>,
-) -> Result<()> {
-    let attributes = vault.attributes(&place.path, Links::Follow)?;
-    let is_directory = attributes.kind == NodeKind::Directory;
-    let mut out = if array.is_none() {
-        Some(stdout())
-    } else {
-        None
-    };
-    let mut line = |name: &[u8], path: &[u8], attributes: &Attributes| -> Result<()> {
-        if let Some(array) = array.as_mut() {
-            return array.push(&node_json(vault, name, path, attributes)?);
-        }
-        let text = if arguments.long {
-            long_line(
-                name,
-                attributes,
-                target_of(vault, path, attributes)?.as_deref(),
-            )
-        } else {
-            show(name)
+    names: NamesAs,
+    long: bool,
+    array: Option<JsonArray<Out>>,
+}
+
+impl Listing {
+    fn one(&mut self, vault: &Vault, place: &Location) -> Result<()> {
+        let attributes = vault.attributes(&place.path, Links::Follow)?;
+        let directory = match attributes.kind {
+            NodeKind::Directory => Some(entries(vault, &place.path)?),
+            _ => None,
         };
-        match out.as_mut() {
-            Some(out) => Ok(writeln!(out, "{text}")?),
-            None => Ok(()),
+        if self.titled
+            && let Some(array) = &mut self.array
+        {
+            array.begin_group(&place.path)?;
         }
-    };
-    if !is_directory {
-        return line(
-            last_name(&place.path).unwrap_or(b"/"),
-            &place.path,
-            &attributes,
-        );
+        let mut out = match self.array {
+            Some(_) => None,
+            None => Some(stdout()),
+        };
+        let listed = self.all(vault, place, &attributes, directory, out.as_mut());
+        if self.titled
+            && let Some(array) = &mut self.array
+        {
+            array.end_group()?;
+        }
+        if let Some(out) = &mut out {
+            out.flush()?;
+        }
+        listed
     }
-    if titled && !arguments.common.json {
-        let mut title = stdout();
-        writeln!(title, "{}:", place.shown())?;
-        title.flush()?;
+
+    fn all(
+        &mut self,
+        vault: &Vault,
+        place: &Location,
+        attributes: &Attributes,
+        directory: Option<Entries>,
+        mut out: Option<&mut Out>,
+    ) -> Result<()> {
+        let Some(directory) = directory else {
+            let name = last_name(&place.path).unwrap_or(b"/");
+            return self.line(vault, name, &place.path, attributes, out);
+        };
+        if self.titled
+            && let Some(out) = &mut out
+        {
+            self.names.write(out, &[&place.path[..], b":"].concat())?;
+        }
+        for entry in directory {
+            let entry = entry?;
+            let path = join(&place.path, &entry.name);
+            let out = out.as_deref_mut();
+            self.line(vault, &entry.name, &path, &entry.attributes, out)?;
+        }
+        Ok(())
     }
-    for entry in entries(vault, &place.path)? {
-        let entry = entry?;
-        line(
-            &entry.name,
-            &join(&place.path, &entry.name),
-            &entry.attributes,
-        )?;
+
+    fn line(
+        &mut self,
+        vault: &Vault,
+        name: &[u8],
+        path: &[u8],
+        attributes: &Attributes,
+        out: Option<&mut Out>,
+    ) -> Result<()> {
+        match (&mut self.array, out) {
+            (Some(array), _) => array.push(&node_json(vault, name, path, attributes)?),
+            (None, Some(out)) if self.long => {
+                let target = target_of(vault, path, attributes)?;
+                Ok(writeln!(
+                    out,
+                    "{}",
+                    long_line(name, attributes, target.as_deref())
+                )?)
+            }
+            (None, Some(out)) => self.names.write(out, name),
+            (None, None) => Ok(()),
+        }
     }
-    Ok(out.map_or(Ok(()), |mut out| out.flush())?)
 }
 
 #[derive(Serialize)]
@@ -332,9 +374,10 @@ pub(crate) fn find(arguments: &Find) -> Result<()> {
                 array.end()?;
                 return failures.end();
             }
+            let names = NamesAs::of(arguments.null)?;
             let mut out = stdout();
             for step in found {
-                writeln!(out, "{}", show(&step?.path))?;
+                names.write(&mut out, &step?.path)?;
             }
             out.flush()?;
             drop(out);

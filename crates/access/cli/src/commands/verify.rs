@@ -126,12 +126,20 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     }
     let progress = report.progress;
     let rate = progress.bytes as f64 / seconds.max(0.001);
+    let damaged = match progress.damaged_blocks {
+        0 => "every one opens".to_owned(),
+        1 => "1 does not open".to_owned(),
+        several => format!("{several} do not open"),
+    };
+    let sound = match report.is_sound() {
+        true => "sound: ",
+        false => "",
+    };
     writeln!(
         out,
-        "{} in {} blocks read, {} do not open; {} inodes, {} entries{}; {}/s",
+        "{sound}{} in {} blocks read, {damaged}; {} inodes, {} entries{}; {}/s",
         show_bytes(progress.bytes),
         progress.blocks,
-        progress.damaged_blocks,
         report.structure.inodes,
         report.structure.entries,
         match report.nodes {

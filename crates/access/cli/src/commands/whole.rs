@@ -295,8 +295,11 @@ pub(crate) fn check(arguments: &Whole) -> Result<()> {
             }
             writeln!(
                 out,
-                "{} inodes, {} entries, {} blocks checked",
-                found.inodes, found.entries, found.blocks
+                "{}{} inodes, {} entries, {} blocks checked",
+                if sound { "sound: " } else { "" },
+                found.inodes,
+                found.entries,
+                found.blocks
             )?;
             out.flush()?;
         }
@@ -308,9 +311,20 @@ pub(crate) fn check(arguments: &Whole) -> Result<()> {
     })
 }
 
+#[derive(Serialize)]
+struct SyncJson {
+    durable: bool,
+}
+
 /// Makes everything durable.
 pub(crate) fn sync(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Change, |vault| Ok(vault.sync()?))
+    on(arguments, Intent::Change, |vault| {
+        vault.sync()?;
+        match arguments.common.json {
+            true => print_json(&SyncJson { durable: true }),
+            false => Ok(()),
+        }
+    })
 }
 
 #[derive(Serialize)]

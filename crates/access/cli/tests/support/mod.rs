@@ -98,6 +98,42 @@ impl Place {
         output.stdout
     }
 
+    /// The same as `run`, with a terminal for its standard output, which changes nothing that is written to it.
+    pub(crate) fn run_on_terminal(&self, arguments: &[&str]) -> Output {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let mut options = fs::File::options();
+        let screen = options.read(true).write(true);
+        let screen = screen.open(name.to_str().unwrap()).unwrap();
+        let mut modes = tcgetattr(&screen).unwrap();
+        modes.make_raw();
+        tcsetattr(&screen, OptionalActions::Now, &modes).unwrap();
+        let mut command = self.command(arguments);
+        let child = command
+            .stdout(screen)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The last writer of the terminal is the command.
+        drop(command);
+        let reading = std::thread::spawn(move || {
+            let mut shown = Vec::new();
+            let mut part = [0; 4096];
+            // When all its writers are gone, reading it fails.
+            while let Ok(count @ 1..) = rustix::io::read(&master, &mut part) {
+                shown.extend_from_slice(&part[..count]);
+            }
+            shown
+        });
+        let mut output = child.wait_with_output().unwrap();
+        output.stdout = reading.join().unwrap();
+        output
+    }
+
     /// Runs a command that must fail with `code`; gives its message.
     pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);

@@ -138,6 +138,8 @@ pub const COMMANDS: &[Command] = &[
 /// Commands that are not run by themselves, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("umount", "ends each mount"),
+    ("unlock", "opens a vault as mount does, and is judged there"),
+    ("lock", "asks the process of unlock to end, opens no vault"),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),
     ("completions", "prints text of the program"),
