@@ -42,5 +42,5 @@ pub use revision::{Revision, RevisionBody, RevisionId, stored_form};
 pub use salvage::{Blocks, Salvage};
 pub use select::{Candidate, SelectError, select, select_one};
 pub use survey::{Survey, TreeDamage, TreeLoss};
-pub use take::{NewRevision, Taken, remove, store_nodes, take, with_now};
+pub use take::{NewRevision, TAKING, Taken, remove, store_nodes, take, with_now};
 pub use trie::Ref;

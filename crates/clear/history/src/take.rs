@@ -19,6 +19,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::revision::{Revision, RevisionBody, RevisionId};
 
+/// The setting that names the revision whose record may be there before its row is; else it is empty.       [6.6.8]
+pub const TAKING: &str = "revision_taking";
+
 /// What a revision is to say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewRevision {
@@ -76,9 +79,11 @@ pub fn take<E: Engine>(
     let revision = Revision::sign(body, signer)?;
     // What the record names is durable before the record is, and outlives the database.                     [6.6.7]
     engine.settle(newest_block)?;
+    engine.change(|writer| Ok(writer.put_setting(TAKING, &revision.id.0)?))?;
     engine.commit()?;
     write_record(&revision)?;
     engine.change(|writer| {
+        writer.put_setting(TAKING, &[])?;
         let number = writer.block_by_id(&root)?.ok_or(Error::MissingBlock)?;
         writer.insert_revision(&metadata::Revision {
             number: 0,

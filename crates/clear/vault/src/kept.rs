@@ -219,6 +219,7 @@ impl Kept {
     /// Of the stores and the disk.
     #[doc(hidden)]
     pub fn mend_records(&self, filesystem: &Filesystem) -> Result<()> {
+        self.forget_interrupted(filesystem)?;
         let rows = filesystem.engine().reader()?.revisions()?;
         if rows.is_empty() {
             return Ok(());
@@ -230,6 +231,18 @@ impl Kept {
             }
         }
         Ok(())
+    }
+
+    /// Removes the record of a revision that was cut off before the database knew it: nothing would explain it.
+    fn forget_interrupted(&self, filesystem: &Filesystem) -> Result<()> {
+        let named = filesystem.setting(history::TAKING)?.unwrap_or_default();
+        let Ok(id) = <[u8; 32]>::try_from(named.as_slice()) else {
+            return Ok(());
+        };
+        if filesystem.engine().reader()?.revision(&id)?.is_none() {
+            self.remove_record(&RevisionId(id))?;
+        }
+        Ok(filesystem.keep_setting(history::TAKING, &[])?)
     }
 
     /// Signs with `signer` from now on: the keys of the vault changed.
@@ -253,7 +266,14 @@ impl Kept {
             &signer,
             engine.now(),
             new,
-            |revision| self.write_record(filesystem, &revision.id, &revision.encode()),
+            |revision| {
+                let written = self.write_record(filesystem, &revision.id, &revision.encode());
+                if written.is_err() {
+                    // Whatever is left of it is removed by the next opening, if not now.
+                    let _ = self.remove_record(&revision.id);
+                }
+                written
+            },
         )
     }
 

@@ -54,6 +54,14 @@ impl Old {
         number.parse::<u32>().ok()?;
         Some(Self::Kept(format!("{ASIDE}{number}")))
     }
+
+    /// Whether the old database has made room.
+    fn is_gone(&self, held: &Held) -> strongroom_folder::Result<bool> {
+        match self {
+            Self::Kept(aside) => Ok(held.check_file(aside)?.is_some()),
+            Self::Removed => Ok(true),
+        }
+    }
 }
 
 /// Where a new database is made.
@@ -139,22 +147,30 @@ pub(crate) fn finish(folder: &Folder) -> Result<()> {
 fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Result<()> {
     let held = folder.hold()?;
     let made = held.folder(name)?;
-    // Looked at before anything is touched.
-    if made.check_file(DATABASE_FILE)?.is_some() {
-        // Once the page tree has moved, what has its name in the vault is the new one.
-        if made.check_file(TREE_FILE)?.is_some() || held.check_file(TREE_FILE)?.is_none() {
-            put_aside(&held, old)?;
-            rename(&made, TREE_FILE, &held, TREE_FILE)?;
-        }
-        made.move_to(DATABASE_FILE, &held, DATABASE_FILE)?;
-        held.sync()?;
+    // Looked at before anything is touched. A disk may keep what was moved under both names, or one move and not the other.
+    let has_database = made.check_file(DATABASE_FILE)?.is_some();
+    let has_tree = made.check_file(TREE_FILE)?.is_some();
+    let has_moved_tree = held.check_file(TREE_FILE)?.is_some();
+    if has_database && (has_tree || !has_moved_tree) {
+        put_aside(&held, old)?;
+    } else if has_database && old.is_gone(&held)? {
+        // Once the page tree has moved, what has the name of the database in the vault is the new one, too.
+        held.remove(DATABASE_FILE)?;
     }
+    if has_tree && (has_database || !has_moved_tree) {
+        made.move_to(TREE_FILE, &held, TREE_FILE)?;
+    }
+    if has_database {
+        made.move_to(DATABASE_FILE, &held, DATABASE_FILE)?;
+    }
+    held.sync()?;
     if made.check_file(REPLICA)?.is_some() {
         held.remove(REPLICA)?; // (3)
         made.move_to(REPLICA, &held, REPLICA)?;
         held.sync()?;
     }
-    for name in [&log(), &index(), RESERVE_FILE] {
+    let moved = [TREE_FILE, DATABASE_FILE];
+    for name in moved.into_iter().chain([&*log(), &*index(), RESERVE_FILE]) {
         made.remove(name)?;
     }
     held.remove_folder(name)?;
@@ -166,9 +182,9 @@ fn put_aside(held: &Held, old: &Old) -> strongroom_folder::Result<()> {
     held.remove(&index())?;
     match old {
         Old::Kept(aside) => {
-            rename(held, &log(), held, &format!("{aside}-wal"))?;
-            rename(held, TREE_FILE, held, &format!("{aside}-tree"))?;
-            rename(held, DATABASE_FILE, held, aside)?;
+            move_aside(held, &log(), &format!("{aside}-wal"))?;
+            move_aside(held, TREE_FILE, &format!("{aside}-tree"))?;
+            move_aside(held, DATABASE_FILE, aside)?;
         }
         Old::Removed => {
             for name in [&log(), TREE_FILE, DATABASE_FILE] {
@@ -188,9 +204,12 @@ fn index() -> String {
     format!("{DATABASE_FILE}-shm")
 }
 
-/// Moves what is there, to a name that nothing has.
-fn rename(from: &Held, name: &str, to: &Held, new: &str) -> strongroom_folder::Result<()> {
-    match from.move_to(name, to, new) {
+/// Moves what is there. If something has the new name already, that is the old one, and this the new one.
+fn move_aside(held: &Held, name: &str, new: &str) -> strongroom_folder::Result<()> {
+    if held.check_file(new)?.is_some() {
+        return held.remove(name).map(drop);
+    }
+    match held.move_to(name, held, new) {
         Err(error) if error.is_missing() => Ok(()),
         moved => moved,
     }
@@ -311,6 +330,43 @@ mod tests {
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "{steps}");
             assert!(!is_pending(&folder).unwrap());
         }
+    }
+
+    /// Goal: where a power cut kept a moved file under both names, the switch is finished all the same.
+    /// Failed before: the folder was not empty, and the vault could not be opened any more.
+    #[test]
+    fn what_a_power_cut_left_under_both_names_or_the_old_one_is_in_nobodys_way() {
+        for left in [
+            &[TREE_FILE][..],
+            &[DATABASE_FILE],
+            &[TREE_FILE, DATABASE_FILE],
+        ] {
+            let (_place, folder) = folder();
+            fs::write(folder.part(REPLICA), "old replica").unwrap();
+            let making = made(&folder);
+            fs::write(making.part(REPLICA), "new replica").unwrap();
+            commit_rekeyed(&folder, &making).unwrap();
+            fs::create_dir(folder.part(REKEYED)).unwrap();
+            for name in left {
+                let back = folder.part(&format!("{REKEYED}/{name}"));
+                fs::copy(folder.part(name), back).unwrap();
+            }
+            finish(&folder).unwrap();
+            assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{left:?}");
+            assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree", "{left:?}");
+            assert_eq!(read(&folder, REPLICA).unwrap(), "new replica");
+            assert!(!is_pending(&folder).unwrap());
+        }
+        // The database was moved for good, the page tree was not.
+        let (_place, folder) = folder();
+        fs::create_dir(folder.part(REKEYED)).unwrap();
+        fs::write(folder.part(&format!("{REKEYED}/{TREE_FILE}")), "new tree").unwrap();
+        fs::write(folder.part(DATABASE_FILE), "new").unwrap();
+        fs::remove_file(folder.part(TREE_FILE)).unwrap();
+        finish(&folder).unwrap();
+        assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree");
+        assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new");
+        assert!(!is_pending(&folder).unwrap());
     }
 
     #[test]

@@ -311,6 +311,7 @@ fn sound_tree(system: &Filesystem) -> Result<Tree, String> {
 /// That a verification of all blocks and files tells nothing.
 fn verified(system: &Filesystem) -> Result<(), String> {
     let range = VerifyRange {
+        strangers: strongroom_filesystem::Strangers::Told,
         after: None,
         only: Vec::new(),
         bytes_max: u64::MAX,

@@ -250,6 +250,7 @@ impl Drive {
     /// Whether every sealed byte is as it was written.
     fn verify(&self) -> Result<(), String> {
         let range = VerifyRange {
+            strangers: strongroom::filesystem::Strangers::Told,
             after: None,
             only: Vec::new(),
             bytes_max: u64::MAX,
