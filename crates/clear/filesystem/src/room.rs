@@ -78,9 +78,9 @@ impl RoomState {
 
     /// Free bytes of the disk now, with what is set aside for content already.
     fn free_now(&self, core: &Core) -> Option<u64> {
-        let mut probe = self.probe.lock();
-        *probe = Probe::now(core);
-        let (_, free) = probe.last?;
+        let now = Probe::now(core);
+        let (_, free) = now.last?;
+        *self.probe.lock() = now;
         Some(free.saturating_add(core.segments.room_aside()))
     }
 }
