@@ -156,6 +156,15 @@ pub(crate) fn end_session(vault: &Path) -> strongroom::Result<bool> {
     Ok(goes)
 }
 
+/// The same for who needs the vault alone. Who else has it open is found out by opening it, but for one who does not answer:
+/// he has been waited for by then.
+pub(crate) fn make_way(vault: &Path) -> strongroom::Result<()> {
+    match end_session(vault) {
+        Err(error @ (Error::OwnerUnreachable | Error::OtherVersion)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Says of a vault that is open already where that is.
 pub(crate) fn open_already(folder: &Path, error: Error) -> Failure {
     if !matches!(error, Error::InUse) {

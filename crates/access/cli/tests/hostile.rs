@@ -440,6 +440,12 @@ fn a_directory_that_contains_itself_is_told_and_the_rest_is_done() {
     assert_eq!(told(&["hash", "-r", "v:/t"]).lines().count(), 5);
     told(&["get", "v:/t", "out"]);
     assert_eq!(walked(&place.path("out")), walked(&place.path("t")));
+    // What could not be copied is not taken for something that the vault has not.
+    fs::create_dir(place.path("out/a/b/self")).unwrap();
+    fs::create_dir(place.path("into")).unwrap();
+    fs::rename(place.path("out"), place.path("into/t")).unwrap();
+    told(&["get", "--delete", "v:/t", "into"]);
+    assert!(place.path("into/t/a/b/self").exists());
     told(&["cp", "v:/t", "v:/copy"]);
     assert_eq!(place.keyed(&["find", "v:/copy"]).lines().count(), 10);
     place.keyed(&["snapshot", "create", "v", "--tag", "one"]);

@@ -420,5 +420,11 @@ mod tests {
         ] {
             assert_eq!(std::io::Error::from(error).kind(), kind);
         }
+        // Opened twice in one process: failed before, as it spoke of another one.
+        assert!(
+            Error::InUse
+                .to_string()
+                .contains("in another process or in this one")
+        );
     }
 }

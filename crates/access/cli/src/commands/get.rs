@@ -198,6 +198,10 @@ impl<'a> Getting<'a> {
             let step = step?;
             levels.truncate(step.depth + usize::from(step.at == At::Leave));
             if step.at == At::Again {
+                if let (Some(level), Some(name)) = (levels.last_mut(), last_name(&step.path)) {
+                    // Not copied, but there: what an earlier copy made of it stays.
+                    level.child(name, self.copying.delete);
+                }
                 self.failures.note(Err(step.again()));
                 continue;
             }

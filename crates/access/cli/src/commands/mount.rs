@@ -18,7 +18,7 @@ use crate::arguments::{Mount, SecretArguments};
 use crate::descriptors;
 use crate::failure::{About, Failure, Result};
 use crate::logging;
-use crate::opening::{end_session, open_already, unlocking};
+use crate::opening::{make_way, open_already, unlocking};
 use crate::printable::show_path;
 
 /// How long another command that has the vault open is waited for.
@@ -126,8 +126,7 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> Result<Vau
         patience: PATIENCE,
         ..OpenOptions::default()
     };
-    // What else has it open is named below.
-    let _ = end_session(folder);
+    make_way(folder)?;
     // Said before a person types a passphrase for nothing.
     let opened = Vault::wait_until_free(folder, PATIENCE).and_then(|()| {
         unlocking(arguments, folder, |source, trust| {

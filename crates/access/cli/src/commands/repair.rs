@@ -10,7 +10,7 @@ use super::verify::VerifyJson;
 use crate::damage_arguments::Repair;
 use crate::exit_code::ExitCode;
 use crate::failure::{About, Failure, Result};
-use crate::opening::{end_session, open_already, unlocking};
+use crate::opening::{make_way, open_already, unlocking};
 use crate::output::{print_json, stdout};
 use crate::printable::{show, show_path};
 use crate::progress::Meter;
@@ -23,8 +23,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         quiet,
         common,
     } = arguments;
-    // What else has the vault open is named below; that it could not be asked is no more than that.
-    let _ = end_session(vault);
+    make_way(vault).about(show_path(vault))?;
     let mut meter = Meter::new(*quiet, "read");
     let report = unlocking(&common.secret, vault, |source, trust| {
         let options = RepairOptions {
