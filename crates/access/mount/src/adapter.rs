@@ -20,9 +20,9 @@ use fuser::{
 };
 use strongroom::filesystem::{SetAttributes, Space};
 
-use crate::attributes::{GENERATION, set_time};
+use crate::attributes::{GENERATION, inode, set_time};
 use crate::capabilities;
-use crate::content::{Privileges, reply_empty};
+use crate::content::{Privileges, Way, Write, reply_empty};
 use crate::counters::Opcode;
 use crate::limits;
 use crate::namespace::{Rename, caller, caller_setting, rename_mode};
@@ -108,7 +108,7 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.count(Opcode::Lookup);
-        let ttl = limits::ttl_in(crate::attributes::inode(parent));
+        let ttl = limits::ttl_in(inode(parent));
         match self.shared.lookup(&caller(request), parent, name) {
             Ok(attributes) => reply.entry(ttl, &attributes, GENERATION),
             Err(error) => reply.error(error),
@@ -318,16 +318,22 @@ impl Filesystem for Adapter {
         data: &[u8],
         write_flags: WriteFlags,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         self.count(Opcode::Write);
-        let privileges = if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            Privileges::Drop
-        } else {
-            Privileges::Keep
+        let write = Write {
+            node: inode(node),
+            offset,
+            privileges: if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                Privileges::Drop
+            } else {
+                Privileges::Keep
+            },
+            // Only direct writes name the owner of the locks, also where an O_DIRECT file is written through pages after all.
+            way: owner.map_or(Way::Pages, |_| Way::Direct),
         };
-        self.shared.write(node, privileges, offset, data, reply);
+        self.shared.write(write, data, reply);
     }
 
     fn flush(

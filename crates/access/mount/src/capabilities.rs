@@ -14,10 +14,8 @@ use crate::shared::Writes;
 /// What the mount asks of the kernel, as far as the kernel has it. Left out on purpose:
 /// `AUTO_INVAL_DATA` (drops the page cache after each own write), `ATOMIC_O_TRUNC` (loses truncations
 /// without OPEN), `ABORT_ERROR` and `SETXATTR_EXT` (broken in this version of the protocol library),
-/// `POSIX_LOCKS` and `FLOCK_LOCKS` (the kernel keeps locks itself, without requests), `ASYNC_DIO` (after an asynchronous direct write
-/// the kernel drops no page that somebody read meanwhile, so readers see what was there before, for good; without it such a write is
-/// answered before the program goes on, and its pages are dropped. The kernel has no such word for writes alone, so direct reads by
-/// libaio are answered one after another too).
+/// `POSIX_LOCKS` and `FLOCK_LOCKS` (the kernel keeps locks itself, without requests).
+/// After an asynchronous direct write, which `ASYNC_DIO` allows, the kernel itself drops none of the file's pages: `content` sees to it.
 const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_DO_READDIRPLUS)
     .union(InitFlags::FUSE_READDIRPLUS_AUTO)
@@ -25,7 +23,8 @@ const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
     .union(InitFlags::FUSE_NO_OPEN_SUPPORT)
-    .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
+    .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
+    .union(InitFlags::FUSE_ASYNC_DIO);
 
 /// Tells the kernel what this mount wants of what it offers.
 pub(crate) fn agree(config: &mut KernelConfig, writes: Writes) -> io::Result<()> {

@@ -67,12 +67,12 @@ impl Privileges {
 
 /// Changes the content of `node`, and answers by `reply`. If privileges went, the kernel must hear of it first: it keeps the mode that
 /// it knows.
-fn change<T: Send + 'static>(
+fn change<T>(
     filesystem: &Filesystem,
     invalidator: &Invalidator,
     (node, privileges): (InodeId, Privileges),
     operation: impl FnOnce(&Filesystem) -> Result<T, Error>,
-    reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    reply: impl FnOnce(Result<T, Errno>),
 ) {
     let dropped = match privileges {
         Privileges::Keep => Ok(false),
@@ -84,31 +84,65 @@ fn change<T: Send + 'static>(
     };
     let changed = changed.map_err(|error| errno(&error));
     if dropped {
-        invalidator.attributes_then(node, move || reply(changed));
-    } else {
-        reply(changed);
+        invalidator.attributes(node);
     }
+    reply(changed);
 }
 
-fn write(
-    filesystem: &Filesystem,
-    invalidator: &Invalidator,
-    (node, privileges): (InodeId, Privileges),
-    (offset, data): (u64, &[u8]),
-    reply: ReplyWrite,
-) {
-    let write = |filesystem: &Filesystem| {
-        let len = u32::try_from(data.len())
-            .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB"))?;
-        filesystem.write(node, offset, data).map(|()| len)
-    };
-    change(
-        filesystem,
-        invalidator,
-        (node, privileges),
-        write,
-        |written| reply_written(written, reply),
-    );
+/// A request to write.
+pub(crate) struct Write {
+    pub(crate) node: InodeId,
+    pub(crate) offset: u64,
+    pub(crate) privileges: Privileges,
+    pub(crate) way: Way,
+}
+
+/// How what is written came to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Through its pages of the file.
+    Pages,
+    /// Past them, by `O_DIRECT`.
+    Direct,
+}
+
+impl Write {
+    /// Writes and answers. After a direct write the kernel is made to drop the pages that it may have read meanwhile: of a write that it
+    /// does not wait for, it does not do so itself. Nobody waits for the answer to a direct write with such a page locked, so the
+    /// kernel drops them before it has the answer.
+    fn run(
+        self,
+        filesystem: &Filesystem,
+        invalidator: &Invalidator,
+        data: &[u8],
+        reply: ReplyWrite,
+    ) {
+        let Self {
+            node,
+            offset,
+            privileges,
+            way,
+        } = self;
+        let write = |filesystem: &Filesystem| {
+            let len = u32::try_from(data.len())
+                .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB"))?;
+            filesystem.write(node, offset, data).map(|()| len)
+        };
+        let to = (node, privileges);
+        change(
+            filesystem,
+            invalidator,
+            to,
+            write,
+            |written| match written {
+                Ok(len) if way == Way::Direct => {
+                    let range = offset..offset.saturating_add(u64::from(len));
+                    invalidator.content_then(node, range, move || reply.written(len));
+                }
+                written => reply_written(written, reply),
+            },
+        );
+    }
 }
 
 fn reply_written(result: Result<u32, Errno>, reply: ReplyWrite) {
@@ -152,27 +186,19 @@ impl Shared {
         may
     }
 
-    pub(crate) fn write(
-        &self,
-        node: INodeNo,
-        privileges: Privileges,
-        offset: u64,
-        data: &[u8],
-        reply: ReplyWrite,
-    ) {
+    pub(crate) fn write(&self, write: Write, data: &[u8], reply: ReplyWrite) {
         let filesystem = match self.gate.enter() {
             Ok(filesystem) => filesystem,
             Err(error) => return reply.error(error),
         };
-        let to = (inode(node), privileges);
         if filesystem.write_would_wait(data.len()) && self.waiting.has_room_for(data.len()) {
             let (filesystem, invalidator) = (filesystem.clone(), self.invalidator.clone());
             let data = data.to_vec();
             self.waiting.run(data.len(), move || {
-                write(&filesystem, &invalidator, to, (offset, &data), reply);
+                write.run(&filesystem, &invalidator, &data, reply);
             });
         } else {
-            write(&filesystem, &self.invalidator, to, (offset, data), reply);
+            write.run(&filesystem, &self.invalidator, data, reply);
         }
     }
 

@@ -2,17 +2,21 @@
 //!
 //! Takes   changes made through the vault by the library or by another process, and what the kernel is to hand over
 //! Gives   back when the kernel has dropped what it had cached of them; what programs wrote to it has been sent then
-//! Never   runs on an event loop or holds a lock: the kernel may wait for a request of ours meanwhile
-//!         (invariant 5 of the crate)
+//! Never   asks for content on an event loop or a worker, or holds a lock: the kernel may wait for a request of ours
+//!         meanwhile (invariant 5 of the crate)
+//!
+//! About attributes alone the kernel waits for nothing. They are dropped at once, by whoever asks: behind content they could wait for a
+//! page whose writer waits for them.
 
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use fuser::{INodeNo, Notifier};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use strongroom::filesystem::InodeId;
 use strongroom::{Change, Observer};
 
@@ -43,12 +47,20 @@ struct Request {
 }
 
 /// What the notifier thread of a mount is asked for.
-pub(crate) struct Requests(Receiver<Request>);
+pub(crate) struct Requests {
+    requests: Receiver<Request>,
+    notifier: Arc<RwLock<Option<Notifier>>>,
+}
 
 /// The way to the notifier thread of a mount, which may begin later.
 pub(crate) fn queue() -> (Invalidator, Requests) {
     let (sender, requests) = unbounded();
-    (Invalidator { sender }, Requests(requests))
+    let notifier = Arc::default();
+    let invalidator = Invalidator {
+        sender,
+        notifier: Arc::clone(&notifier),
+    };
+    (invalidator, Requests { requests, notifier })
 }
 
 /// Hands changes to the notifier thread of one mount. Cheap to clone; usable from many threads, but not
@@ -57,6 +69,8 @@ pub(crate) fn queue() -> (Invalidator, Requests) {
 #[derive(Clone)]
 pub struct Invalidator {
     sender: Sender<Request>,
+    /// While the notifier thread runs: it keeps the connection open.
+    notifier: Arc<RwLock<Option<Notifier>>>,
 }
 
 impl Invalidator {
@@ -75,7 +89,9 @@ impl Invalidator {
 
     /// Attributes of `inode` were changed, content was not.
     pub fn attributes(&self, inode: InodeId) {
-        self.ask(Stale::Attributes { inode });
+        if let Some(notifier) = &*self.notifier.read() {
+            notify(notifier, Stale::Attributes { inode });
+        }
     }
 
     /// All that the kernel holds of `inodes`: returns when it has sent what programs wrote.
@@ -92,11 +108,6 @@ impl Invalidator {
     ) {
         let (offset, len) = (range.start, range.end.saturating_sub(range.start));
         self.send(Stale::Content { inode, offset, len }, then);
-    }
-
-    /// As `attributes`, for whoever must not wait: `then` must not either.
-    pub(crate) fn attributes_then(&self, inode: InodeId, then: impl FnOnce() + Send + 'static) {
-        self.send(Stale::Attributes { inode }, then);
     }
 
     fn ask(&self, stale: Stale) {
@@ -128,17 +139,20 @@ impl Observer for Invalidator {
 
 /// The notifier thread of one mount.
 pub(crate) struct NotifierThread {
+    notifier: Arc<RwLock<Option<Notifier>>>,
     stop: Sender<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl NotifierThread {
-    pub(crate) fn start(notifier: Notifier, requests: Requests) -> std::io::Result<Self> {
+    pub(crate) fn start(notifier: Notifier, asked: Requests) -> std::io::Result<Self> {
         let (stop, stopped) = bounded(1);
+        *asked.notifier.write() = Some(notifier.clone());
         let thread = std::thread::Builder::new()
             .name("strongroom-notifier".to_owned())
-            .spawn(move || serve(&notifier, &requests.0, &stopped))?;
+            .spawn(move || serve(&notifier, &asked.requests, &stopped))?;
         Ok(Self {
+            notifier: asked.notifier,
             stop,
             thread: Mutex::new(Some(thread)),
         })
@@ -146,6 +160,7 @@ impl NotifierThread {
 
     /// Ends the thread; later changes are passed over.
     pub(crate) fn stop(&self) {
+        self.notifier.write().take();
         if let Some(thread) = self.thread.lock().take() {
             let _ = self.stop.send(());
             // It does not panic; if it did, it has ended all the same.
@@ -224,7 +239,7 @@ mod tests {
         drop(requests);
         invalidator.attributes(InodeId(1));
         let (told, heard) = bounded::<()>(1);
-        invalidator.attributes_then(InodeId(1), move || told.send(()).unwrap());
+        invalidator.content_then(InodeId(1), 0..1, move || told.send(()).unwrap());
         assert!(heard.recv().is_err());
     }
 }

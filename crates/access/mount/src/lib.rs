@@ -12,7 +12,8 @@
 //!      of the mount.                                                                    [references]
 //!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
-//!  (5) A notification is sent by the notifier thread only, which holds no lock.         [invalidate]
+//!  (5) A notification about names or content is sent by the notifier thread only, which holds no lock.
+//!                                                                                       [invalidate]
 #![deny(unsafe_code)] // inherited.rs says why it has some
 
 mod adapter;

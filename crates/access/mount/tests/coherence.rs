@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use support::daemon::Daemon;
@@ -89,6 +89,62 @@ fn direct_writes_that_were_under_way_at_once_are_read_by_everybody() {
             }
         });
         assert_eq!(stale, 0, "writeback: {writeback}");
+    }
+}
+
+/// Goal: no request waits for one that waits for it, though the mount has the kernel drop pages before it answers some. Method: all
+/// ways to a file at once; that it ends is the test. What is written last is there.
+#[test]
+fn all_ways_to_one_file_at_once_come_to_an_end() {
+    const LEN: usize = 64 * PAGE;
+    for writeback in WRITEBACK {
+        let drive = Daemon::start_with(writeback);
+        let path = &drive.at("live");
+        let file = &sparse(path, LEN);
+        let count = rounds(100);
+        let place = |round: usize, thread: usize| (round * 37 + thread * 11) % 60 * PAGE;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let direct = OFlags::DIRECT.bits().cast_signed();
+                let mut options = OpenOptions::new();
+                let file = options.write(true).custom_flags(direct).open(path).unwrap();
+                let queue = Queue::new(8);
+                (0..count).for_each(|_| queue.write(&file, &[Page([1; PAGE]); 32]));
+            });
+            scope.spawn(move || {
+                // Parts of pages, which the kernel keeps locked until they are written.
+                let part = |round| file.write_all_at(&[2; 100], place(round, 1) as u64 + 50);
+                (0..8 * count).for_each(|round| part(round).unwrap());
+            });
+            scope.spawn(move || {
+                let mapped = Mapped::of(
+                    File::options().read(true).write(true).open(path).unwrap(),
+                    LEN,
+                );
+                (0..8 * count).for_each(|round| mapped.write(place(round, 2), &[3; 8]));
+            });
+            scope.spawn(move || (0..4 * count).for_each(|_| drop(fs::read(path).unwrap())));
+            scope.spawn(move || {
+                for round in 0..4 * count {
+                    let at = place(round, 3) as u64;
+                    // None follow where the file ends in a hole.
+                    let _ = rustix::fs::seek(file, SeekFrom::Data(at));
+                    let _ = rustix::fs::seek(file, SeekFrom::Hole(at));
+                    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    rustix::fs::fallocate(file, punch, at, 2 * PAGE as u64).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                for round in 0..count {
+                    // Behind what is mapped, which must not lose its file.
+                    file.set_len((LEN + round % 3 * PAGE) as u64).unwrap();
+                    file.sync_all().unwrap();
+                }
+            });
+        });
+        file.set_len(LEN as u64).unwrap();
+        file.write_all_at(&[4; LEN], 0).unwrap();
+        assert!(fs::read(path).unwrap() == [4; LEN]);
     }
 }
 
