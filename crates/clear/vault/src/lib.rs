@@ -101,7 +101,7 @@ pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
 pub use member::Member;
 pub use observer::{Attachment, Change, Observer, Subscription};
-pub use open::OpenOptions;
+pub use open::{IfOwned, OpenOptions};
 pub use path::Links;
 pub use private_folder::PrivateFolders;
 pub use provider_in_use::ProviderInUse;

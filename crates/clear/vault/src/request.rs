@@ -251,6 +251,8 @@ pub(crate) enum Request<'a> {
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
+    /// Somebody wants to own the vault who can do more for others: the owner leaves as soon as that costs nobody anything.
+    AskToLeave,
     /// From now on, until `BackupEnd` or the end of the session, every segment file stays.
     BackupBegin,
     /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and

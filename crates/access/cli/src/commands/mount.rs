@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
 use strongroom::{
-    Access, Attachment, Change, Error, Fingerprint, Observer, OpenOptions, Schedule, ScheduleStep,
-    SeenRecords, Vault, describe, last_seen,
+    Access, Attachment, Change, Error, Fingerprint, IfOwned, Observer, OpenOptions, Schedule,
+    ScheduleStep, SeenRecords, Vault, describe, last_seen,
 };
 use strongroom_mount::background::{
     DaemonInput, become_daemon, report_failure, report_ready, spawn_background,
@@ -122,6 +122,7 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> strongroom
     let options = OpenOptions {
         access,
         patience: PATIENCE,
+        if_owned: IfOwned::AskedToLeave,
         ..OpenOptions::default()
     };
     let source = secret::source(arguments, folder);
