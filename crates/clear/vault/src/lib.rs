@@ -103,7 +103,7 @@ pub use member::Member;
 pub use observer::{Attachment, Change, Observer, Subscription};
 pub use open::{IfOwned, OpenOptions};
 pub use path::Links;
-pub use private_folder::PrivateFolders;
+pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use recover::{Brought, RecoverOptions, RecoverProgress, RecoverReport, recover};
