@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
+.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -14,6 +14,9 @@ setup: ## install what building and testing need, or say what to type
 
 build: setup ## the release binary, target/release/strongroom
 	cargo build --release --locked -p strongroom-cli
+
+install: ## put the program that `make build` made in its place, with manual, mount(8) helper and systemd units: PREFIX, DESTDIR
+	PREFIX="$(PREFIX)" SBINDIR="$(SBINDIR)" DESTDIR="$(DESTDIR)" tools/install.sh
 
 # Licences, copies and sources of dependencies are compared with deny.toml by the conformance tests; advisories need a
 # database that only `cargo deny check advisories` fetches.

@@ -64,7 +64,10 @@ say "5. Sync, list every checksum, then kill -9 in the middle of more writing"
 sync -f "$mount/big" 2>/dev/null || true
 "$bin" sync "$vault"
 (cd "$mount" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$work/before"
-echo "$(wc -l <"$work/before") checksums"
+# What was copied in is compared with what it was copied from, and not with what the mount says of it.
+(cd "$registry" && find "${crates[@]}" -type f -print0 | sort -z | xargs -0 sha256sum) >"$work/sources"
+(cd "$mount/source" && sha256sum --quiet -c "$work/sources")
+echo "$(wc -l <"$work/before") checksums, $(wc -l <"$work/sources") of them of the sources"
 (while :; do dd if=/dev/zero of="$mount/unsynced-$RANDOM" bs=1M count=8 status=none || exit 0; done) 2>/dev/null &
 writer=$!
 sleep 1
@@ -75,7 +78,10 @@ echo "the daemon is dead; the mount says: $(ls "$mount" 2>&1 | head -n 1 || true
 say "6. Mount again and compare"
 "$bin" mount "$vault" "$mount" --passphrase-file "$work/passphrase"
 (cd "$mount" && sha256sum --quiet -c "$work/before")
-echo "all $(wc -l <"$work/before") files are as they were synced"
+(cd "$mount/source" && sha256sum --quiet -c "$work/sources")
+cmp "$work/big" "$mount/big"
+cmp "$work/big" "$mount/big-copy"
+echo "all $(wc -l <"$work/before") files are as they were synced, and as the files that they were copied from"
 git -C "$mount/source" fsck --no-progress
 git -C "$mount/source" status --short | head -n 5
 "$bin" check "$vault"

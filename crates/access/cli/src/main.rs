@@ -23,6 +23,7 @@ mod interrupt;
 mod key_arguments;
 mod location;
 mod logging;
+mod mount_helper;
 mod opening;
 mod output;
 mod pattern;
@@ -40,11 +41,17 @@ mod walk;
 use clap::Parser;
 
 use crate::arguments::Arguments;
+use crate::mount_helper::Asked;
 
 fn main() -> std::process::ExitCode {
     protect_memory();
     descriptors::raise();
-    let arguments = match Arguments::try_parse() {
+    let parsed = match mount_helper::asked(std::env::args_os()) {
+        Asked::Nothing => Arguments::try_parse(),
+        Asked::Words(words) => Arguments::try_parse_from(words),
+        Asked::Pretence => return std::process::ExitCode::SUCCESS,
+    };
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => return failure::print_usage(&error),
     };

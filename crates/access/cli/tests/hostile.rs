@@ -131,6 +131,12 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "df" | "quota" | "compression" | "check" | "verify" | "sync" | "compact" => {
             with(&[&[v], &["--json", v], &[no_local]])
         }
+        "backup" => with(&[
+            &[v, "copy"],
+            &["--json", v, "copy"],
+            &[v, local],
+            &[no_local, "x"],
+        ]),
         "repair" => with(&[&["--dry-run", v], &["--dry-run", "--json", v], &[no_local]]),
         "recover" => with(&[&[v], &["--json", v], &[no_local]]),
         "bench" => bare(&[&["--quick", no_local], &["--only", EVIL, "."]]),

@@ -137,3 +137,21 @@ fn a_mount_whose_process_died_is_removed_and_that_is_said() {
     assert!(said.contains("without confirming"), "{said}");
     place.fails(13, &["umount", "mnt"]);
 }
+
+/// Goal: a mount outlives the session in which it was made, and its folder of sockets. Failed before: commands ended with 7, and
+/// `umount` with 13.
+#[test]
+fn a_mount_whose_folder_of_sockets_vanished_is_reached_and_unmounted() {
+    let place = Place::new();
+    let drive = Drive::mount(&place);
+    fs::write(drive.at("file"), "file").unwrap();
+    for _ in 0..3 {
+        fs::remove_dir_all(place.path("run")).unwrap();
+        assert_eq!(place.keyed(&["cat", "v:/file"]), "file");
+        fs::create_dir(place.path("run")).unwrap();
+        // As tidied up by somebody else: the folder is there, and what was in it is not.
+        assert_eq!(place.keyed(&["cat", "v:/file"]), "file");
+    }
+    place.done(&["umount", "mnt"]);
+    assert!(!drive.lives());
+}

@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -17,6 +18,7 @@ use std::sync::atomic::AtomicUsize;
 use crossbeam_channel::{RecvTimeoutError, Sender};
 use fuser::{Config, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use strongroom::filesystem::Filesystem;
@@ -54,6 +56,8 @@ struct Core {
     /// Dropped at the end, which the idle watch hears.
     alive: Mutex<Option<Sender<()>>>,
     signals: Mutex<Option<Handle>>,
+    /// Dropped at the end, which who keeps the record there hears.
+    keeping_record: Mutex<Option<UnixStream>>,
 }
 
 impl Mounted {
@@ -119,7 +123,9 @@ impl Mounted {
             has_ended: Condvar::new(),
             alive: Mutex::new(Some(alive)),
             signals: Mutex::new(None),
+            keeping_record: Mutex::new(None),
         });
+        core.keep_record()?;
         if let Some(after) = options.idle_unmount {
             idle::watch(core.path.clone(), after, Arc::clone(&core.shared), ended)
                 .map_err(MountError::io("starting a thread"))?;
@@ -273,6 +279,38 @@ impl Core {
         self.shared.invalidator.contents(inodes);
     }
 
+    /// Makes the record again whenever its folder goes, as long as the mount lives.
+    fn keep_record(self: &Arc<Self>) -> Result<(), MountError> {
+        let (alive, ended) = UnixStream::pair().map_err(MountError::io("making a socket pair"))?;
+        *self.keeping_record.lock() = Some(alive);
+        let core = Arc::clone(self);
+        let keep = move || {
+            loop {
+                let kept = core.record.lock().as_ref().map(Record::kept);
+                let Some(kept) = kept else { return };
+                let Some(watch) = kept.watch() else { return };
+                let mut waits = [
+                    PollFd::new(&watch, PollFlags::IN),
+                    PollFd::new(&ended, PollFlags::IN | PollFlags::HUP),
+                ];
+                match poll(&mut waits, None) {
+                    Err(rustix::io::Errno::INTR) => continue,
+                    Ok(_) if waits[1].revents().is_empty() => {}
+                    _ => return,
+                }
+                if let Some(record) = core.record.lock().as_mut()
+                    && let Err(error) = record.come_back(&core.path)
+                {
+                    log::error!("an unmount cannot wait for this process any more: {error}");
+                    return;
+                }
+            }
+        };
+        let named = std::thread::Builder::new().name("strongroom-record".to_owned());
+        let started = named.spawn(keep).map(drop);
+        started.map_err(MountError::io("starting a thread"))
+    }
+
     /// Drains and syncs, once (invariant 1), and tells everybody how it went.
     fn end(&self, connection: Option<io::Error>) {
         let Some(record) = self.record.lock().take() else {
@@ -296,6 +334,7 @@ impl Core {
         *self.outcome.lock() = Some(result);
         self.has_ended.notify_all();
         self.alive.lock().take();
+        self.keeping_record.lock().take();
     }
 
     fn drain(&self, record: &Record) -> Result<(), String> {

@@ -17,12 +17,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use strongroom::PrivateFolders;
+use strongroom::{KeptName, PrivateFolders};
 
 use crate::error::MountError;
 use crate::limits;
@@ -38,6 +39,8 @@ const ENDS_TOO: &str = "the process ends with the mount";
 pub(crate) struct Record {
     file: File,
     path: PathBuf,
+    /// Its folder may go while the mount lives, with the session of its user.
+    kept: Arc<KeptName>,
 }
 
 /// The record of somebody's mount, to wait on.
@@ -104,7 +107,8 @@ impl Record {
                 });
             }
         }
-        let mut record = Self { file, path };
+        let kept = Arc::new(KeptName::of(&path));
+        let mut record = Self { file, path, kept };
         record
             .begin(mount_point)
             .map_err(MountError::io("writing the runtime record"))?;
@@ -117,6 +121,25 @@ impl Record {
         self.file.write_all(b"mount point: ")?;
         self.file.write_all(mount_point.as_os_str().as_bytes())?;
         self.file.write_all(b"\n")
+    }
+
+    /// What tells when it is time to `come_back`.
+    pub(crate) fn kept(&self) -> Arc<KeptName> {
+        Arc::clone(&self.kept)
+    }
+
+    /// Makes the record again, somewhere else, if it is gone.
+    pub(crate) fn come_back(&mut self, mount_point: &Path) -> Result<(), MountError> {
+        if !self.kept.is_gone() {
+            return Ok(());
+        }
+        let text = text_of(&self.file).map_err(MountError::io("reading the runtime record"))?;
+        let mut again = Self::take(mount_point)?;
+        if text.lines().any(|line| line == ENDS_TOO) {
+            again.process_ends_too();
+        }
+        *self = again;
+        Ok(())
     }
 
     /// Notes that this process ends with the mount: who unmounts then waits for that.
@@ -258,16 +281,20 @@ impl Watched {
     }
 
     fn text(&self) -> io::Result<String> {
-        let mut bytes = vec![0; limits::RECORD_BYTES_MAX];
-        let mut len = 0;
-        while len < bytes.len() {
-            match self.file.read_at(&mut bytes[len..], len as u64)? {
-                0 => break,
-                count => len += count,
-            }
-        }
-        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+        text_of(&self.file)
     }
+}
+
+fn text_of(file: &File) -> io::Result<String> {
+    let mut bytes = vec![0; limits::RECORD_BYTES_MAX];
+    let mut len = 0;
+    while len < bytes.len() {
+        match file.read_at(&mut bytes[len..], len as u64)? {
+            0 => break,
+            count => len += count,
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
 }
 
 fn ending(record: &str) -> Ending {

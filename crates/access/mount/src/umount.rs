@@ -81,7 +81,7 @@ pub fn unmount(
         return Err(MountError::NotMounted(path));
     };
     // Opened before the unmount, as the process removes it at its end.
-    let watched = Watched::open(&path, entry.user_id.unwrap_or(0));
+    let watched = find(&path, entry.user_id.unwrap_or(0));
     take_away(&entry, how, watch)?;
     match (watched, how) {
         (Some(watched), Unmount::IfUnused) => wait(&watched, &entry, watch),
@@ -91,6 +91,19 @@ pub fn unmount(
         },
         (None, Unmount::IfUnused) => Err(MountError::NoRecord(path)),
         (None, Unmount::Lazily) => Ok(()),
+    }
+}
+
+/// The record of the mount. One whose folder has just gone comes back within moments.
+fn find(path: &Path, mounted_by: u32) -> Option<Watched> {
+    let mut waits = FIRST_PAUSE;
+    loop {
+        let found = Watched::open(path, mounted_by);
+        if found.is_some() || waits > LOOK_EVERY {
+            return found;
+        }
+        std::thread::sleep(waits);
+        waits *= 2;
     }
 }
 

@@ -216,12 +216,7 @@ impl Vault {
             Some((lock, listener)),
         )?;
         let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
-        let joining = Joining {
-            folder,
-            access: Access::ReadWrite,
-            options: options.engine,
-            secret: None.into(),
-        };
+        let joining = Joining::new(folder.path(), options.engine, None);
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
             vault,

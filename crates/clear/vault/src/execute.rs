@@ -66,6 +66,10 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::History(request) => crate::revisions::execute(session, request),
         Request::Verify(request) => crate::verify::execute(session, request),
         Request::Hash(request) => crate::hash::execute(session, request),
+        Request::AskToLeave => {
+            session.engine.ask_to_leave();
+            Ok(Response::Done)
+        }
         Request::BackupBegin | Request::BackupDatabase { .. } | Request::BackupEnd { .. } => {
             crate::backup::execute(session, request)
         }

@@ -8,17 +8,20 @@
 //!  (1) Between two processes that race for a vault one becomes the owner and the other its client: who fails to
 //!      get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT_MS` have passed.
 //!  (2) Who owns a vault keeps no way to its secret: it is for a client whose owner leaves.
+//!  (3) Who left a vault to somebody who asked keeps the keys that it had, and nothing else, so that it loses nothing if the other
+//!      one does not come, or goes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use strongroom_crypto::Keyring;
 
 use crate::client::{Client, Unanswered};
 use crate::folder::{BACKUP, Folder};
 use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
-use crate::open::{self, OpenOptions};
+use crate::open::{self, IfOwned, OpenOptions, Way};
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::{Port, unexpected};
 use crate::request::{Access, Request, Response, Successor};
@@ -26,6 +29,9 @@ use crate::{Error, Result, Secret, seen};
 
 /// How long an opener waits for an owner that holds the lock but does not answer.
 pub(crate) const OWNER_WAIT: Duration = Duration::from_millis(OWNER_WAIT_MS);
+
+/// How long who left a vault waits for the one who asked for it, before it comes back.
+const SUCCESSOR_WAIT: Duration = Duration::from_secs(3);
 
 /// Gives the secret of a vault when, and only if, this process has to open it by itself.
 pub type SecretSource = Arc<dyn Fn() -> Result<Secret> + Send + Sync>;
@@ -37,6 +43,16 @@ pub(crate) struct Joining {
     pub(crate) options: OpenOptions,
     /// For a client.                                                                                          (2)
     pub(crate) secret: Mutex<Option<SecretSource>>,
+    /// For one that owned the vault and left it to another.                                                    (3)
+    left: Mutex<Option<Left>>,
+}
+
+/// The way back of a process that left a vault to another.
+#[derive(Clone)]
+struct Left {
+    keyring: Keyring,
+    /// Whether the other one may still be on its way.
+    is_awaited: bool,
 }
 
 /// Pauses that grow, up to a time limit.
@@ -51,6 +67,11 @@ impl Retry {
             deadline: Instant::now() + patience,
             pause: RETRY_PAUSE_MS.0,
         }
+    }
+
+    /// Whether the pauses are as long as they get: what answers within moments has done so.
+    fn is_slow(&self) -> bool {
+        self.pause >= RETRY_PAUSE_MS.1
     }
 
     /// Gives false when the time is up.
@@ -71,6 +92,24 @@ impl Joining {
             access: options.access,
             options,
             secret: Mutex::new(secret),
+            left: Mutex::new(None),
+        }
+    }
+
+    /// Keeps the way back, for a process that leaves the vault to another.                                     (3)
+    pub(crate) fn keep_for_return(&self, keyring: Keyring) {
+        *self.left.lock() = Some(Left {
+            keyring,
+            is_awaited: true,
+        });
+    }
+
+    /// Asks the owner to leave, if there is one and it can be asked.
+    fn ask_to_leave(&self) {
+        let asked = Client::connect(&self.folder, self.access, Successor::HasSecret);
+        if let Ok(Some(owner)) = asked {
+            // An older owner does not know the question; it stays.
+            let _ = owner.ask(&Request::AskToLeave);
         }
     }
 
@@ -98,8 +137,11 @@ impl Joining {
         // An owner that is just closing, or someone who only looks, goes within moments.
         let mut retry = Retry::new(self.options.patience);
         loop {
-            if let Some(port) = self.attempt(secret)? {
+            if let Some(port) = self.attempt(Way::Secret(secret))? {
                 return Ok(port);
+            }
+            if self.options.if_owned == IfOwned::AskedToLeave && retry.is_slow() {
+                self.ask_to_leave();
             }
             if !retry.wait() {
                 return Err(Error::InUse);
@@ -115,6 +157,9 @@ impl Joining {
         self.check_header()?;
         let mut retry = Retry::new(patience);
         while let Attempt::HeldByAnother = OwnerLock::attempt(&self.folder)? {
+            if retry.is_slow() {
+                self.ask_to_leave();
+            }
             if !retry.wait() {
                 return Err(Error::InUse);
             }
@@ -145,15 +190,43 @@ impl Joining {
 
     /// Connects to the owner, or becomes it.                                                                  (1)
     pub(crate) fn own_or_connect(&self) -> Result<Port> {
+        let left = self.left.lock().clone();
         let source = self.secret.lock().clone();
-        let joined = match source {
-            Some(source) => self.own_or_connect_with(&source)?,
-            None => return self.connect()?.ok_or(Error::OwnerGone),
+        let joined = match (left, source) {
+            (Some(left), _) => self.come_back(&left)?,
+            (None, Some(source)) => self.own_or_connect_with(&source)?,
+            (None, None) => return self.connect()?.ok_or(Error::OwnerGone),
         };
-        if let Port::Owner(_) = joined {
-            self.secret.lock().take(); // (2)
+        match joined {
+            Port::Owner(_) => {
+                self.secret.lock().take(); // (2)
+                self.left.lock().take();
+            }
+            _ => {
+                if let Some(left) = self.left.lock().as_mut() {
+                    left.is_awaited = false;
+                }
+            }
         }
         Ok(joined)
+    }
+
+    /// Connects to the one whom the vault was left to, or owns it again.                                        (3)
+    fn come_back(&self, left: &Left) -> Result<Port> {
+        let mut retry = Retry::new(OWNER_WAIT);
+        let awaited_until = Instant::now() + SUCCESSOR_WAIT;
+        loop {
+            if let Some(port) = self.client()? {
+                return Ok(port);
+            }
+            let is_awaited = left.is_awaited && Instant::now() < awaited_until;
+            if !is_awaited && let Some(port) = self.attempt(Way::Keys(&left.keyring))? {
+                return Ok(port);
+            }
+            if !retry.wait() {
+                return Err(Error::OwnerUnreachable);
+            }
+        }
     }
 
     fn own_or_connect_with(&self, source: &SecretSource) -> Result<Port> {
@@ -171,7 +244,7 @@ impl Joining {
                     }
                 },
                 Some(secret) => {
-                    if let Some(port) = self.attempt(secret)? {
+                    if let Some(port) = self.attempt(Way::Secret(secret))? {
                         return Ok(port);
                     }
                     if let Some(port) = self.client()? {
@@ -186,7 +259,8 @@ impl Joining {
     }
 
     fn client(&self) -> Result<Option<Port>> {
-        let successor = if self.secret.lock().is_some() {
+        let comes_back = self.left.lock().is_some();
+        let successor = if comes_back || self.secret.lock().is_some() {
             Successor::HasSecret
         } else {
             Successor::HasNone
@@ -207,7 +281,7 @@ impl Joining {
     }
 
     /// Takes the lock and opens; `None` if another has the lock.
-    fn attempt(&self, secret: &Secret) -> Result<Option<Port>> {
+    fn attempt(&self, way: Way<'_>) -> Result<Option<Port>> {
         let lock = match OwnerLock::attempt(&self.folder) {
             Ok(Attempt::Taken(lock)) => Some(lock),
             Ok(Attempt::HeldByAnother) => return Ok(None),
@@ -224,7 +298,7 @@ impl Joining {
             }
             Err(error) => return Err(error),
         };
-        let owner = open::open(&self.folder, lock, secret, self.access, &self.options)?;
+        let owner = open::open(&self.folder, lock, way, self.access, &self.options)?;
         Ok(Some(Port::Owner(Arc::new(owner))))
     }
 }

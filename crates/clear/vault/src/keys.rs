@@ -416,7 +416,7 @@ mod tests {
 
     /// Takes one request on `listener`, and dies over it.
     fn die(folder: &Folder, lock: OwnerLock, listener: Listener, death: Death) {
-        let (mut stream, _) = listener.socket.accept().unwrap();
+        let (mut stream, _) = listener.bound().unwrap().socket.accept().unwrap();
         let mut buffer = Vec::new();
         let receive = |stream: &mut UnixStream, buffer: &mut Vec<u8>| {
             assert_eq!(frame::receive(stream, buffer).unwrap(), Arrival::Frame);

@@ -42,6 +42,17 @@ pub(crate) const GENERATION: &str = "header_generation";
 /// How often a session is drawn until its folder can be one: with a tenth of them usable, one in 10^12 runs finds none.
 const SESSION_DRAWS: usize = 256;
 
+/// What becomes of a process that owns the vault already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfOwned {
+    /// It stays the owner.
+    #[default]
+    Respected,
+    /// It is asked to leave: if it has no file open in it and does not show it, it goes on through this process, as its client,
+    /// and owns the vault again when this one leaves. If keys are rotated meanwhile, it has to open the vault again then.
+    AskedToLeave,
+}
+
 /// How to open a vault.
 #[derive(Clone)]
 pub struct OpenOptions {
@@ -55,6 +66,8 @@ pub struct OpenOptions {
     pub tuning: Tuning,
     /// What tells the time if this process becomes the owner.
     pub clock: Arc<dyn Clock>,
+    /// What becomes of a process that owns the vault already, if `Vault::open` meets one.
+    pub if_owned: IfOwned,
     /// What the vault must be before anything of it is used: no older state, and no other vault.
     pub trust: Trust,
 }
@@ -80,6 +93,7 @@ impl Default for OpenOptions {
             engine: Options::default(),
             patience,
             clock: Arc::new(SystemClock),
+            if_owned: IfOwned::default(),
             tuning: Tuning::default(),
             trust: Trust::default(),
         }
@@ -95,6 +109,15 @@ impl OpenOptions {
             ..Self::default()
         }
     }
+}
+
+/// What opens a vault.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// A secret of one of its slots.
+    Secret(&'a Secret),
+    /// The keys that this process had when it owned the vault.
+    Keys(&'a Keyring),
 }
 
 /// Keys and facts of a vault whose secret was right.
@@ -116,9 +139,21 @@ impl Unlocked {
     }
 
     /// Unlocks `folder` with `secret`; reads only.
+    #[cfg(test)]
     pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
+        Self::by(folder, Way::Secret(secret))
+    }
+
+    /// Unlocks `folder`; reads only.
+    fn by(folder: &Folder, way: Way<'_>) -> Result<Self> {
         let files = Files::read(folder)?;
-        let mut keyring = files.unlock(secret)?;
+        let mut keyring = match way {
+            Way::Secret(secret) => files.unlock(secret)?,
+            // A rotation meanwhile brought keys that only a secret opens.
+            Way::Keys(keyring) => keyring
+                .follow(&files.header)
+                .map_err(|_| Error::OwnerGone)?,
+        };
         let replica = files.replica_of(&mut keyring)?;
         Ok(Self::made(keyring, replica))
     }
@@ -197,7 +232,7 @@ pub(crate) fn write_setting(store: &Store, name: &str, value: &[u8]) -> Result<(
 pub(crate) fn open(
     folder: &Folder,
     lock: Option<OwnerLock>,
-    secret: &Secret,
+    way: Way<'_>,
     access: Access,
     options: &OpenOptions,
 ) -> Result<Owner> {
@@ -219,17 +254,17 @@ pub(crate) fn open(
     }
     // Before the first key: nobody waits for a measurement later.
     tuning::settle(options.tuning);
-    on_wiped_stack(|| unlock_and_start(folder, guard, secret, access, options))
+    on_wiped_stack(|| unlock_and_start(folder, guard, way, access, options))
 }
 
 fn unlock_and_start(
     folder: &Folder,
     guard: Option<(OwnerLock, Listener)>,
-    secret: &Secret,
+    way: Way<'_>,
     access: Access,
     options: &OpenOptions,
 ) -> Result<Owner> {
-    let mut unlocked = Unlocked::new(folder, secret)?;
+    let mut unlocked = Unlocked::by(folder, way)?;
     let mut watch = Watch::begin(folder, &unlocked.keyring, access, &options.trust)?;
     let store = unlocked.store(folder, access, &mut watch)?;
     if access == Access::ReadWrite {

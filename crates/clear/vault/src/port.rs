@@ -17,6 +17,8 @@ pub(crate) enum Port {
     Owner(Arc<Owner>),
     /// Another does.
     Client(Arc<Client>),
+    /// This process did, and left it to somebody who asked.
+    Left,
     /// Closed by this process.
     Closed,
 }
@@ -36,6 +38,7 @@ impl Port {
                 }
                 response => Ok(response),
             },
+            Self::Left => Err(Unanswered::NotDone),
             Self::Closed => Err(Unanswered::Failed(Error::Closed)),
         }
     }
@@ -76,6 +79,7 @@ impl Port {
         match (self, other) {
             (Self::Owner(one), Self::Owner(two)) => Arc::ptr_eq(one, two),
             (Self::Client(one), Self::Client(two)) => Arc::ptr_eq(one, two),
+            (Self::Left, Self::Left) => true,
             _ => false,
         }
     }

@@ -14,9 +14,11 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::inotify;
 use strongroom_crypto::{Random, SystemRandom};
 
 /// Random bytes at the end of a name.
@@ -162,9 +164,89 @@ impl PrivateFolders {
     }
 }
 
+/// A file in such a folder that must stay as long as its maker runs. The folder may go: with the session of its user, or to
+/// whoever tidies up.
+#[derive(Debug)]
+pub struct KeptName {
+    path: PathBuf,
+    /// Device and inode of the file.
+    identity: Option<(u64, u64)>,
+    /// Readable once a name in the folder went, or the folder itself; `None` where the system tells nobody.
+    watch: Option<OwnedFd>,
+}
+
+impl KeptName {
+    /// Of the file that was just made at `path`.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let watch = path.parent().and_then(|folder| watch(folder).ok());
+        Self {
+            path: path.to_owned(),
+            identity: identity(path),
+            watch,
+        }
+    }
+
+    /// What gets readable when it is time to look whether the file is gone.
+    #[must_use]
+    pub fn watch(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file is gone, or another one has its name. Takes in what made the watch readable.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let mut events = [0; 4096];
+        if let Some(watch) = &self.watch {
+            while rustix::io::read(watch, &mut events).is_ok_and(|count| count > 0) {}
+        }
+        self.identity.is_none() || identity(&self.path) != self.identity
+    }
+}
+
+fn watch(folder: &Path) -> rustix::io::Result<OwnedFd> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let went = inotify::WatchFlags::DELETE
+        | inotify::WatchFlags::DELETE_SELF
+        | inotify::WatchFlags::MOVED_FROM
+        | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&watch, folder, went)?;
+    Ok(watch)
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_goes_or_is_replaced_is_noticed_and_a_neighbour_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("one"), place.path().join("other"));
+        for path in [&path, &other] {
+            fs::write(path, b"").unwrap();
+        }
+        let kept = KeptName::of(&path);
+        assert!(!kept.is_gone());
+        fs::remove_file(&other).unwrap();
+        assert!(!kept.is_gone());
+        fs::write(&other, b"").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert!(kept.is_gone());
+        let kept = KeptName::of(&path);
+        fs::remove_dir_all(place.path()).unwrap();
+        assert!(kept.is_gone());
+    }
 
     fn own_uid() -> u32 {
         rustix::process::geteuid().as_raw()

@@ -180,7 +180,13 @@ fn take_in_intents(
         trust,
         ..OpenOptions::default()
     };
-    let owner = open::open(folder, Some(lock), secret, Access::ReadWrite, &joining)?;
+    let owner = open::open(
+        folder,
+        Some(lock),
+        open::Way::Secret(secret),
+        Access::ReadWrite,
+        &joining,
+    )?;
     let fault = intents_problem(owner.session.filesystem());
     let joining = Joining::new(folder.path(), joining, None);
     Vault::new(Port::Owner(Arc::new(owner)), joining).close()?;

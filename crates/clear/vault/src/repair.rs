@@ -133,7 +133,13 @@ pub fn repair(
         trust: options.trust,
         ..OpenOptions::default()
     };
-    let owner = Arc::new(open::open(&folder, Some(lock), secret, access, &joining)?);
+    let owner = Arc::new(open::open(
+        &folder,
+        Some(lock),
+        open::Way::Secret(secret),
+        access,
+        &joining,
+    )?);
     let vault = Vault::new(
         Port::Owner(Arc::clone(&owner)),
         Joining::new(folder.path(), joining, None),

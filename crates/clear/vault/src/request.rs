@@ -30,7 +30,7 @@ use crate::settings::CompressionField;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 14;
+pub(crate) const PROTOCOL: u32 = 15;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -253,6 +253,8 @@ pub(crate) enum Request<'a> {
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
+    /// Somebody wants to own the vault who can do more for others: the owner leaves as soon as that costs nobody anything.
+    AskToLeave,
     /// From now on, until `BackupEnd` or the end of the session, every segment file stays.
     BackupBegin,
     /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and

@@ -6,15 +6,19 @@
 //!
 //! Invariants
 //!  (1) Both sides ask the kernel for the other's user before a byte is believed.
+//!  (2) An owner can be reached as long as it runs, also when the folder of its socket goes.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::folder::Folder;
 use crate::limits::SOCKET_PATH_BYTES_MAX;
-use crate::private_folder::PrivateFolders;
+use crate::private_folder::{KeptName, PrivateFolders};
 use crate::{Error, Result};
 
 /// The name of the socket: the vault may lie at a long path, or where sockets cannot be made.
@@ -25,22 +29,54 @@ fn socket_name(identity: (u64, u64)) -> String {
 /// A listening socket and its name, which goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    /// Of the socket.
+    name: String,
+    /// The one that listens now; `None` once nobody new shall connect.
+    bound: Mutex<Option<Arc<Bound>>>,
+}
+
+/// A socket, and its name in the file system.
+#[derive(Debug)]
+pub(crate) struct Bound {
     pub(crate) socket: UnixListener,
-    path: PathBuf,
+    /// Its folder may go while the owner runs, with the session of its user.                                  (2)
+    pub(crate) kept: KeptName,
 }
 
 impl Listener {
     /// Listens for `folder`'s clients. Call with the owner's lock held: a socket that is there is a dead one's.
     pub(crate) fn bind(folder: &Folder) -> Result<Self> {
         let name = socket_name(folder.identity()?);
-        let bound = PrivateFolders::own().first(|folder| bind_in(folder, &name));
-        bound.map_err(Error::NoRuntimeFolder)
+        let bound = bind(&name)?;
+        Ok(Self {
+            name,
+            bound: Mutex::new(Some(Arc::new(bound))),
+        })
+    }
+
+    /// What listens now; `None` once it is hidden.
+    pub(crate) fn bound(&self) -> Option<Arc<Bound>> {
+        self.bound.lock().clone()
+    }
+
+    /// Listens somewhere else if the name is gone.                                                             (2)
+    pub(crate) fn come_back(&self) {
+        let mut bound = self.bound.lock();
+        if !bound.as_ref().is_some_and(|bound| bound.kept.is_gone()) {
+            return;
+        }
+        match bind(&self.name) {
+            Ok(again) => *bound = Some(Arc::new(again)),
+            Err(error) => log::error!("other commands cannot reach this process any more: {error}"),
+        }
     }
 
     /// Removes the name, so that nobody new connects.
     pub(crate) fn hide(&self) {
-        // Already gone is as good; a leftover is removed by the next owner.
-        let _ = fs::remove_file(&self.path);
+        if let Some(bound) = self.bound.lock().take() {
+            // Already gone is as good; a leftover is removed by the next owner.
+            let _ = fs::remove_file(bound.kept.path());
+        }
     }
 }
 
@@ -50,7 +86,12 @@ impl Drop for Listener {
     }
 }
 
-fn bind_in(folder: &Path, name: &str) -> std::result::Result<Listener, &'static str> {
+fn bind(name: &str) -> Result<Bound> {
+    let bound = PrivateFolders::own().first(|folder| bind_in(folder, name));
+    bound.map_err(Error::NoRuntimeFolder)
+}
+
+fn bind_in(folder: &Path, name: &str) -> std::result::Result<Bound, &'static str> {
     let path = folder.join(name);
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return Err("its path is too long for a socket");
@@ -62,7 +103,8 @@ fn bind_in(folder: &Path, name: &str) -> std::result::Result<Listener, &'static 
         _ => {}
     }
     let socket = UnixListener::bind(&path).map_err(|_| "a socket cannot be made there")?;
-    Ok(Listener { socket, path })
+    let kept = KeptName::of(&path);
+    Ok(Bound { socket, kept })
 }
 
 /// Connects to the owner of `folder`, if one listens.
@@ -94,12 +136,16 @@ mod tests {
     fn a_dead_owners_socket_is_replaced_and_goes_with_its_listener() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path();
-        let first = bind_in(folder, "a.sock").unwrap();
-        let path = first.path.clone();
-        std::mem::forget(first);
-        let second = bind_in(folder, "a.sock").unwrap();
+        let dead = bind_in(folder, "a.sock").unwrap();
+        let path = dead.kept.path().to_owned();
+        drop(dead);
+        assert!(path.exists());
+        let listener = Listener {
+            name: "a.sock".to_owned(),
+            bound: Mutex::new(Some(Arc::new(bind_in(folder, "a.sock").unwrap()))),
+        };
         assert!(UnixStream::connect(&path).is_ok());
-        drop(second);
+        drop(listener);
         assert!(!path.exists());
     }
 

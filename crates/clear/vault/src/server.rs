@@ -160,18 +160,33 @@ impl Drop for Server {
 
 /// Takes connections until the other end of `woken` goes.
 fn accept(shared: &Arc<Shared>, woken: &UnixStream) {
-    loop {
-        let mut waits = [
-            PollFd::new(&shared.listener.socket, PollFlags::IN),
+    while let Some(bound) = shared.listener.bound() {
+        let mut waits = vec![
+            PollFd::new(&bound.socket, PollFlags::IN),
             PollFd::new(woken, PollFlags::IN | PollFlags::HUP),
         ];
+        let watch = bound.kept.watch();
+        waits.extend(
+            watch
+                .as_ref()
+                .map(|watch| PollFd::new(watch, PollFlags::IN)),
+        );
         match poll(&mut waits, None) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
             Ok(_) if !waits[1].revents().is_empty() => return,
             Ok(_) => {}
         }
-        let Ok((stream, _)) = shared.listener.socket.accept() else {
+        if waits
+            .get(2)
+            .is_some_and(|watch| !watch.revents().is_empty())
+        {
+            shared.listener.come_back();
+        }
+        if waits[0].revents().is_empty() {
+            continue;
+        }
+        let Ok((stream, _)) = bound.socket.accept() else {
             continue;
         };
         if !is_same_user(&stream).unwrap_or(false) {

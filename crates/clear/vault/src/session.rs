@@ -5,8 +5,8 @@
 //! Never   outlives its references: when a session ends, however it ends, all of them are given back
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
@@ -24,6 +24,12 @@ use crate::rotation::Rotating;
 use crate::seen::Sight;
 use crate::{Error, Result, counters};
 
+/// Who can end the ownership of this process.
+pub(crate) trait Leaver: Send + Sync {
+    /// Ends it if nobody here needs it.
+    fn leave(&self);
+}
+
 /// An open file system and what all its sessions share.
 pub(crate) struct Engine {
     pub(crate) filesystem: Filesystem,
@@ -35,6 +41,10 @@ pub(crate) struct Engine {
     pub(crate) rotating: Rotating,
     sight: Sight,
     closed: AtomicBool,
+    /// Whether this process uses the vault in ways that end with its ownership.
+    lent: AtomicBool,
+    /// Who can end the ownership.
+    leaver: Mutex<Option<Weak<dyn Leaver>>>,
     /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
     _lock: Option<OwnerLock>,
 }
@@ -57,6 +67,8 @@ impl Engine {
             rotating: Rotating::default(),
             sight,
             closed: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
+            leaver: Mutex::new(None),
             _lock: lock,
         }
     }
@@ -132,6 +144,38 @@ impl Engine {
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
             ..self.information.lock().clone()
+        }
+    }
+
+    /// Notes that this process must stay the owner from now on.
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Release);
+    }
+
+    /// Whether it must.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire)
+    }
+
+    /// Says who can end the ownership.
+    pub(crate) fn set_leaver(&self, leaver: Weak<dyn Leaver>) {
+        *self.leaver.lock() = Some(leaver);
+    }
+
+    /// Has the ownership ended soon, if nobody here needs it. In a thread of its own: the end waits for who asked.
+    pub(crate) fn ask_to_leave(&self) {
+        let Some(leaver) = self.leaver.lock().clone() else {
+            return;
+        };
+        let leave = move || {
+            if let Some(leaver) = leaver.upgrade() {
+                leaver.leave();
+            }
+        };
+        let named = std::thread::Builder::new().name("vault-leave".to_owned());
+        // Without a thread it stays the owner; who asked asks again.
+        if let Err(error) = named.spawn(leave) {
+            log::warn!("starting a thread: {error}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The public API of a vault: the same calls whether this process owns it or another does.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -20,7 +20,11 @@ use crate::port::{Port, unexpected};
 use crate::request::{
     Access, CheckFields, Information, NodeFields, Opening, Request, Response, SetFields,
 };
+use crate::session::Leaver;
 use crate::{Error, OpenOptions, Result, Secret};
+
+/// How long requests of this process may hold up its leaving.
+const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
 /// An open vault. Cheap to clone; usable from many threads.
 ///
@@ -53,6 +57,42 @@ pub struct Vault {
 struct Shared {
     port: RwLock<Port>,
     joining: Joining,
+}
+
+impl Shared {
+    /// From now on somebody who can do more for others can have the vault from this process.
+    fn can_leave(self: &Arc<Self>, port: &Port) {
+        if let Port::Owner(owner) = port {
+            let own: Weak<Self> = Arc::downgrade(self);
+            owner.session.engine.set_leaver(own);
+        }
+    }
+}
+
+impl Leaver for Shared {
+    fn leave(&self) {
+        // Requests of this process begin and end meanwhile; who asked asks again.
+        let Some(mut port) = self.port.try_write_for(LEAVE_WAIT) else {
+            return;
+        };
+        let Port::Owner(owner) = &*port else { return };
+        // A request under way, an open file or a directory would hold another part of it.
+        if Arc::strong_count(owner) > 1 || owner.session.engine.is_lent() {
+            return;
+        }
+        let keyring = owner
+            .session
+            .engine
+            .with_keys(|keys| keys.keyring().clone());
+        self.joining.keep_for_return(keyring);
+        *port = match owner.close() {
+            Ok(()) => Port::Left,
+            Err(error) => {
+                log::error!("the vault could not be closed for who asked for it: {error}");
+                Port::Closed
+            }
+        };
+    }
 }
 
 impl std::fmt::Debug for Vault {
@@ -116,7 +156,8 @@ impl Vault {
         Ok(Self::new(joining.own_or_connect()?, joining))
     }
 
-    /// Waits until no process has the vault in `folder` open, at most for `patience`.
+    /// Waits until no process owns the vault in `folder`, at most for `patience`. A program that has it open, and no file in
+    /// it, is asked to go on through who owns it next.
     ///
     /// # Errors
     /// `InUse` if one still has; `NotAVault`, `NoLocks`.
@@ -158,12 +199,12 @@ impl Vault {
     }
 
     pub(crate) fn new(port: Port, joining: Joining) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                port: RwLock::new(port),
-                joining,
-            }),
-        }
+        let shared = Arc::new(Shared {
+            port: RwLock::new(port),
+            joining,
+        });
+        shared.can_leave(&shared.port.read());
+        Self { shared }
     }
 
     pub(crate) fn port(&self) -> Port {
@@ -191,6 +232,7 @@ impl Vault {
         let mut port = self.shared.port.write();
         if port.is_same(gone) {
             *port = self.shared.joining.own_or_connect()?;
+            self.shared.can_leave(&port);
         }
         Ok(())
     }
@@ -547,7 +589,10 @@ impl Vault {
     #[must_use]
     pub fn filesystem(&self) -> Option<Filesystem> {
         match self.port() {
-            Port::Owner(owner) => Some(owner.session.engine.filesystem.clone()),
+            Port::Owner(owner) => {
+                owner.session.engine.lend();
+                Some(owner.session.engine.filesystem.clone())
+            }
             _ => None,
         }
     }
@@ -558,8 +603,11 @@ impl Vault {
     /// `OwnerOnly` if another process owns the vault.
     pub fn subscribe(&self, observer: Arc<dyn Observer>) -> Result<Subscription> {
         match self.port() {
-            Port::Owner(owner) => Ok(owner.session.engine.observers.subscribe(observer)),
-            Port::Client(_) => Err(Error::OwnerOnly("watching for changes")),
+            Port::Owner(owner) => {
+                owner.session.engine.lend();
+                Ok(owner.session.engine.observers.subscribe(observer))
+            }
+            Port::Client(_) | Port::Left => Err(Error::OwnerOnly("watching for changes")),
             Port::Closed => Err(Error::Closed),
         }
     }
@@ -583,7 +631,7 @@ impl Vault {
     pub fn close(&self) -> Result<()> {
         match std::mem::replace(&mut *self.shared.port.write(), Port::Closed) {
             Port::Owner(owner) => owner.close(),
-            Port::Client(_) | Port::Closed => Ok(()),
+            Port::Client(_) | Port::Left | Port::Closed => Ok(()),
         }
     }
 }

@@ -311,7 +311,8 @@ impl Running {
                         .arg("umount")
                         .arg(&self.directory),
                 ),
-                _ => run_to_end(Command::new("umount").arg(&self.directory)),
+                // `-i`: by the system call, and by no helper that somebody installed for the type.
+                _ => run_to_end(Command::new("umount").arg("-i").arg(&self.directory)),
             };
             if result.is_err() {
                 let _ = self.detach();
@@ -353,7 +354,11 @@ impl Running {
 
     /// Unmounts lazily, so that even a dead mount, or one in use, does not outlive its run.
     fn detach(&self) -> io::Result<()> {
-        run_to_end(Command::new("umount").arg("-l").arg(&self.directory))
+        run_to_end(
+            Command::new("umount")
+                .args(["-i", "-l"])
+                .arg(&self.directory),
+        )
     }
 
     fn free_device(&mut self) -> io::Result<()> {

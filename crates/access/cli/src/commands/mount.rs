@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
 use strongroom::{
-    Access, Attachment, Change, Error, Observer, OpenOptions, Schedule, ScheduleStep, Vault,
+    Access, Attachment, Change, Error, IfOwned, Observer, OpenOptions, Schedule, ScheduleStep,
+    Vault,
 };
 use strongroom_mount::background::{become_daemon, report_ready};
 use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
@@ -124,6 +125,7 @@ fn own(folder: &Path, arguments: &SecretArguments, access: Access) -> Result<Vau
     let options = OpenOptions {
         access,
         patience: PATIENCE,
+        if_owned: IfOwned::AskedToLeave,
         ..OpenOptions::default()
     };
     make_way(folder)?;

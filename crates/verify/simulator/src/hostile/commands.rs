@@ -126,6 +126,7 @@ pub const COMMANDS: &[Command] = &[
     command("compression set", "compression @V zstd @K", Judge::Changes),
     command("compact", "compact @V @K", Judge::Changes),
     command("sync", "sync @V @K", Judge::Changes),
+    command("backup", "backup -q @V @O/backup @K", Judge::Says),
     command("repair", "repair -q @V @K", Judge::Changes),
     command("recover", "recover -q @V @K", Judge::Changes),
     command(
