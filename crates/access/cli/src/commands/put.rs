@@ -38,7 +38,7 @@ pub(crate) fn put(arguments: &Put) -> Result<()> {
     with(
         &arguments.target.vault,
         &arguments.secret,
-        Intent::Change,
+        Intent::ChangeFiles,
         |vault| {
             let mut putting = Putting {
                 vault,
