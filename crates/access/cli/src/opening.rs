@@ -26,9 +26,14 @@ pub(crate) const AGAIN: &str = "that does not open the vault; once more";
 pub(crate) enum Intent {
     /// Only read: also from media that cannot be written.
     Read,
-    /// Change something.
+    /// Change something about the vault.
     Change,
+    /// Change files: what no snapshot names has no name any more if the database is lost, so one is taken when it is due.
+    ChangeFiles,
 }
+
+/// How old the newest snapshot is before a command that changes files takes another. As of mounts, if nobody says otherwise.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
 
 /// Opens `folder`.
 pub(crate) fn open(folder: &Path, arguments: &SecretArguments, intent: Intent) -> Result<Vault> {
@@ -207,6 +212,19 @@ pub(crate) fn finish(vault: &Vault) -> Result<()> {
     Ok(vault.close()?)
 }
 
+/// Takes a snapshot if one is due. Whoever owns the vault sees to that: a mount by its schedule.
+fn keep_if_due(vault: &Vault) {
+    if !vault.is_owner() {
+        return;
+    }
+    if let Err(error) = vault.keep_if_due(SNAPSHOT_EVERY) {
+        // What the command was for is done.
+        tell(&format!(
+            "strongroom: warning: no snapshot was taken: {error}"
+        ));
+    }
+}
+
 /// Runs `work` on the vault of `folder` and makes its changes durable, also when some of it failed.
 pub(crate) fn with(
     folder: &Path,
@@ -219,6 +237,10 @@ pub(crate) fn with(
     let finished = match intent {
         Intent::Read => vault.close().map_err(Failure::from),
         Intent::Change => finish(&vault),
+        Intent::ChangeFiles => {
+            keep_if_due(&vault);
+            finish(&vault)
+        }
     };
     worked.and(finished)
 }

@@ -351,7 +351,7 @@ pub(crate) fn parts(
         ..StoreOptions::new(keyring.suite())
     };
     let held = folder.hold().map_err(below("opening the vault folder"))?;
-    let segments = SegmentStore::open_in(&held, SEGMENTS, store_options).map_err(storage)?;
+    let segments = SegmentStore::open_in(&held, SEGMENTS, store_options).map_err(no_segments)?;
     Ok(Parts {
         store,
         segments,
@@ -384,6 +384,19 @@ fn session(folder: &Folder) -> Result<[u8; 8]> {
         }
     }
     Ok(session)
+}
+
+/// Why there is no store of segments. What only reads does not make the folder.
+pub(crate) fn no_segments(error: segments::Error) -> Error {
+    match error {
+        segments::Error::Io(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            Error::Damaged {
+                what: SEGMENTS,
+                why: "the folder is missing, and all content with it".to_owned(),
+            }
+        }
+        error => storage(error),
+    }
 }
 
 fn storage(error: segments::Error) -> Error {

@@ -22,7 +22,7 @@ use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 use crate::folder::{Folder, SEGMENTS, below};
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
-use crate::open::{self, OpenOptions};
+use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
 use crate::port::Port;
 use crate::recover::{
@@ -193,8 +193,7 @@ impl<'a> Repair<'a> {
         };
         let held = self.folder.hold();
         let held = held.map_err(below("opening the vault folder"))?;
-        let segments = SegmentStore::open_in(&held, SEGMENTS, options)
-            .map_err(strongroom_filesystem::Error::from)?;
+        let segments = SegmentStore::open_in(&held, SEGMENTS, options).map_err(no_segments)?;
         let sealer = self.filesystem().engine().sealer();
         let inventory = Inventory::take(&segments, &sealer, &keys.1, &mut |bytes, total| {
             told(RecoverProgress::Segments(bytes, total));

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use strongroom_filesystem::Timestamp;
+use strongroom_filesystem::{InodeId, Timestamp};
 use strongroom_history::{NewRevision, Retention, SCHEDULED};
 
 use crate::request_history::RevisionInfo;
@@ -24,6 +24,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How long after the beginning the first state of a vault is taken that has none.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
+
+/// So many nodes may be new or changed since the newest state before who comes and goes takes another. Looking for them reads
+/// no more than that.
+const CHANGES_MAX: usize = 1_000;
 
 /// When the next is due. (1)
 #[derive(Clone, Copy, Debug)]
@@ -98,15 +102,19 @@ impl Running {
     }
 
     fn step(&self) -> Result<ScheduleStep> {
-        let taken = self.vault.take_revision(&NewRevision {
-            message: SCHEDULED.to_owned(),
-            tags: Vec::new(),
-            only_if_changed: true,
-        })?;
-        let rule = self.vault.retention()?.unwrap_or(Retention::DEFAULT);
-        let let_go = self.vault.thin(&rule)?;
-        Ok(ScheduleStep { taken, let_go })
+        step(&self.vault)
     }
+}
+
+fn step(vault: &Vault) -> Result<ScheduleStep> {
+    let taken = vault.take_revision(&NewRevision {
+        message: SCHEDULED.to_owned(),
+        tags: Vec::new(),
+        only_if_changed: true,
+    })?;
+    let rule = vault.retention()?.unwrap_or(Retention::DEFAULT);
+    let let_go = vault.thin(&rule)?;
+    Ok(ScheduleStep { taken, let_go })
 }
 
 /// A schedule that runs until this is dropped. Drop it before the vault is closed.
@@ -155,6 +163,47 @@ impl Vault {
             stopping,
             thread: Some(thread.map_err(Error::io("starting a thread"))?),
         })
+    }
+
+    /// For an owner that comes and goes, as a command does: takes a kept state if there is none, if the newest is as old as
+    /// `every` says, or if a thousand nodes are new or changed since; what no state names comes back without names if the
+    /// database is lost. Lets old ones go by the rule of `retention`. `None` if none was due.
+    ///
+    /// # Errors
+    /// `OwnerOnly` if another process owns the vault; those of `take_revision`.
+    pub fn keep_if_due(&self, every: Duration) -> Result<Option<ScheduleStep>> {
+        let now = self.clock_now()?;
+        let newest = self.revisions()?.pop().map(|newest| newest.time);
+        let is_due = match newest {
+            None => true,
+            Some(newest) => {
+                let table = Timetable::new(every, Some(newest), now);
+                table.left(now).is_zero() || self.changed_much()?
+            }
+        };
+        is_due.then(|| step(self)).transpose()
+    }
+
+    /// Whether `CHANGES_MAX` nodes or more are not as the newest state has them.
+    fn changed_much(&self) -> Result<bool> {
+        self.sync()?;
+        let filesystem = self
+            .filesystem()
+            .ok_or(Error::OwnerOnly("taking snapshots"))?;
+        let reader = filesystem.engine().reader()?;
+        let history = reader.history()?;
+        let Some(base) = history.base else {
+            return Ok(true);
+        };
+        let mut count = reader
+            .inodes_from(InodeId(base.scan_from), CHANGES_MAX)?
+            .len();
+        for generation in base.generation + 1..=history.generation {
+            if count < CHANGES_MAX {
+                count += reader.changed(generation, None, CHANGES_MAX - count)?.len();
+            }
+        }
+        Ok(count >= CHANGES_MAX)
     }
 
     /// What the clock of the vault shows.
@@ -296,6 +345,27 @@ mod tests {
         assert_eq!(kept[0].id, named.id);
         // 30 days, and the newest of the month before.
         assert_eq!(kept.len(), 1 + 30 + 1);
+    }
+
+    /// Goal: who opens a vault for a moment at a time leaves no more behind the newest state than an hour or a thousand nodes.
+    /// Failed before: a vault that was only ever used so had no state at all.
+    #[test]
+    fn who_comes_and_goes_keeps_a_state_at_first_each_hour_and_after_many_changes() {
+        let (_place, clock, running) = running(HOUR);
+        let vault = running.vault.clone();
+        let kept = |vault: &Vault| vault.keep_if_due(HOUR).unwrap().is_some();
+        vault.write("/first", "1").unwrap();
+        assert!(kept(&vault), "there was none");
+        vault.write("/second", "2").unwrap();
+        assert!(!kept(&vault), "a moment later");
+        clock.0.store(at(61).0, Ordering::Relaxed);
+        assert!(kept(&vault), "an hour later");
+        for index in 0..CHANGES_MAX {
+            vault.write(format!("/many {index}"), "").unwrap();
+        }
+        assert!(kept(&vault), "many changes later");
+        assert!(!kept(&vault), "nothing since");
+        assert_eq!(vault.read("/.history/h:/many 7").unwrap(), b"");
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
         VerifyRequest::Files => {
             let mut problems = session.engine.with_keys(file_problems);
             problems.extend(intents_problem(filesystem));
+            problems.extend(verify_state::problem(session));
             let odd = filesystem.odd_segment_folders()?.into_iter();
             problems.extend(odd.map(|odd| FileProblem {
                 file: odd.shown_path(),

@@ -17,7 +17,7 @@ use strongroom_format::{Kind, hex};
 use crate::folder::Folder;
 use crate::limits::VERIFY_SUSPECTS_MAX;
 use crate::open::now_s;
-use crate::request_verify::{KeptState, ResumeFields, VerifyResponse};
+use crate::request_verify::{FileProblem, KeptState, ResumeFields, VerifyResponse};
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -165,6 +165,17 @@ pub(crate) fn end(session: &Session) -> Result<VerifyResponse> {
         filesystem.keep_setting(LAST, &[])?;
     }
     Ok(VerifyResponse::Kept(false))
+}
+
+/// Something else than a file in the place of the state: nothing is lost by it, and nobody but a stranger put it there.
+pub(crate) fn problem(session: &Session) -> Option<FileProblem> {
+    match folder(session).read_file(FILE) {
+        Err(Error::Odd { what, .. }) => Some(FileProblem {
+            file: FILE.to_owned(),
+            what: format!("it is {what}: no state of a verification; remove it"),
+        }),
+        _ => None,
+    }
 }
 
 fn folder(session: &Session) -> Folder {

@@ -64,7 +64,7 @@ fn each(
     } else {
         RenameMode::Replace
     };
-    with(vault, &arguments.secret, Intent::Change, |vault| {
+    with(vault, &arguments.secret, Intent::ChangeFiles, |vault| {
         let into = is_directory(vault, &target)?;
         if sources.len() > 1 && !into {
             return Err(Failure::usage(format!(

@@ -46,31 +46,36 @@ pub(crate) fn put(arguments: &Put) -> Result<()> {
     if !sources.iter().any(|source| is_stdin(source)) {
         interrupt::watch()?;
     }
-    with(&target.vault, &copying.secret, Intent::Change, |vault| {
-        let into = is_directory(vault, &target)?;
-        if sources.len() > 1 && !into {
-            return Err(Failure::usage(format!(
-                "{}: several files need a directory there",
-                target.shown()
-            )));
-        }
-        if !into {
-            has_parent(vault, &target)?;
-        }
-        let mut putting = Putting::new(vault, copying);
-        let (patterns, counted) = (copying.exclude.clone(), sources.clone());
-        putting
-            .progress
-            .count(move |totals| counted.iter().all(|one| count(one, &patterns, totals)));
-        for source in &sources {
-            let result = putting.source(source, &target, into);
-            putting.failures.note(result.about(show_path(source)));
-            if interrupt::came() || putting.failures.stop() {
-                break;
+    with(
+        &target.vault,
+        &copying.secret,
+        Intent::ChangeFiles,
+        |vault| {
+            let into = is_directory(vault, &target)?;
+            if sources.len() > 1 && !into {
+                return Err(Failure::usage(format!(
+                    "{}: several files need a directory there",
+                    target.shown()
+                )));
             }
-        }
-        putting.end(Format::of(copying.json))
-    })
+            if !into {
+                has_parent(vault, &target)?;
+            }
+            let mut putting = Putting::new(vault, copying);
+            let (patterns, counted) = (copying.exclude.clone(), sources.clone());
+            putting
+                .progress
+                .count(move |totals| counted.iter().all(|one| count(one, &patterns, totals)));
+            for source in &sources {
+                let result = putting.source(source, &target, into);
+                putting.failures.note(result.about(show_path(source)));
+                if interrupt::came() || putting.failures.stop() {
+                    break;
+                }
+            }
+            putting.end(Format::of(copying.json))
+        },
+    )
 }
 
 fn is_stdin(source: &Path) -> bool {

@@ -14,7 +14,7 @@ use crate::walk::{At, Walk};
 /// Removes.
 pub(crate) fn remove(arguments: &Rm) -> Result<()> {
     let vault = same_vault(&arguments.places)?;
-    with(vault, &arguments.secret, Intent::Change, |vault| {
+    with(vault, &arguments.secret, Intent::ChangeFiles, |vault| {
         let mut failures = Failures::default();
         for place in &arguments.places {
             let result = match remove_one(vault, &place.path, arguments.recursive) {
@@ -66,7 +66,7 @@ fn remove_one(vault: &Vault, path: &[u8], recursive: bool) -> Result<()> {
 /// Makes directories.
 pub(crate) fn make_directories(arguments: &Mkdir) -> Result<()> {
     let vault = same_vault(&arguments.places)?;
-    with(vault, &arguments.secret, Intent::Change, |vault| {
+    with(vault, &arguments.secret, Intent::ChangeFiles, |vault| {
         let mut failures = Failures::default();
         for place in &arguments.places {
             let made = if arguments.parents {

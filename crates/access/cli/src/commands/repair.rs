@@ -85,11 +85,12 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     for Damage { path, what, .. } in lost(report, dry_run) {
         writeln!(out, "{}: lost {what}", show(path))?;
     }
-    let left = &report.left;
-    for problem in left.files.iter().filter(|_| !dry_run) {
+    // Nothing was verified again where nothing was mended.
+    let seen = if dry_run { &report.found } else { &report.left };
+    for problem in &seen.files {
         writeln!(out, "{}: {}", problem.file, problem.what)?;
     }
-    for problem in &left.structure.problems {
+    for problem in &seen.structure.problems {
         writeln!(out, "{problem}")?;
     }
     Ok(out.flush()?)

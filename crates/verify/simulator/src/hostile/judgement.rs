@@ -43,11 +43,13 @@ fn names(case: &Case) -> Vec<String> {
     let last = relative.rsplit('/').next().unwrap_or(relative);
     let mut names = vec![relative.to_owned(), last.to_owned()];
     let spoken: &[&str] = match relative {
-        _ if relative.starts_with("vault.json") => &["header", "vault.json"],
+        // A header of another vault has other keys.
+        _ if relative.starts_with("vault.json") => &["header", "vault.json", "no such key"],
         _ if relative.starts_with("replica.json") => &["replica"],
         _ if relative.starts_with("metadata.db") => &["metadata.db", "database"],
         _ if relative.starts_with("segments") => &["segment", "/desk/", "/shelf/", "blocks"],
         _ if relative.starts_with("revisions") => &["revision", "snapshot", "kept state"],
+        "recovered-1" | "rekeyed" => &["was interrupted"],
         "intents" => &["intent"],
         "." => &["vault", "secret", "older"],
         _ => &[],

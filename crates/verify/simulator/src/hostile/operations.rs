@@ -234,7 +234,7 @@ impl Operation {
         let is_file = kind.as_ref().is_some_and(fs::Metadata::is_file);
         let is_folder = kind.as_ref().is_some_and(fs::Metadata::is_dir);
         let before = is_file.then(|| fs::read(&path)).transpose()?;
-        let is_database = relative == DATABASE && self != Self::ExtendSparse;
+        let is_database = relative == DATABASE;
         let pages = is_database.then(|| newest_pages(folder)).flatten();
         let done = match self {
             Self::Older => replace(folder, relative, &around.older)?,
@@ -466,19 +466,24 @@ fn plant(path: &Path) -> io::Result<bool> {
 /// More pages than the database of the template has.
 const PAGES_MAX: usize = 1 << 14;
 
-/// The pages of the database as its log has them, and what lies behind the last.
+/// The pages of the database as its log has them.
 fn newest_pages(folder: &Path) -> Option<Vec<Vec<u8>>> {
     let bytes = read_bounded(&folder.join(DATABASE))?;
     let log = read_bounded(&folder.join(format!("{DATABASE}-wal")))?;
     let frames = Log::parse(&log)?.frames;
     let mut pages: Vec<Vec<u8>> = bytes.chunks(PAGE).map(<[u8]>::to_vec).collect();
+    let mut end = PAGES_MAX;
     for frame in frames {
         let index = (frame.page as usize)
             .checked_sub(1)
             .filter(|index| *index < PAGES_MAX)?;
         pages.resize(pages.len().max(index + 1), Vec::new());
         pages[index] = frame.bytes;
+        if frame.ends > 0 {
+            end = frame.ends as usize;
+        }
     }
+    pages.truncate(end);
     Some(pages)
 }
 

@@ -281,6 +281,14 @@ fn cases(ground: &Ground, request: &Request) -> Vec<Case> {
     Choices::named(request.seed, &[19]).some_of(cases, count)
 }
 
+/// Whether a command that brings a vault back said that something stays lost.
+fn is_told(case: &Case, done: &Done) -> bool {
+    let is_rebuilding = REBUILDING
+        .iter()
+        .any(|name| case.command.name.starts_with(name));
+    is_rebuilding && done.ended.code == Some(14)
+}
+
 /// The cases under way.
 struct Sweep<'a> {
     ground: &'a Ground,
@@ -432,7 +440,9 @@ impl Sweep<'_> {
             let why = by_design(&case.label, case.operation, May::BeOlder);
             return Ok(match why {
                 Some(why) => (format!("by design, older: {why}"), String::new()),
-                None if is_named(case, &said) => ("older, and told".to_owned(), String::new()),
+                None if is_named(case, &said) || is_told(case, done) => {
+                    ("older, and told".to_owned(), String::new())
+                }
                 None => (
                     "VIOLATION older in silence".to_owned(),
                     format!("as {state}"),
