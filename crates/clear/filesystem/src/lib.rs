@@ -33,6 +33,7 @@ mod kept;
 pub mod limits;
 mod list;
 mod lock;
+mod lost_chunks;
 mod moving;
 mod name;
 mod namespace;
@@ -74,14 +75,14 @@ pub use error::Error;
 pub use history::{Engine, Held, History};
 pub use intents::{Replay, ReplayFault};
 pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
+pub use lost_chunks::LostChunks;
 pub use open::Counters;
 pub use reseal::{Older, Resealed};
 pub use strongroom_metadata::{ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, Timestamp};
 pub use transaction::Content;
 pub use types::*;
 pub use verify::{
-    DamagedBlock, LostChunks, Proof, SegmentProblem, Strangers, VerifiedPart, VerifyRange,
-    VerifySize,
+    DamagedBlock, Proof, SegmentProblem, Strangers, VerifiedPart, VerifyRange, VerifySize,
 };
 
 /// What every operation gives.

@@ -27,10 +27,10 @@ use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::HeldKeys;
-use crate::kept::record_name;
 use crate::owner_lock::{Attempt, OwnerLock};
 use crate::port::{Port, unexpected};
 use crate::request::{Request, Response};
+use crate::revision_record::record_name;
 use crate::session::Session;
 use crate::{Error, GoOn, Result, Vault, describe, metadata_key, switch};
 

@@ -16,9 +16,9 @@ use strongroom_metadata::{self as metadata, BlockNumber};
 
 use crate::folder::{REVISIONS, UNEXPLAINED, below};
 use crate::inventory::FoundBlocks;
-use crate::kept::{open_revision, record_files, record_name};
 use crate::recover::Trial;
 use crate::repair::Repair;
+use crate::revision_record::{open_revision, record_files, record_name};
 use crate::verify::show_segment;
 use crate::{Error, FileOptions, Result};
 

@@ -28,7 +28,6 @@ use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::held_keys::save_copies;
 use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
-use crate::kept::{open_revision, record_files, record_name};
 use crate::open::{self, OpenOptions, now_s};
 use crate::own_replica::{Files, settle};
 use crate::owner_lock::{Attempt, OwnerLock};
@@ -36,6 +35,7 @@ use crate::port::Port;
 use crate::rebuild::{Rebuild, Rebuilt};
 use crate::request::Access;
 use crate::request_history::{RevisionFields, RevisionInfo};
+use crate::revision_record::{open_revision, record_files, record_name};
 use crate::seen::{self, Trust, Watch};
 use crate::verify::intents_problem;
 use crate::{

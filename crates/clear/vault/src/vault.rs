@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use strongroom_filesystem::{
-    self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes, Space,
+    self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes,
 };
 
 use crate::client::Unanswered;
@@ -17,9 +17,7 @@ use crate::join::{Joining, SecretSource};
 use crate::observer::{Observer, Subscription};
 use crate::path::Links;
 use crate::port::{Port, unexpected};
-use crate::request::{
-    Access, CheckFields, Information, NodeFields, Opening, Request, Response, SetFields,
-};
+use crate::request::{Access, NodeFields, Opening, Request, Response, SetFields};
 use crate::session::Leaver;
 use crate::{Error, OpenOptions, Result, Secret};
 
@@ -100,30 +98,6 @@ impl std::fmt::Debug for Vault {
         f.debug_struct("Vault")
             .field("is_owner", &self.is_owner())
             .finish_non_exhaustive()
-    }
-}
-
-/// What `check` found: every table against every other; empty `problems` means sound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// Nodes looked at.
-    pub inodes: u64,
-    /// Names looked at.
-    pub entries: u64,
-    /// Blocks looked at.
-    pub blocks: u64,
-    /// What is wrong, one line each.
-    pub problems: Vec<String>,
-}
-
-impl From<CheckFields> for CheckReport {
-    fn from(fields: CheckFields) -> Self {
-        Self {
-            inodes: fields.inodes,
-            entries: fields.entries,
-            blocks: fields.blocks,
-            problems: fields.problems,
-        }
     }
 }
 
@@ -486,87 +460,6 @@ impl Vault {
             links,
             set,
         })
-    }
-
-    // ---- the whole
-
-    /// How full the disk, or the quota, is.
-    ///
-    /// # Errors
-    /// If the disk does not say.
-    pub fn space(&self) -> Result<Space> {
-        match self.ask(&Request::Space)? {
-            (
-                _,
-                Response::Space {
-                    total_bytes,
-                    free_bytes,
-                    inodes,
-                },
-            ) => Ok(Space {
-                total_bytes,
-                free_bytes,
-                inodes,
-            }),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Barrier: everything done so far is durable on return.
-    ///
-    /// # Errors
-    /// If the disk fails, the vault accepts no change until it is opened again.
-    pub fn sync(&self) -> Result<()> {
-        self.ask_done(&Request::Sync)
-    }
-
-    /// What the vault is.
-    ///
-    /// # Errors
-    /// `OwnerGone`.
-    pub fn information(&self) -> Result<Information> {
-        match self.ask(&Request::Information)? {
-            (_, Response::Information(information)) => Ok(information),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Notes that a person knows of every membership record so far: those that nobody here made are told of until then.
-    ///
-    /// # Errors
-    /// `ReadOnly`.
-    pub fn accept_records(&self) -> Result<()> {
-        self.ask_done(&Request::AcceptRecords)
-    }
-
-    /// What was counted since the owner opened the vault: names and numbers.
-    ///
-    /// # Errors
-    /// `OwnerGone`.
-    pub fn counters(&self) -> Result<Vec<(String, u64)>> {
-        match self.ask(&Request::Counters)? {
-            (_, Response::Counters(counters)) => Ok(counters),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Checks the structure: every table against every other.
-    ///
-    /// # Errors
-    /// Only if the check itself cannot run; what it finds is in the report.
-    pub fn check(&self) -> Result<CheckReport> {
-        match self.ask(&Request::Check)? {
-            (_, Response::Check(found)) => Ok(found.into()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Gives the space of removed content back now, instead of when the vault is idle.
-    ///
-    /// # Errors
-    /// What was moved until an error stays moved.
-    pub fn compact(&self) -> Result<()> {
-        self.ask_done(&Request::Compact)
     }
 
     // ---- the owner

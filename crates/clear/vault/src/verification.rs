@@ -18,7 +18,7 @@ use crate::request_verify::{
     DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
     VerifyResponse,
 };
-use crate::vault::CheckReport;
+use crate::whole::CheckReport;
 use crate::{Result, Vault};
 
 /// What one step should take.

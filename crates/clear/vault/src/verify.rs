@@ -19,12 +19,12 @@ use strongroom_segments::INTENT_LOG;
 
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::held_keys::HeldKeys;
-use crate::kept::{open_revision, record_name};
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::request::Response;
 use crate::request_verify::{
     DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
 };
+use crate::revision_record::{open_revision, record_name};
 use crate::session::Session;
 use crate::verify_state;
 use crate::{Error, Result};
