@@ -26,6 +26,7 @@ use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Segment, SegmentState};
 use strongroom_segments::{Error as SegmentError, WholeSegment};
 
+use crate::backup::Strangers;
 use crate::core::Core;
 use crate::limits::{VERIFY_JOB_BLOCKS, VERIFY_PAGE_BLOCKS};
 use crate::open::is_of_session;
@@ -53,15 +54,6 @@ pub struct VerifyRange {
     pub proof: Proof,
     /// What segments are that the database does not know.
     pub strangers: Strangers,
-}
-
-/// What a segment is that is there, and that the database does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strangers {
-    /// Something is wrong.
-    Told,
-    /// A backup that was interrupted brought it.
-    PassedOver,
 }
 
 /// A file of sealed blocks that is not as it was written.
