@@ -21,6 +21,15 @@ pub struct KeptSegments {
     core: Arc<Core>,
 }
 
+/// What becomes of segments that are there, and that the database does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strangers {
+    /// A verification tells of them.
+    Told,
+    /// An interrupted backup brought them.
+    PassedOver,
+}
+
 impl std::fmt::Debug for KeptSegments {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter

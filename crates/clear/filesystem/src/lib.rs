@@ -62,7 +62,7 @@ mod xattr;
 
 use std::sync::Arc;
 
-pub use backup::KeptSegments;
+pub use backup::{KeptSegments, Strangers};
 pub use check::CheckReport;
 pub use commit::DurableState;
 pub use content_hash::{Hashed, HashedFiles};
@@ -82,7 +82,7 @@ pub use strongroom_metadata::{ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, T
 pub use transaction::Content;
 pub use types::*;
 pub use verify::{
-    DamagedBlock, Proof, SegmentProblem, Strangers, VerifiedPart, VerifyRange, VerifySize,
+    DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
 };
 
 /// What every operation gives.

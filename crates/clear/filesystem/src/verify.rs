@@ -24,6 +24,7 @@ use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Segment, SegmentState};
 use strongroom_segments::{Error as SegmentError, WholeSegment};
 
+use crate::backup::Strangers;
 use crate::core::Core;
 use crate::limits::{VERIFY_JOB_BLOCKS, VERIFY_PAGE_BLOCKS};
 use crate::lost_chunks::LostChunks;
@@ -52,15 +53,6 @@ pub struct VerifyRange {
     pub proof: Proof,
     /// What segments are that the database does not know.
     pub strangers: Strangers,
-}
-
-/// What a segment is that is there, and that the database does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strangers {
-    /// Something is wrong.
-    Told,
-    /// A backup that was interrupted brought it.
-    PassedOver,
 }
 
 /// A file of sealed blocks that is not as it was written.

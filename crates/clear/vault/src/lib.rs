@@ -34,6 +34,7 @@ mod folder;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+mod greeting;
 mod hash;
 mod hashing;
 mod held;
@@ -45,6 +46,7 @@ pub mod kept;
 mod kept_nodes;
 mod keys;
 mod known_records;
+mod leave;
 pub mod limits;
 mod member;
 mod metadata_key;

@@ -29,36 +29,14 @@ use crate::rotation::Rotation;
 use crate::settings::CompressionField;
 use crate::transaction::Steps;
 
+pub(crate) use crate::greeting::{Greeting, Successor, Welcome};
+
 /// The version of the messages.                                                                              (1)
 pub(crate) const PROTOCOL: u32 = 15;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Handle(pub(crate) u64);
-
-/// The first message of every connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Greeting {
-    pub(crate) protocol: u32,
-    /// The session to join with a further connection, else `None`.
-    pub(crate) session: Option<u64>,
-    pub(crate) access: Access,
-    /// Whether the client could open the vault by itself if the owner left.
-    pub(crate) successor: Successor,
-}
-
-/// The owner's answer to a greeting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Welcome {
-    /// Taken in.
-    Session(u64),
-    /// The owner speaks another version.
-    OtherVersion,
-    /// The session to join has ended, or was another owner's.
-    UnknownSession,
-    /// The owner serves as many as it can.
-    Full,
-}
 
 /// What a session may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,13 +45,6 @@ pub enum Access {
     ReadWrite,
     /// Nothing that changes the vault.
     ReadOnly,
-}
-
-/// Whether a client could open the vault by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Successor {
-    HasSecret,
-    HasNone,
 }
 
 /// How a file is to be opened.

@@ -1,7 +1,7 @@
 //! The public API of a vault: the same calls whether this process owns it or another does.
 
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -18,11 +18,7 @@ use crate::observer::{Observer, Subscription};
 use crate::path::Links;
 use crate::port::{Port, unexpected};
 use crate::request::{Access, NodeFields, Opening, Request, Response, SetFields};
-use crate::session::Leaver;
 use crate::{Error, OpenOptions, Result, Secret};
-
-/// How long requests of this process may hold up its leaving.
-const LEAVE_WAIT: Duration = Duration::from_secs(1);
 
 /// An open vault. Cheap to clone; usable from many threads.
 ///
@@ -52,45 +48,10 @@ pub struct Vault {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    port: RwLock<Port>,
-    joining: Joining,
-}
-
-impl Shared {
-    /// From now on somebody who can do more for others can have the vault from this process.
-    fn can_leave(self: &Arc<Self>, port: &Port) {
-        if let Port::Owner(owner) = port {
-            let own: Weak<Self> = Arc::downgrade(self);
-            owner.session.engine.set_leaver(own);
-        }
-    }
-}
-
-impl Leaver for Shared {
-    fn leave(&self) {
-        // Requests of this process begin and end meanwhile; who asked asks again.
-        let Some(mut port) = self.port.try_write_for(LEAVE_WAIT) else {
-            return;
-        };
-        let Port::Owner(owner) = &*port else { return };
-        // A request under way, an open file or a directory would hold another part of it.
-        if Arc::strong_count(owner) > 1 || owner.session.engine.is_lent() {
-            return;
-        }
-        let keyring = owner
-            .session
-            .engine
-            .with_keys(|keys| keys.keyring().clone());
-        self.joining.keep_for_return(keyring);
-        *port = match owner.close() {
-            Ok(()) => Port::Left,
-            Err(error) => {
-                log::error!("the vault could not be closed for who asked for it: {error}");
-                Port::Closed
-            }
-        };
-    }
+/// What all clones of a `Vault` share.
+pub(crate) struct Shared {
+    pub(crate) port: RwLock<Port>,
+    pub(crate) joining: Joining,
 }
 
 impl std::fmt::Debug for Vault {

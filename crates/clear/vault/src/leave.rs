@@ -1,0 +1,51 @@
+//! Leaves a vault to somebody who can do more for others with it: a mount.
+//!
+//! Takes   the wish of another process
+//! Gives   the vault closed, with the way back kept
+//! Never   leaves while this process has a file open in it, a request under way, or shows it
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::port::Port;
+use crate::session::Leaver;
+use crate::vault::Shared;
+
+/// How long requests of this process may hold up its leaving.
+const LEAVE_WAIT: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// From now on somebody who can do more for others can have the vault from this process.
+    pub(crate) fn can_leave(self: &Arc<Self>, port: &Port) {
+        if let Port::Owner(owner) = port {
+            let own: Weak<Self> = Arc::downgrade(self);
+            owner.session.engine.set_leaver(own);
+        }
+    }
+}
+
+impl Leaver for Shared {
+    fn leave(&self) {
+        // Requests of this process begin and end meanwhile; who asked asks again.
+        let Some(mut port) = self.port.try_write_for(LEAVE_WAIT) else {
+            return;
+        };
+        let Port::Owner(owner) = &*port else { return };
+        // A request under way, an open file or a directory would hold another part of it.
+        if Arc::strong_count(owner) > 1 || owner.session.engine.is_lent() {
+            return;
+        }
+        let keyring = owner
+            .session
+            .engine
+            .with_keys(|keys| keys.keyring().clone());
+        self.joining.keep_for_return(keyring);
+        *port = match owner.close() {
+            Ok(()) => Port::Left,
+            Err(error) => {
+                log::error!("the vault could not be closed for who asked for it: {error}");
+                Port::Closed
+            }
+        };
+    }
+}
