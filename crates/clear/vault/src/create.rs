@@ -19,7 +19,7 @@ use strongroom_crypto::{
 use strongroom_filesystem::Filesystem;
 use strongroom_folder::NEW_PREFIX;
 use strongroom_format::SuiteId;
-use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store};
+use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store, TREE_FILE};
 
 use crate::folder::{
     Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED, below,
@@ -323,6 +323,7 @@ fn clear(folder: &Folder, made_folder: bool) {
         DATABASE_FILE.to_owned(),
         format!("{DATABASE_FILE}-wal"),
         format!("{DATABASE_FILE}-shm"),
+        TREE_FILE.to_owned(),
     ];
     let others = [RESERVE_FILE, REPLICA, HEADER, REPLICA_SAVED, HEADER_SAVED];
     let others = others.map(str::to_owned);
@@ -378,6 +379,21 @@ mod tests {
         // Nor the bytes, one number after the other.
         assert!(!shown.contains(", 1") && !shown.contains("[1"), "{shown}");
         assert!(shown.contains("Passphrase(..)") && shown.contains("KeyFile(..)"));
+    }
+
+    /// Goal: whenever making a vault fails, another can be made there. Failed before: the page tree stayed.
+    #[test]
+    fn nothing_of_a_creation_that_failed_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let options = CreateOptions::new().key_file(KeyFile::random(&SystemRandom).unwrap());
+        Vault::create(place.path(), options)
+            .unwrap()
+            .vault
+            .close()
+            .unwrap();
+        let folder = Folder::new(place.path());
+        clear(&folder, false);
+        assert_eq!(folder.first_names().unwrap(), [LOCK]);
     }
 
     #[test]
