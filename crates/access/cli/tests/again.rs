@@ -268,7 +268,12 @@ fn what_the_source_has_not_goes_and_a_snapshot_has_it() {
     let snapshots = json(&place.keyed(&["snapshot", "list", "v", "--json"]));
     let mut taken = snapshots.as_array().unwrap().clone();
     // Every command that stores files takes one of the schedule, if it is time.
-    taken.retain(|one| !one["tags"].as_array().unwrap().contains(&"scheduled".into()));
+    taken.retain(|one| {
+        !one["tags"]
+            .as_array()
+            .unwrap()
+            .contains(&"scheduled".into())
+    });
     assert_eq!(taken.len(), 1, "{snapshots}");
     let id = taken[0]["id"].as_str().unwrap();
     let kept = place.keyed(&["cat", &format!("v:/.history/{id}/t/a/b/three.txt")]);
@@ -451,7 +456,9 @@ fn times_are_those_of_this_zone_and_say_so() {
     place.keyed(&["snapshot", "create", "v"]);
     let log = in_zone(&["log", "v"]);
     // The oldest: `put` may have taken one too.
-    let mut lines = log.lines().filter_map(|line| line.strip_prefix("time     "));
+    let mut lines = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("time     "));
     let shown = lines.next_back().unwrap().trim_end_matches(" +0530");
     assert!(
         !in_zone(&["log", "v", &format!("d:{shown}")]).is_empty(),

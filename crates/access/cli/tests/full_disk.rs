@@ -75,6 +75,8 @@ fn what_rm_removed_makes_room_for_the_next_put() {
     let place = Place::empty();
     let _disk = SmallDisk::new(&place, c"size=240m");
     place.done(&["init", "d/v", "--key-file", "key"]);
+    // The snapshot of this hour is taken now; it would keep the first of the files.
+    place.keyed(&["mkdir", "d/v:/first"]);
     for round in 0..4 {
         write_random(&place.path("file"), round, 70_000_000);
         place.keyed(&["put", "file", "d/v:/"]);

@@ -81,9 +81,7 @@ pub use reseal::{Older, Resealed};
 pub use strongroom_metadata::{ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, Timestamp};
 pub use transaction::Content;
 pub use types::*;
-pub use verify::{
-    DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
-};
+pub use verify::{DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
