@@ -216,8 +216,11 @@ fn a_list_happens_whole_and_is_durable_on_return_if_asked() {
         let mut whole = vec![0; 200_000];
         assert_eq!(lab.read(made, 0, &mut whole).unwrap(), 150_000, "{round}");
         assert!(whole[..150_000].iter().all(|byte| *byte == 1), "{round}");
-        let moved = lab.find(tree.directory, "file").unwrap();
+        let moved = lab.find(ROOT, "moved").unwrap();
         assert_eq!(lab.names(moved), ["link"], "{round}");
+        let left = lab.find(tree.directory, "file").unwrap();
+        let left = lab.attributes(left).unwrap();
+        assert_eq!((left.kind, left.rdev), (NodeKind::CharDevice, 0), "{round}");
         lab.crash();
     }
 }
