@@ -30,7 +30,7 @@ use crate::rotation::Rotation;
 use crate::transaction::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 13;
+pub(crate) const PROTOCOL: u32 = 14;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
