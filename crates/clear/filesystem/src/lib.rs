@@ -31,6 +31,7 @@ mod kept;
 pub mod limits;
 mod list;
 mod lock;
+mod lost_chunks;
 mod moving;
 mod name;
 mod namespace;

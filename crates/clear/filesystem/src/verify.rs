@@ -13,21 +13,20 @@
 //! those who open.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::index::{IndexEntry, decode_contents};
-use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, sealed_len};
-use strongroom_format::span::{chunk_count, chunk_span};
+use strongroom_format::limits::sealed_len;
 use strongroom_format::survey::Survey;
-use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
+use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Segment, SegmentState};
 use strongroom_segments::{Error as SegmentError, WholeSegment};
 
 use crate::core::Core;
 use crate::limits::{VERIFY_JOB_BLOCKS, VERIFY_PAGE_BLOCKS};
+pub use crate::lost_chunks::LostChunks;
 use crate::open::is_of_session;
 use crate::{Filesystem, Result};
 
@@ -69,73 +68,6 @@ pub struct DamagedBlock {
     pub number: BlockNumber,
     /// Its chunks that do not open, the first in the lowest bit.
     pub chunks: LostChunks,
-}
-
-/// Chunks of a block, the first in the lowest bit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LostChunks(pub u16);
-
-const _: () = assert!(
-    chunk_count(BLOCK_BYTES_MAX) <= u16::BITS as usize,
-    "every chunk of a block has its bit"
-);
-
-impl LostChunks {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// Every one that a block can have.
-    pub const ALL: Self = Self(u16::MAX);
-
-    /// The first `count`.
-    #[must_use]
-    pub const fn first(count: usize) -> Self {
-        match count {
-            0..16 => Self((1 << count) - 1),
-            _ => Self::ALL,
-        }
-    }
-
-    /// The ranges of clear bytes that they are, in order.
-    #[must_use]
-    pub fn ranges(self) -> Vec<Range<u32>> {
-        let chunk = CHUNK_BYTES as u32;
-        let lost = (0..u16::BITS).filter(|index| self.0 >> index & 1 == 1);
-        lost.map(|index| index * chunk..(index + 1) * chunk)
-            .collect()
-    }
-
-    /// Those of `sealed`, which should be the block, that do not open; a node of a tree, and what was compressed, is lost
-    /// as a whole.
-    #[must_use]
-    pub fn of(
-        sealer: &BlockSealer,
-        epoch: Epoch,
-        kind: Kind,
-        id: &BlockId,
-        clear_len: u32,
-        sealed: Option<&[u8]>,
-    ) -> Self {
-        let (Some(sealed), Kind::Data) = (sealed, kind) else {
-            return Self::ALL;
-        };
-        let len = clear_len as usize;
-        let mut clear = vec![0; CHUNK_BYTES];
-        let mut lost = 0;
-        for index in 0..chunk_count(len).min(u16::BITS as usize) {
-            let range = index * CHUNK_BYTES..len.min((index + 1) * CHUNK_BYTES);
-            let part = sealed.get(chunk_span(len, range.clone()));
-            let opens = part.is_some_and(|part| {
-                let clear = &mut clear[..range.len()];
-                !range.is_empty()
-                    && sealer
-                        .open_range(epoch, kind, id, len, range, part, clear)
-                        .is_ok()
-            });
-            lost |= u16::from(!opens) << index;
-        }
-        // All tags fit, and still it is not the block of that name.
-        if lost == 0 { Self::ALL } else { Self(lost) }
-    }
 }
 
 /// What was found of a part of the segments.
@@ -612,6 +544,9 @@ fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
+    use strongroom_format::span::{chunk_count, chunk_span};
+
     use super::*;
     use strongroom_crypto::{EpochKey, IdKey};
     use strongroom_format::SuiteId;
