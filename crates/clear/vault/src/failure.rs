@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{self as filesystem, InodeId, Timestamp};
+use strongroom_metadata::DATABASE_FILE;
 
 use crate::Error;
 use crate::folder::HEADER;
@@ -52,6 +53,8 @@ pub(crate) enum Failure {
         file: String,
         what: String,
     },
+    /// The database is damaged.
+    Database(String),
 }
 
 macro_rules! file_failures {
@@ -136,6 +139,10 @@ impl From<&Error> for Failure {
             Error::Changed => Self::Changed,
             Error::Closed => Self::Closed,
             Error::Damaged { what: HEADER, why } => Self::Header(why.clone()),
+            Error::Damaged {
+                what: DATABASE_FILE,
+                why,
+            } => Self::Database(why.clone()),
             Error::GenerationBehind { seen, found } => Self::GenerationBehind {
                 seen: *seen,
                 found: *found,
@@ -189,6 +196,10 @@ impl From<Failure> for Error {
             Failure::Changed => Self::Changed,
             // The owner closed under the client: for the client that is an owner gone.
             Failure::Closed => Self::OwnerGone,
+            Failure::Database(why) => Self::Damaged {
+                what: DATABASE_FILE,
+                why,
+            },
             Failure::Header(why) => Self::Damaged { what: HEADER, why },
             Failure::GenerationBehind { seen, found } => Self::GenerationBehind { seen, found },
             Failure::Odd { file, what } => Self::Odd { file, what },
@@ -199,5 +210,30 @@ impl From<Failure> for Error {
             Failure::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
             Failure::Storage(text) => Self::Storage(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: it arrived as an error of another kind, and a change of keys beside it ended with the wrong exit code.
+    #[test]
+    fn a_damaged_database_arrives_as_one() {
+        let error = Error::Damaged {
+            what: DATABASE_FILE,
+            why: "a page does not authenticate".to_owned(),
+        };
+        let arrived = Error::from(Failure::from(&error));
+        assert!(
+            matches!(
+                arrived,
+                Error::Damaged {
+                    what: DATABASE_FILE,
+                    ..
+                }
+            ),
+            "{arrived:?}"
+        );
     }
 }

@@ -126,6 +126,13 @@ impl RecoverReport {
             && self.files.is_empty()
     }
 
+    /// Whether something may have been lost of which nothing is left to tell: names, attributes and small content that were
+    /// newer than the newest kept state lay in the lost database alone.
+    #[must_use]
+    pub const fn may_lack_newer(&self) -> bool {
+        matches!(self.database, Brought::Anew(_))
+    }
+
     /// Whether header, replica file and database were sound, and every segment had its name.
     #[must_use]
     pub fn is_untouched(&self) -> bool {

@@ -44,12 +44,18 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
     } else {
         print(&report)?;
     }
-    if report.is_whole() {
-        return Ok(());
-    }
-    let advice = "not everything could be brought back; a kept state may still have it: look at `strongroom log`, then `strongroom restore`";
+    let advice = match (report.is_whole(), report.may_lack_newer()) {
+        (true, false) => return Ok(()),
+        (true, true) => NEWER_IS_LOST,
+        (false, _) => {
+            "not everything could be brought back; a kept state may still have it: look at `strongroom log`, then `strongroom restore`"
+        }
+    };
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
+
+/// Said where all that the snapshots name is back.
+pub(super) const NEWER_IS_LOST: &str = "all that the snapshots name was brought back; what changed after the newest one, if anything did, is lost";
 
 /// Shows what was brought back.
 pub(super) fn print(report: &RecoverReport) -> Result<()> {
@@ -167,7 +173,7 @@ impl RecoverJson {
         });
         let revision = report.revision.as_ref();
         Self {
-            whole: report.is_whole(),
+            whole: report.is_whole() && !report.may_lack_newer(),
             header: word(&report.header),
             replica: word(&report.replica),
             database: word(&report.database),

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::{Damage, RecoverProgress, RepairOptions, RepairReport};
 
-use super::recover::{RecoverJson, print as print_recovered};
+use super::recover::{NEWER_IS_LOST, RecoverJson, print as print_recovered};
 use super::verify::VerifyJson;
 use crate::damage_arguments::Repair;
 use crate::exit_code::ExitCode;
@@ -51,6 +51,7 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
     let advice = match (dry_run, report.is_whole()) {
         (true, _) if report.needs_nothing() => return Ok(()),
         (true, _) => "damage found; `strongroom repair` without --dry-run does what is listed",
+        (false, true) if report.recovered.may_lack_newer() => NEWER_IS_LOST,
         (false, true) => return Ok(()),
         (false, false) => {
             "something stays lost; a kept state may still have it: look at `strongroom log`, then `strongroom restore`"
@@ -123,7 +124,8 @@ impl RepairJson {
     fn new(report: &RepairReport, dry_run: bool) -> Self {
         Self {
             dry_run,
-            whole: report.is_whole() && !dry_run || report.needs_nothing(),
+            whole: report.is_whole() && !dry_run && !report.recovered.may_lack_newer()
+                || report.needs_nothing(),
             recovered: RecoverJson::new(&report.recovered),
             found: VerifyJson::new(&report.found),
             mended_blocks: report.mended_blocks,

@@ -182,7 +182,9 @@ pub fn words(case: &Case, applied: Applied, done: &Done, right: &Done) -> Vec<Ve
     let said = String::from_utf8_lossy(&said).into_owned();
     let must_name = case.command.judge == Judge::Verify && applied == Applied::Changed;
     if code == usual && must_name {
-        let why = by_design(&case.label, case.operation, May::BeSilent)
+        // What may be passed over in silence may be so whoever looks; an older state may not be shown to who saw a newer one.
+        let whoever = case.label.trim_end_matches(" (seen)");
+        let why = by_design(whoever, case.operation, May::BeSilent)
             .or_else(|| by_design(&case.label, case.operation, May::BeOlder));
         verdicts.push(match why {
             Some(why) => (format!("by design, silent: {why}"), String::new()),

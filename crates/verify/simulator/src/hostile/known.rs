@@ -238,6 +238,12 @@ const ROWS: &[Row] = &[
         "it begins with a salt that nothing reads: the key is given with its own",
     ),
     (
+        "metadata.db",
+        &[O::ExtendSparse],
+        May::BeSilent,
+        "what is behind the last page is ignored, and cut off once the log has been taken over",
+    ),
+    (
         "segments/segment-1",
         &[O::ExtendByte, O::ExtendSector, O::ExtendSparse],
         May::BeSilent,
