@@ -550,8 +550,6 @@ fn unknown(sealer: &BlockSealer, survey: &Survey<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES};
-    use strongroom_format::span::{chunk_count, chunk_span};
 
     use super::*;
     use strongroom_crypto::{EpochKey, IdKey};
