@@ -25,9 +25,8 @@ use crate::join::Joining;
 use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
 use crate::port::Port;
-use crate::recover::{
-    RecoverOptions, RecoverProgress, RecoverReport, Trial, recover_locked, take_lock,
-};
+use crate::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
+use crate::recover_report::RecoverReport;
 use crate::request::Access;
 use crate::seen::Trust;
 use crate::verification::{VerifyOptions, VerifyReport};
