@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rustix::process::{getpid, kill_process};
 use strongroom::{KeyFile, RepairOptions, Secret};
 use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
@@ -19,7 +20,7 @@ use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::hostile::command as hostile;
-use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, run};
+use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, WORKER_DONE, run};
 use strongroom_simulator::small_disk::{self, Kind};
 use strongroom_simulator::transactions;
 use strongroom_simulator::vault;
@@ -429,8 +430,13 @@ fn run_faults(arguments: &Arguments) -> Result<bool, String> {
 
 fn end_worker(worked: Result<(), String>) -> ExitCode {
     match worked {
-        // Nothing of the engine is closed or dropped: a power cut would not either.
-        Ok(()) => std::process::exit(0),
+        // Nothing of the engine is closed or dropped: a power cut would not either. Nor are there handlers of an exit to run, as
+        // those of OpenSSL, which take away what threads of the engine still use.
+        Ok(()) => {
+            let ended = kill_process(getpid(), WORKER_DONE);
+            eprintln!("the worker cannot end: {ended:?}");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(NOT_MADE_CODE)

@@ -6,12 +6,13 @@
 //! Spec    spec/5-crash-contract.md
 
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use strongroom_conformance::engine;
 use strongroom_conformance::operation::content;
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
@@ -433,6 +434,9 @@ fn reached_at(reached: &Reached) -> Moment {
     }
 }
 
+/// By which signal a worker ends itself once all its acts are done.
+pub const WORKER_DONE: Signal = Signal::TERM;
+
 /// The process on the disk. Killed when dropped.
 pub(crate) struct Worker {
     child: Child,
@@ -471,7 +475,7 @@ impl Worker {
         }
         let status = self.child.wait().map_err(|error| error.to_string())?;
         match status.code() {
-            Some(0) => Ok(()),
+            None if status.signal() == Some(WORKER_DONE.as_raw()) => Ok(()),
             Some(code) if code == i32::from(NOT_MADE_CODE) => Err(NOT_MADE.to_owned()),
             _ => Err(format!("the worker ended with {status}")),
         }
