@@ -1,4 +1,4 @@
-//! Which stored blocks new content may share: those whose bytes open at this moment.
+//! Which stored blocks new content may share: those whose bytes open.
 //!
 //! Takes   the names of blocks that were sealed
 //! Gives   of which of them a sound block is stored; of which there is none, they are to be stored
@@ -6,10 +6,12 @@
 //! Spec    spec/7-recovery.md, [7.7.10]
 //!
 //! Invariants
-//!  (1) No new name leads to a block whose bytes were not read and opened after its content was given, or stored with it.
+//!  (1) No new name leads to a block whose bytes were not opened: after its content was given, or among the last
+//!      `2 * OPENED_BLOCKS_MAX` blocks that reads opened as a whole, or stored with it.
 //!
 //! So content that is stored again mends what was damaged: the row stays, and all who name it read again. Reading costs
-//! about what writing would, and only where something equal is there.
+//! about what writing would, and only where something equal is there. A copy through the mount reads its source just
+//! before it writes: what that read opened is not read a second time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> 
                 continue;
             }
             match find(core, &mut writer, number)? {
-                Found::Carried => known[index] = true,
+                Found::Carried | Found::Opened => known[index] = true,
                 Found::Nowhere => {}
                 Found::At(block, part) => {
                     asked.insert(number, vec![index]);
@@ -67,6 +69,8 @@ pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> 
 enum Found {
     /// In the database, whose pages prove themselves.
     Carried,
+    /// It opened a short while ago.
+    Opened,
     At(Block, Part),
     /// Nothing that is worth a look.
     Nowhere,
@@ -82,6 +86,9 @@ fn find(core: &Core, writer: &mut Transaction<'_>, number: BlockNumber) -> Resul
     let Place::Segment(segment, _) = block.place else {
         return Ok(Found::Carried);
     };
+    if core.space.opened_lately(number) {
+        return Ok(Found::Opened);
+    }
     let id = writer.segment_id(segment)?;
     let part = id.and_then(|id| part_of(id, &block));
     Ok(part.map_or(Found::Nowhere, |part| Found::At(block, part)))

@@ -169,6 +169,10 @@ pub(crate) const RENAME_ROUNDS_MAX: usize = 64;
 /// The third is for the reader's peace of mind: nothing can become pending in between.
 pub(crate) const TRANSACTION_ROUNDS_MAX: usize = 3;
 
+/// Blocks of a generation that are known to have opened: 512 MiB of large ones, far more than a copy reads ahead of what it
+/// writes, in some 200 KiB of memory.
+pub(crate) const OPENED_BLOCKS_MAX: usize = 8192;
+
 /// Blocks that one job of the verification opens: 1 MiB of large ones, so that all cores end at about one time.
 pub(crate) const VERIFY_JOB_BLOCKS: usize = 16;
 

@@ -91,6 +91,8 @@ pub(crate) struct Fetch {
 struct Piece {
     out: Range<usize>,
     block: BlockNumber,
+    /// Every sealed byte of the block is opened for it.
+    is_whole: bool,
     remembered: bool,
 }
 
@@ -280,10 +282,16 @@ impl Fetch {
         sealer.sealed_span(epoch, kind, clear_len, self.clear.clone())
     }
 
+    /// Whether every sealed byte of the block is opened.
+    fn is_whole(&self) -> bool {
+        self.block.kind.is_compressed() || self.clear.len() == self.block.clear_len as usize
+    }
+
     fn piece(&self) -> Piece {
         Piece {
             out: self.out.clone(),
             block: self.block.number,
+            is_whole: self.is_whole(),
             remembered: self.remembered,
         }
     }
@@ -483,6 +491,9 @@ fn judge(
     opened: std::result::Result<(), NotOpened>,
 ) -> Result<Fetched> {
     let Err(why) = opened else {
+        if piece.is_whole {
+            core.space.note_opened(piece.block);
+        }
         return Ok(Fetched::Whole);
     };
     if piece.remembered {

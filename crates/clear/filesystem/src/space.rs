@@ -25,7 +25,7 @@ use strongroom_metadata::{
 
 use crate::commit::commit_covering;
 use crate::core::{Core, Work};
-use crate::limits::Thresholds;
+use crate::limits::{OPENED_BLOCKS_MAX, Thresholds};
 use crate::moving::{move_blocks, read_sealed, under_newest_epoch};
 use crate::room::RoomState;
 use crate::{Error, Filesystem, Result};
@@ -52,6 +52,8 @@ pub(crate) struct SpaceState {
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
     suspects: Mutex<Suspects>,
+    /// Blocks that opened lately as a whole: new content is named after them without another look.
+    opened: Mutex<Opened>,
 }
 
 #[derive(Default)]
@@ -68,6 +70,13 @@ pub(crate) struct Reclaiming {
 struct Suspects {
     blocks: HashSet<BlockNumber>,
     segments: HashSet<SegmentNumber>,
+}
+
+/// The blocks that opened last, in two generations of at most `OPENED_BLOCKS_MAX` each: the older one goes as a whole.
+#[derive(Default)]
+struct Opened {
+    recent: HashSet<BlockNumber>,
+    older: HashSet<BlockNumber>,
 }
 
 impl SpaceState {
@@ -94,6 +103,24 @@ impl SpaceState {
     /// This block did not open.
     pub(crate) fn suspect_block(&self, number: BlockNumber) {
         self.suspects.lock().blocks.insert(number);
+        let mut opened = self.opened.lock();
+        opened.recent.remove(&number);
+        opened.older.remove(&number);
+    }
+
+    /// All of this block was read and opened just now.
+    pub(crate) fn note_opened(&self, number: BlockNumber) {
+        let mut opened = self.opened.lock();
+        if opened.recent.len() >= OPENED_BLOCKS_MAX {
+            opened.older = std::mem::take(&mut opened.recent);
+        }
+        opened.recent.insert(number);
+    }
+
+    /// Whether all of this block was read and opened a short while ago, and nothing was found wrong with it since.
+    pub(crate) fn opened_lately(&self, number: BlockNumber) -> bool {
+        let opened = self.opened.lock();
+        opened.recent.contains(&number) || opened.older.contains(&number)
     }
 
     /// The blocks that did not open: for a transaction, which may trust some and be rolled back.

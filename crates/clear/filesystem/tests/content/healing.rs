@@ -122,6 +122,38 @@ fn sound_content_is_still_stored_once() {
     assert!(lab.counters().segments.bytes_appended - before < 100_000);
 }
 
+/// Goal: a copy reads its source once. Failed before: what the copy had just read was read again before it was shared.
+#[test]
+fn what_was_just_read_is_shared_without_a_second_look() {
+    let mut lab = Lab::new();
+    let content = pattern(1, 4_000_000);
+    let one = lab.file(ROOT, "one");
+    put(&lab, one, &content);
+    lab.reopen();
+    let read = |lab: &Lab| lab.counters().segments.bytes_read;
+    let start = read(&lab);
+    assert!(all(&lab, one) == content);
+    let of_source = read(&lab) - start;
+    assert!(of_source >= 4_000_000);
+    put(&lab, lab.file(ROOT, "two"), &content);
+    assert!(read(&lab) - start - of_source < 100_000, "read again");
+}
+
+/// Goal: that a block opened before is forgotten as soon as it does not open.
+#[test]
+fn what_was_read_and_damaged_afterwards_is_stored_again_once_a_read_failed() {
+    let lab = Lab::new();
+    let content = pattern(1, 200_000);
+    let one = lab.file(ROOT, "one");
+    put(&lab, one, &content);
+    lab.compact().expect("ends the segment");
+    assert!(all(&lab, one) == content);
+    damage(&lab);
+    assert!(verify(&lab) > 0);
+    put(&lab, lab.file(ROOT, "two"), &content);
+    assert!(all(&lab, one) == content);
+}
+
 /// Failed before: the list was longer than the setting that holds it may be, and the repair ended the vault.
 #[test]
 fn more_damaged_blocks_than_are_remembered_are_no_reason_to_stop() {
