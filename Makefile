@@ -31,8 +31,9 @@ test: setup ## all tests, with real mounts; what CI runs
 posix: build ## pjdfstest and fsx on a mount, as root
 	tools/posix.sh
 
-coherence: setup ## direct writes, mapped memory and signals beside readers and copiers, a thousand rounds each (root)
+coherence: build ## direct writes, mapped memory, LMDB and signals beside readers and copiers, a thousand rounds each (root)
 	STRONGROOM_ROUNDS=1000 cargo test --locked -p strongroom-mount --test coherence -- --test-threads=1
+	tools/lmdb.py 1000
 
 sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 	tools/sim.sh
