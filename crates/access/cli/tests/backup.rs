@@ -199,6 +199,19 @@ fn no_backup_goes_where_anything_would_be_lost() {
         only_read.contains("remove the file `backup`"),
         "{only_read}"
     );
+    // Failed before: keys were added to it, and it was repaired; what a backup of it was refused with said nothing of that.
+    for change in [
+        &["key", "add", "b", "--new-key-file", "other"][..],
+        &["key", "rotate", "b"],
+        &["repair", "b"],
+        &["recover", "b"],
+        &["compact", "b"],
+        &["backup", "b", "c"],
+    ] {
+        let refused = place.keyed_fails(10, change);
+        assert!(refused.contains("remove the file `backup`"), "{refused}");
+    }
+    place.keyed(&["repair", "b", "--dry-run"]);
     copy_folder(&place.path("b"), &place.path("used"));
     fs::remove_file(place.path("used/backup")).unwrap();
     place.keyed(&["put", "file", "used:/mine"]);

@@ -74,7 +74,7 @@ pub enum Error {
     BackupTarget(String),
     /// Caller: a backup is only read.
     #[error(
-        "the folder is a backup, which is only read; to use it as the vault from now on, remove the file `backup` in it"
+        "the folder is a backup, which is only read; `strongroom backup` renews it; to use it as the vault from now on, remove the file `backup` in it"
     )]
     IsBackup,
     /// Caller: whoever heard of the progress of a backup wished it to end.

@@ -194,6 +194,14 @@ impl Folder {
         }
     }
 
+    /// Refuses a backup, which nothing is to change but the next `backup`.
+    pub(crate) fn check_is_no_backup(&self) -> Result<()> {
+        match self.has(BACKUP) {
+            true => Err(Error::IsBackup),
+            false => Ok(()),
+        }
+    }
+
     /// The header's bytes.
     pub(crate) fn header(&self) -> Result<Vec<u8>> {
         match self.read(HEADER)? {

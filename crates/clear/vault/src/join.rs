@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use strongroom_crypto::Keyring;
 
 use crate::client::{Client, Unanswered};
-use crate::folder::{BACKUP, Folder};
+use crate::folder::Folder;
 use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
 use crate::open::{self, IfOwned, OpenOptions, Way};
 use crate::owner_lock::{Attempt, OwnerLock};
@@ -121,9 +121,7 @@ impl Joining {
                 _ => Err(Error::InterruptedCreate),
             },
             Err(error) => Err(error),
-            Ok(_) if self.access == Access::ReadWrite && self.folder.has(BACKUP) => {
-                Err(Error::IsBackup)
-            }
+            Ok(_) if self.access == Access::ReadWrite => self.folder.check_is_no_backup(),
             Ok(_) => Ok(()),
         }
     }

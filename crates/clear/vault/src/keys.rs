@@ -295,6 +295,7 @@ impl Keys {
 
     /// Takes the lock, or finds the process that has it.
     fn reach(&self) -> Result<Reached> {
+        self.folder.check_is_no_backup()?;
         let mut retry = Retry::new(OWNER_WAIT);
         loop {
             match OwnerLock::attempt(&self.folder)? {

@@ -81,6 +81,7 @@ pub fn recover(
 ) -> Result<RecoverReport> {
     let folder = Folder::new(folder.as_ref()).absolute()?;
     folder.check_finished()?;
+    folder.check_is_no_backup()?;
     // Nothing is made in a folder that is none of a vault's.
     if !folder.has(SEGMENTS) {
         folder.header()?;

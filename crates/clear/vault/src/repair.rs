@@ -98,6 +98,9 @@ pub fn repair(
         false => Trial::ForReal,
     };
     folder.check_finished()?;
+    if trial == Trial::ForReal {
+        folder.check_is_no_backup()?;
+    }
     let lock = take_lock(&folder)?;
     folder.check()?;
     if trial == Trial::ForReal {

@@ -15,7 +15,7 @@ use crate::progress::Meter;
 pub(crate) fn backup(arguments: &Backup) -> Result<()> {
     interrupt::watch()?;
     let secret = &arguments.common.secret;
-    with(&arguments.vault, secret, Intent::Read, |vault| {
+    with(&arguments.vault, secret, Intent::Change, |vault| {
         let mut meter = Meter::new(arguments.quiet, "in the backup");
         let report = vault.backup(&arguments.folder, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
