@@ -164,7 +164,8 @@ impl Core {
 }
 
 impl Filesystem {
-    /// Joins and empties segments until nothing is worth it, and gives the space back.
+    /// Joins and empties segments until nothing is worth it, and gives the space back. What is stored or freed meanwhile may
+    /// stay for the next time, so this ends beside a writer that never rests.
     ///
     /// # Errors
     /// Of the stores; what was moved until then stays moved.
@@ -177,10 +178,17 @@ impl Filesystem {
             // Its waste can go only once nothing is appended to it any more.
             finish_segment(core, open)?;
         }
+        let segments = core.store.lock().segments()?;
+        let newest = segments.iter().map(|segment| segment.number).max();
+        let newest = newest.unwrap_or(SegmentNumber(0));
         loop {
             // A segment that filled up is not finished yet, and only finished ones are compacted.
             crate::background::finish(core)?;
-            let moved = compact_one(core, &mut core.space.reclaiming.lock(), Eagerness::ByHand)?;
+            let moved = compact_one(
+                core,
+                &mut core.space.reclaiming.lock(),
+                Eagerness::ByHand { newest },
+            )?;
             self.sync()?;
             reclaim(core)?;
             self.sync()?;
@@ -265,9 +273,10 @@ fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Cont
     Ok(batches)
 }
 
-/// Moves carried blocks out of the database into a segment.
+/// Moves the carried blocks of now out of the database into a segment.
 pub(crate) fn settle(core: &Core) -> Result<()> {
-    settle_until(core, BlockNumber(u64::MAX))
+    let newest = core.store.lock().newest_block();
+    settle_until(core, newest)
 }
 
 /// Moves those that are no newer than `until`: others may be added all the time.
@@ -440,8 +449,8 @@ pub(crate) enum Eagerness {
     Bound,
     /// Those that give back a ninth or more: somebody waits for room.
     Room,
-    /// Everything with waste, and many short ones.
-    ByHand,
+    /// Everything with waste up to the segment `newest`, and many short ones.
+    ByHand { newest: SegmentNumber },
 }
 
 impl Eagerness {
@@ -451,13 +460,21 @@ impl Eagerness {
             Self::Idle => (1, 2),
             Self::Bound => (2, 3),
             Self::Room => (8, 9),
-            Self::ByHand => (1, 1),
+            Self::ByHand { .. } => (1, 1),
+        }
+    }
+
+    /// Whether a segment is looked at.
+    fn considers(self, number: SegmentNumber) -> bool {
+        match self {
+            Self::ByHand { newest } => number <= newest,
+            Self::Idle | Self::Bound | Self::Room => true,
         }
     }
 
     /// Whether short segments are joined where there are many.
     const fn joins(self) -> bool {
-        matches!(self, Self::Idle | Self::ByHand)
+        matches!(self, Self::Idle | Self::ByHand { .. })
     }
 }
 
@@ -465,7 +482,9 @@ impl Eagerness {
 fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -> Result<bool> {
     let mut segments = core.store.lock().segments()?;
     segments.retain(|segment| {
-        !has_no_file(&segment.id) && !reclaiming.passed_over.contains(&segment.number)
+        !has_no_file(&segment.id)
+            && !reclaiming.passed_over.contains(&segment.number)
+            && eagerness.considers(segment.number)
     });
     let Some(worst) = choose(&segments, eagerness, &core.options.thresholds) else {
         return Ok(false);

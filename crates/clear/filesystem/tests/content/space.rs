@@ -1,5 +1,8 @@
 //! What was removed makes room again: at once, for whoever writes next, and by a stated bound.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
 use strongroom_filesystem::{Caller, Error, InodeId, NodeKind};
 
 use crate::support::{Lab, ROOT, assert_refused, superuser};
@@ -203,4 +206,37 @@ fn truncate_by_name(lab: &Lab, name: &str) {
     if let Some(file) = lab.find(ROOT, name) {
         crate::truncate(lab, file, 0);
     }
+}
+
+/// Goal: a compaction by hand comes to an end beside writers that never rest. Method: three sync small new content until the
+/// compaction has ended, or give up.
+#[test]
+fn a_compaction_ends_beside_writers_that_never_rest() {
+    const ROUNDS_MAX: u64 = 20_000;
+    let lab = Lab::new();
+    let ended = AtomicBool::new(false);
+    let (began, begins) = channel();
+    let write = |writer: u64, began: Sender<()>| {
+        let file = lab.file(ROOT, &format!("busy {writer}"));
+        let rounds = (0..ROUNDS_MAX).take_while(|round| {
+            let content = pattern(writer << 32 | round, 20_000);
+            lab.write(file, 0, &content).expect("writes");
+            lab.sync_inode(file).expect("syncs");
+            let _ = began.send(());
+            !ended.load(Ordering::Acquire)
+        });
+        rounds.count() as u64
+    };
+    std::thread::scope(|scope| {
+        let writers = [0, 1, 2].map(|writer| {
+            let began = began.clone();
+            scope.spawn(move || write(writer, began))
+        });
+        begins.recv().expect("they write");
+        lab.compact().expect("compacts");
+        ended.store(true, Ordering::Release);
+        for writer in writers {
+            assert!(writer.join().expect("ends") < ROUNDS_MAX);
+        }
+    });
 }
