@@ -60,8 +60,10 @@ pub enum Error {
         /// Whether the second copy is there.
         saved: bool,
     },
-    /// Environment: a recovery was interrupted after its last step began.
-    #[error("a recovery of this vault was interrupted; run `strongroom recover` again")]
+    /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
+    #[error(
+        "a recovery or a change of keys was interrupted in its last step; open the vault once where its folder can be written to, which finishes it"
+    )]
     InterruptedRecovery,
     /// Caller: `create` on a folder that holds a vault.
     #[error("there is a vault already; choose another folder")]
