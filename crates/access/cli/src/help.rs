@@ -75,7 +75,7 @@ pub(crate) fn backup() -> String {
         "The folder holds the same sealed bytes with the state of one moment, and is itself a vault: it opens with the same keys. \
          Made again into the same folder, it copies only what is missing there. What is copied is read back; `strongroom \
          verify` on the folder reads all of it. Interrupted, the earlier backup is as good as before. Leave the folder to \
-         this command: once it was mounted or written to as a vault, no further backup goes there. docs/backup.md says how \
+         this command: once it was mounted or written to as a vault, no further backup goes there. docs/guide/backup.md says how \
          other tools take it from there, and how a backup is put back.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )
