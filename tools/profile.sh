@@ -39,7 +39,7 @@ bench=("$built/strongroom-bench" --strongroom "$built/strongroom" --folder "$tar
 event=cpu-clock
 if need perf linux-perf && perf record -q -e cycles -o "$work/trial" true 2>/dev/null >&2; then event=cycles; fi
 if perf record -q -a -e "$event" -o "$work/trial" true >/dev/null 2>&1; then
-    # The calls in which the server waits for the disk, where the kernel tells of them.
+    # The calls in which the server waits for the disk, where the kernel reports them.
     tracing=/sys/kernel/tracing
     [ -d $tracing/events ] || ! mount -t tracefs tracefs $tracing 2>/dev/null || mounted=$tracing
     calls=()
