@@ -18,7 +18,7 @@ pub(crate) struct Device {
 pub(crate) enum DeviceCommand {
     /// Lists the devices, who added them, and membership records that were not made here; needs no secret
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says, and nothing proves that. --unlock, or an option that names\nthe secret, verifies it and marks the device of this copy."
+        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says, and nothing proves that. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
     )]
     List(DeviceList),
     /// Removes a device: it can no longer change keys, and opens nothing that is stored from now on
@@ -28,7 +28,7 @@ pub(crate) enum DeviceCommand {
     Remove(DeviceRemove),
     /// Accepts every membership record so far, so that commands stop naming them
     #[command(
-        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. Every command names those that were not made\nin this copy of the vault, until they are accepted here."
+        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. Every command names those that were not made in this copy of the vault, until they are accepted here."
     )]
     Accept(DeviceAccept),
 }

@@ -189,8 +189,8 @@ pub(crate) fn erase() -> String {
          all files below it. Names, attributes and link targets stay, and so does content that other files have too. Copies of \
          the vault folder that were made before keep it: remove them, and rotate the keys.\n\n{}",
         example(&[
-            "strongroom erase photos:/scan.pdf --dry-run",
             "strongroom rm photos:/scan.pdf",
+            "strongroom erase photos:/scan.pdf --dry-run",
             "strongroom erase photos:/scan.pdf",
         ])
     )

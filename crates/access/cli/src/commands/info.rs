@@ -345,7 +345,7 @@ fn text(
         if found.verified {
             "yes; the keys are listed as the header says"
         } else {
-            "no: who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
+            "no: anyone who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
         }
     )?;
     if found.compare_fingerprint == Some(true) {
