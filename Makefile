@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors clean
+.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -62,7 +62,8 @@ bench-quick: build bench-build ## the same with little work, in less than three 
 bench-engine: ## the engine without a mount: names, commits, memory at growing sizes, content over threads; two minutes
 	cargo bench --locked -p strongroom-filesystem --bench engine -- --into $(CURDIR)/docs/performance $(BENCH)
 
-profile: build bench-build ## where the time of one row of the bench goes: make profile ROW=create (root)
+profile: setup ## where the time of one row of the bench goes: make profile ROW=create (root)
+	cargo build --profile profiling --locked -p strongroom-cli -p strongroom-bench
 	tools/profile.sh $(or $(ROW),create) $(INTO)
 
 bench-peers: ## install the file systems that bench compares with (root)
@@ -87,8 +88,11 @@ rotate: build ## keys change under load on a vault of 5 GiB, killed five times: 
 demo: build ## the main job on real files: mount, git, 1 GiB, kill -9, compare
 	tools/demo.sh
 
-vectors: ## make the test vectors anew from the independent implementation
+vectors: ## write the test vectors again, by the independent implementation
 	tools/vectors/run.sh
+
+changelog: ## collect changes/ into CHANGELOG.md as one release: make changelog VERSION=0.2.0
+	tools/changelog.py $(VERSION)
 
 clean: ## remove what was built
 	cargo clean

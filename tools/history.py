@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replays the last commits of a git repository into a mount, one snapshot each, and compares every kept state with its checkout.
+"""Replays the last commits of a git repository into a mount, one snapshot each, and compares every snapshot with its checkout.
 
     tools/history.py [REPOSITORY] [COMMITS] [none|zstd]    defaults: this project's own repository, 200 commits, zstd
 

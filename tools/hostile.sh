@@ -8,7 +8,7 @@
 # by itself.
 #
 # They are run in parts (HOSTILE_PARTS, default 24), and what each came to is kept in target/hostile. A run that was
-# stopped goes on with HOSTILE_GO_ON=1: parts that are there are not run again. All parts of one run must be there in the end.
+# stopped continues with HOSTILE_GO_ON=1: parts that are there are not run again. All parts of one run must be there in the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "make hostile needs root and /dev/fuse. Type: sudo make hostile" >&2; exit 1; }

@@ -47,7 +47,7 @@ printf 'posix suite' >"$work/passphrase"
 
 echo "== pjdfstest"
 mkdir -m 0755 "$mount/pjdfstest"
-# What is skipped, and why, stands in the configuration.
+# What is skipped, and why, is in the configuration.
 if ! "$tools/bin/pjdfstest" -c "$here/tools/pjdfstest.toml" -p "$mount/pjdfstest" >"$work/pjdfstest.log" 2>&1; then
     grep -A 3 FAILED "$work/pjdfstest.log" >&2
     exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tells of a profile of the whole machine where the time of one row went.
+"""Says from a profile of the whole machine where the time of one row went.
 
     tools/profile.py cut PERF_DATA SPANS_JSON ROW INTO     a row: INTO/ROW.folded, .txt, .json
     tools/profile.py stacks PROGRAM SPANS_JSON ROW INTO    the same from stacks of the server, where perf is not allowed

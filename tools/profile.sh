@@ -10,12 +10,12 @@ cd "$(dirname "$0")/.."
 row=${1:?which row? One of those in docs/performance.md: make profile ROW=create}
 into=${2:-target/profiles}
 target=${CARGO_TARGET_DIR:-target}
-built=$target/release
+built=$target/profiling # the release build has no symbols
 export PATH="$PWD/.tools/bin:$PATH"
 
 [ "$(id -u)" = 0 ] || { echo "Run it as root: it mounts, drops caches and records the whole machine." >&2; exit 1; }
 for program in "$built/strongroom" "$built/strongroom-bench"; do
-    [ -x "$program" ] || { echo "No $program: run make build bench-build first." >&2; exit 1; }
+    [ -x "$program" ] || { echo "No $program: run cargo build --profile profiling -p strongroom-cli -p strongroom-bench first." >&2; exit 1; }
 done
 need() { # command, Debian package
     command -v "$1" >/dev/null && return
@@ -39,7 +39,7 @@ bench=("$built/strongroom-bench" --strongroom "$built/strongroom" --folder "$tar
 event=cpu-clock
 if need perf linux-perf && perf record -q -e cycles -o "$work/trial" true 2>/dev/null >&2; then event=cycles; fi
 if perf record -q -a -e "$event" -o "$work/trial" true >/dev/null 2>&1; then
-    # The calls in which the server waits for the disk, where the kernel tells of them.
+    # The calls in which the server waits for the disk, where the kernel reports them.
     tracing=/sys/kernel/tracing
     [ -d $tracing/events ] || ! mount -t tracefs tracefs $tracing 2>/dev/null || mounted=$tracing
     calls=()

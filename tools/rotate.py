@@ -155,7 +155,7 @@ def rotate_under_load(vault, gib, kills, seed):
     began = time.monotonic()
     strongroom(vault, "key", "rotate", vault.vault)
     whole = rotation(vault)["bytes_left"]
-    print(f"{whole >> 20} MiB to be sealed anew")
+    print(f"{whole >> 20} MiB to be re-sealed")
     for number in range(kills):
         load = Load(vault, sums, number * 1_000_000)
         # Spread over the work, and a little beside.

@@ -8,7 +8,7 @@
     open        100 and 1,000 files held open at once, written and read by turns
     clients     6 and 64 processes at once, each with files of its own
 
-Prints, as Markdown, the cost per item of both and their ratio, and the daemon's peak memory beside what README.md promises. The
+Prints, as Markdown, the cost per item of both and their ratio, and the daemon's peak memory beside what docs/guide/performance.md promises. The
 small one runs before and after the large one and is the mean of the two. What is read is compared with what was written. Ends
 with 1 if a byte is wrong or memory is above the promise; no time decides.
 
@@ -331,8 +331,8 @@ def peak_mib(vault):
 
 
 def promised_mib():
-    """What README.md promises of memory."""
-    return int(re.search(r"stayed under (\d+) MiB", (ROOT / "README.md").read_text())[1])
+    """What docs/guide/performance.md promises of memory."""
+    return int(re.search(r"stayed under (\d+) MiB", (ROOT / "docs/guide/performance.md").read_text())[1])
 
 
 def measure(work, name, sizes):
@@ -419,7 +419,7 @@ parentheses. A ratio above 1 is what an item costs more when there are ten times
 |---|---|---|--:|--:|--:|--:|--:|--:|--:|
 {rows}
 
-Peak memory of the daemon during the work, beside what README.md promises.
+Peak memory of the daemon during the work, beside what docs/guide/performance.md promises.
 
 | part | small | peak | large | peak | promised |
 |---|---|--:|---|--:|--:|

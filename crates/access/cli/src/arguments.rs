@@ -1,4 +1,4 @@
-//! The command line, from which parsing, `--help`, completions and manual pages are made.
+//! The command line: parsing, `--help`, completions and manual pages all come from these types.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ use crate::tune_arguments::Tune;
 #[command(after_help = crate::exit_code::ExitCode::table())]
 #[command(after_long_help = help::all())]
 pub(crate) struct Arguments {
-    /// Tell on standard error what happens; -vv tells more
+    /// Report on standard error what happens; -vv reports more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -49,13 +49,13 @@ pub(crate) enum Command {
     /// Mounts a vault as a drive; in the background unless -f
     #[command(after_help = help::mount())]
     Mount(Mount),
-    /// Unmounts; returns when everything is stored and the process behind the mount has gone
+    /// Unmounts a vault; returns when everything is stored and the process behind the mount is gone
     #[command(after_help = help::umount())]
     Umount(Umount),
-    /// Lets commands use a vault without its secret for a while: holds it open in the background
+    /// Holds a vault open in the background, so that commands need no secret for a while
     #[command(after_help = help::unlock())]
     Unlock(Unlock),
-    /// Ends what unlock began; returns when everything is stored and no process has the keys
+    /// Ends `unlock`; returns when everything is stored and no process has the keys
     #[command(after_help = "Example:\n  strongroom lock photos")]
     Lock(Lock),
     /// Lists directories
@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Writes files to standard output
     #[command(after_help = "Example:\n  strongroom cat photos:/notes.txt | less")]
     Cat(Paths),
-    /// Shows what is known of files and directories
+    /// Shows the attributes of files and directories
     #[command(after_help = "Example:\n  strongroom stat photos:/2026/holiday.jpg")]
     Stat(Stat),
     /// Copies files and directories into a vault
@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Copies files and directories out of a vault
     #[command(after_help = help::get(), override_usage = "strongroom get [OPTIONS] VAULT:PATH... LOCAL")]
     Get(Get),
-    /// Copies inside a vault; shares the content instead of copying it
+    /// Copies inside a vault; copies share their content, so they take no space
     #[command(
         after_help = "Example:\n  strongroom cp photos:/2026 :/2026-backup",
         override_usage = "strongroom cp [OPTIONS] VAULT:PATH... [VAULT]:PATH"
@@ -102,19 +102,19 @@ pub(crate) enum Command {
     /// Prints the hashes of contents, as b3sum and sha256sum do
     #[command(after_help = help::hash())]
     Hash(Hash),
-    /// Shows what a vault is: fingerprint, algorithms, keys, who has it open and where; needs no secret
+    /// Shows the fingerprint, algorithms and keys of a vault, and where it is open; needs no secret
     #[command(after_help = help::info())]
     Info(Info),
-    /// Shows how full the disk below a vault is, what the content is for, and what each snapshot alone holds
+    /// Shows the space of the disk, of files, and of each snapshot alone
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
-    /// Shows or sets the most that a vault may take
+    /// Shows or sets how much space a vault may take
     #[command(after_help = help::quota())]
     Quota(Quota),
-    /// Shows or sets whether what is new is compressed before it is sealed
+    /// Shows or sets whether new content is compressed before it is sealed
     #[command(after_help = help::compression())]
     Compression(Compression),
-    /// Shows what was counted since a mount or another process opened the vault; needs no secret
+    /// Shows counters of a vault that is open in another process; needs no secret
     #[command(after_help = help::stats())]
     Stats(Stats),
     /// Adds, lists, changes and removes the ways to unlock a vault
@@ -122,59 +122,59 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Lists and removes the devices of a vault: the copies that may change its keys
+    /// Lists and removes the devices of a vault: copies of it that may change its keys
     #[command(after_help = "Example:\n  strongroom device list photos")]
     Device(Device),
-    /// Copies the vault folder as it is now, also while it is in use, into a folder that opens with the same keys
+    /// Copies a vault, also while it is in use, into a folder that opens with the same keys
     #[command(after_help = help::backup())]
     Backup(Backup),
     /// Checks the structure of a vault; exits with 5 if something is wrong
     #[command(after_help = "Example:\n  strongroom check photos")]
     Check(Whole),
-    /// Reads everything a vault holds and names damaged files; exits with 14 if there are any
+    /// Reads everything in a vault and names damaged files; exits with 14 if there are any
     #[command(after_help = help::verify())]
     Verify(Verify),
     /// Mends what verify finds; exits with 14 if something stays lost
     #[command(after_help = help::repair())]
     Repair(Repair),
-    /// Brings a vault back whose database, header or replica file is lost or ruined; exits with 14 if something stays lost
+    /// Brings back a vault whose database, header or replica file is lost; exits with 14 if something stays lost
     #[command(after_help = help::recover())]
     Recover(Recover),
-    /// Makes everything durable that was written so far, through a mount too; sync(1) does not reach a mount
+    /// Returns when everything that was written is on the disk; sync(1) does not reach a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]
     Sync(Whole),
-    /// Gives the space of removed content back now, instead of bit by bit in the background
+    /// Reclaims the space of removed content now; otherwise that happens in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
-    /// Measures how fast a directory is: a mount, or a disk to compare it with; needs 3 GB there, --quick a tenth
+    /// Measures how fast a directory is: a mount, or a disk to compare it with; needs 3 GB of space there
     #[command(
         after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
     Bench(Bench),
-    /// Measures the crypto providers of this machine, shows who is fastest, and remembers the choice
+    /// Measures the crypto libraries on this machine and remembers the fastest
     #[command(after_help = help::tune())]
     Tune(Tune),
-    /// Keeps states of the whole vault: takes, lists and removes them
+    /// Takes, lists and removes snapshots of the whole vault
     #[command(
         after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted\n  strongroom ls photos:/.history/t:sorted/2026"
     )]
     Snapshot(Snapshot),
-    /// Shows the kept states, newest first; of one path, those in which it changed
+    /// Lists snapshots, newest first; with a path, those in which it changed
     #[command(
         after_help = format!("Example:\n  strongroom log photos 'l:3 days ago'\n  strongroom log photos:/notes.txt\n\n{SELECTORS}")
     )]
     Log(Log),
-    /// Shows what changed since a kept state, or between two of them
+    /// Shows what changed since a snapshot, or between two
     #[command(
         after_help = format!("Example:\n  strongroom diff photos\n  strongroom diff photos d:yesterday\n  strongroom diff --patch photos:/notes.txt t:draft h:\n\n{SELECTORS}")
     )]
     Diff(Diff),
-    /// Brings back what a kept state had at a path, or everything
+    /// Brings back a path, or everything, from a snapshot
     #[command(
         after_help = format!("Example:\n  strongroom restore photos:/2026 d:yesterday\n  strongroom restore photos:/notes.txt 3ebb --to /notes-old.txt\n  strongroom get photos:/.history/3ebb/notes.txt .\n\n{SELECTORS}")
     )]
     Restore(Restore),
-    /// Takes the content of a file that is there no more out of all snapshots, for good
+    /// Removes the content of a deleted file from all snapshots, for good
     #[command(after_help = help::erase())]
     Erase(Erase),
     /// Prints a completion script for a shell
@@ -210,7 +210,7 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
-    /// Also try passphrase slots that want up to SIZE of memory; without it, up to 1G
+    /// Also try passphrases that need up to SIZE of memory; without it, up to 1G
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
     pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it
@@ -222,10 +222,10 @@ pub(crate) struct SecretArguments {
     /// Unlock with an age or SSH private key
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) identity: Option<PathBuf>,
-    /// Use only the vault with this fingerprint, and ask nothing if it is new to you or to this path
+    /// Use the vault only if it has this fingerprint, and do not ask whether a new one is right
     #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint, help_heading = "Trust")]
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// Use the vault even if it is older than what was last seen of it: a backup that you restored
+    /// Use the vault even if it is older than when you last saw it, as after restoring a backup
     #[arg(long, help_heading = "Trust")]
     pub(crate) accept_older: bool,
 }
@@ -254,9 +254,9 @@ pub(crate) enum Suite {
 /// How what is new is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HowCompressed {
-    /// Not at all: lengths tell nothing of content
+    /// Not at all: lengths reveal nothing of the content
     None,
-    /// By zstd, where that saves an eighth of a block: lengths tell something of content
+    /// By zstd, where that saves an eighth of a block: lengths reveal something of the content
     Zstd,
 }
 
@@ -281,10 +281,10 @@ pub(crate) struct Init {
     /// Also let an age or SSH recipient unlock the vault
     #[arg(long, value_name = "RECIPIENT")]
     pub(crate) recipient: Vec<String>,
-    /// The most that the vault may take: bytes, or with K, M, G or T behind the number
+    /// How much space the vault may take: a number of bytes, or one with K, M, G or T after it
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) quota: Option<u64>,
-    /// Whether what is new is compressed before it is sealed
+    /// Whether new content is compressed before it is sealed
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) compression: HowCompressed,
     #[command(flatten)]
@@ -313,9 +313,9 @@ pub(crate) struct Mount {
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) log_verbosity: u8,
     /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
-    /// idle=SECONDS, writeback (the kernel gathers small writes; others see them later), save-power (let
-    /// processors sleep between requests; slower), snapshot=WHEN (how often a snapshot is taken if something changed:
-    /// hourly, which is the default, daily, off, or a number with m, h or d behind it)
+    /// idle=SECONDS (unmount after so long without use), writeback (the kernel collects small writes; other users of
+    /// the vault see them later), save-power (processors may sleep between requests; slower), snapshot=WHEN (how
+    /// often to take a snapshot if something changed: hourly, the default, daily, off, or a number with m, h or d)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]
@@ -328,7 +328,7 @@ pub(crate) struct Umount {
     /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Take it out of sight now, even if files are open, and return at once; it ends with its last user
+    /// Detach it now, even if files are open, and return at once; it ends when the last of them is closed
     #[arg(long)]
     pub(crate) lazy: bool,
 }
@@ -336,7 +336,7 @@ pub(crate) struct Umount {
 /// Places in vaults.
 #[derive(Args, Debug)]
 pub(crate) struct Paths {
-    /// Where
+    /// A place in a vault
     #[arg(value_name = "VAULT:PATH", required = true)]
     pub(crate) places: Vec<Location>,
     #[command(flatten)]
@@ -349,10 +349,10 @@ pub(crate) struct Ls {
     /// Show kind, mode, owner, size and time
     #[arg(short, long)]
     pub(crate) long: bool,
-    /// End each name with a zero byte instead of a line, for another program
+    /// End each name with a zero byte instead of a line break, for other programs
     #[arg(short = '0', long, conflicts_with_all = ["long", "json"])]
     pub(crate) null: bool,
-    /// Where
+    /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]", required = true)]
     pub(crate) places: Vec<Location>,
     #[command(flatten)]
@@ -365,7 +365,7 @@ pub(crate) struct Tree {
     /// Show this many levels
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) depth: usize,
-    /// Where
+    /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
     #[command(flatten)]
@@ -378,7 +378,7 @@ pub(crate) struct Stat {
     /// Follow symbolic links
     #[arg(short = 'L', long)]
     pub(crate) follow: bool,
-    /// Where
+    /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]", required = true)]
     pub(crate) places: Vec<Location>,
     #[command(flatten)]
@@ -388,13 +388,13 @@ pub(crate) struct Stat {
 /// Arguments of `rm`.
 #[derive(Args, Debug)]
 pub(crate) struct Rm {
-    /// Remove directories and all in them
+    /// Remove directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Say nothing of what does not exist
+    /// Ignore what does not exist
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// What
+    /// A place in a vault
     #[arg(value_name = "VAULT:PATH", required = true)]
     pub(crate) places: Vec<Location>,
     #[command(flatten)]
@@ -404,13 +404,13 @@ pub(crate) struct Rm {
 /// Arguments of `mkdir`.
 #[derive(Args, Debug)]
 pub(crate) struct Mkdir {
-    /// Make parent directories too, and say nothing of those that exist
+    /// Make parent directories too, and ignore those that exist
     #[arg(short, long)]
     pub(crate) parents: bool,
     /// The mode, in octal
     #[arg(short, long, value_name = "OCTAL", default_value = "755", value_parser = parse_octal)]
     pub(crate) mode: u32,
-    /// What
+    /// A place in a vault
     #[arg(value_name = "VAULT:PATH", required = true)]
     pub(crate) places: Vec<Location>,
     #[command(flatten)]

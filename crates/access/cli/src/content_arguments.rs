@@ -1,4 +1,4 @@
-//! The arguments of the commands about names of contents.
+//! The arguments of the commands about hashes of contents.
 
 use clap::Args;
 use strongroom::HashPrefix;
@@ -15,10 +15,10 @@ pub(crate) struct Hash {
     /// Hash all files below directories too
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Hash what the kept state had that SELECTOR means; it is read each time
+    /// Hash what the snapshot SELECTOR has; it is read each time
     #[arg(long, value_name = "SELECTOR")]
     pub(crate) at: Option<String>,
-    /// What
+    /// A place in a vault
     #[arg(value_name = "VAULT[:PATH]", required = true)]
     pub(crate) places: Vec<Location>,
     /// Report no progress
@@ -35,13 +35,13 @@ pub(crate) struct FindContent {
     /// computed it before
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
-    /// PREFIX is of SHA-256, of all files
+    /// PREFIX is a SHA-256 hash; all files are hashed so
     #[arg(long, requires = "hash")]
     pub(crate) sha256: bool,
-    /// In the kept state that SELECTOR means
+    /// Look into the snapshot SELECTOR
     #[arg(long, value_name = "SELECTOR", requires = "hash")]
     pub(crate) at: Option<String>,
-    /// Groups of files with the same content, and what could be saved
+    /// Show groups of files with the same content, and the space in their copies
     #[arg(long, conflicts_with_all = ["name", "kind"])]
     pub(crate) duplicates: bool,
     /// Report no progress

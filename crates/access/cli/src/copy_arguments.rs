@@ -1,6 +1,6 @@
-//! The command line of what copies and moves: `put`, `get`, `cp`, `mv`.
+//! The command line of `put`, `get`, `cp` and `mv`.
 //!
-//! Sources and target are one list, whose last is the target: so options may stand anywhere between them.
+//! Sources and target are one list, whose last is the target: so options may be anywhere between them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use crate::pattern::Exclude;
 /// What of a tree is copied again.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Copying {
-    /// Leave out what PATTERN names; may be given more than once. As in .gitignore: a name at any depth, or with a slash in it
-    /// a path from each source; * and ? and [a-z] within one name, ** over directories, a slash at the end for directories only
+    /// Leave out what matches PATTERN; may be given more than once. As in .gitignore: a name at any depth, or with a slash in
+    /// it a path from each source; * and ? and [a-z] within one name, ** over directories, a slash at the end for directories only
     #[arg(long, value_name = "PATTERN", value_parser = Exclude::parse)]
     pub(crate) exclude: Vec<Exclude>,
-    /// Read files that look unchanged, and compare content
+    /// Compare the content of files that look unchanged
     #[arg(long)]
     pub(crate) checksum: bool,
-    /// Remove from the copies of directories what the source does not have, but nothing that --exclude names
+    /// Remove from the copies of directories what the source does not have, except what --exclude matches
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Let the copies belong to you; without it the superuser's copies keep owner and group
+    /// Let the copies belong to you; without it copies by root keep owner and group
     #[arg(long)]
     pub(crate) no_owner: bool,
     /// Print what was copied, and what was left out and why, as JSON
@@ -63,7 +63,7 @@ pub(crate) struct Get {
     /// Files and directories to copy, and at the end where to: a local directory, the new name, or "-" for standard output
     #[arg(value_name = "VAULT:PATH… LOCAL", required = true, value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
-    /// Also make what gives rights: set-user-id and set-group-id bits of files, capabilities, trusted attributes, devices
+    /// Also copy what gives rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
     #[arg(long)]
     pub(crate) special: bool,
     #[command(flatten)]
@@ -106,7 +106,7 @@ fn split(operands: &[OsString]) -> Result<(&[OsString], &OsStr)> {
     match operands.split_last() {
         Some((target, sources)) if !sources.is_empty() => Ok((sources, target)),
         _ => Err(Failure::usage(
-            "two places are needed: what to copy, and behind it where to; see --help",
+            "two places are needed: what to copy, and after it where to; see --help",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of what looks for damage, mends it, and brings a vault back.
+//! The command line of `verify`, `repair` and `recover`.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ pub(crate) struct Verify {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Also compute the name of every block anew, and go over the trees and signatures of all kept states
+    /// Also compute the name of every block again, and check the trees and signatures of all snapshots
     #[arg(long)]
     pub(crate) deep: bool,
-    /// Go on where an earlier one of the same depth was stopped
+    /// Continue where an earlier verification of the same depth was stopped
     #[arg(long)]
     pub(crate) resume: bool,
     /// Report no progress
@@ -47,7 +47,7 @@ pub(crate) struct Repair {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Report no progress

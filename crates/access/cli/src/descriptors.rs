@@ -1,8 +1,8 @@
 //! How many files this process may have open.
 //!
 //! Takes   the limits that it was started with
-//! Gives   as many as it may ask for; whether they are enough to serve a mount
-//! Never   asks for more than it has use for
+//! Gives   as many as it may have; whether they are enough to serve a mount
+//! Never   asks for more than it uses
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

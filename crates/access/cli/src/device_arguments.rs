@@ -18,17 +18,17 @@ pub(crate) struct Device {
 pub(crate) enum DeviceCommand {
     /// Lists the devices, who added them, and membership records that were not made here; needs no secret
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says; --unlock, or an option that names the secret, verifies it\nand marks the device that this copy acts as."
+        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says, and nothing proves that. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
     )]
     List(DeviceList),
-    /// Removes a device: it changes no keys any more, and what is stored from now on it can never open
+    /// Removes a device: it can no longer change keys, and opens nothing that is stored from now on
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with this copy's own, this copy gets new device keys: whoever knew the old ones is out."
+        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with that of this copy, this copy gets new device keys; the old ones stop working."
     )]
     Remove(DeviceRemove),
-    /// Says that you know of every membership record so far, so that they are not told of any more
+    /// Accepts every membership record so far, so that commands stop naming them
     #[command(
-        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. One that was not made in this copy of the vault is told of\nby every command until it is accepted here."
+        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. Every command names those that were not made in this copy of the vault, until they are accepted here."
     )]
     Accept(DeviceAccept),
 }
@@ -52,7 +52,7 @@ pub(crate) struct DeviceRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which: its name in `device list`, or how that begins
+    /// Its id in `device list`, or the beginning of it
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The exit codes of the command. An interrupted one ends by the signal, which a shell shows as 128 and its number. They never change; the manual and `--help` print this table.
+//! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
+//! shows as 128 and its number.
 
 use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
@@ -28,7 +29,7 @@ pub(crate) enum ExitCode {
     Permission = 8,
     /// The name is taken, or the directory is not empty.
     Exists = 9,
-    /// Opened for reading only, read-only media, or a kept state.
+    /// Opened for reading only, read-only media, or a snapshot.
     ReadOnly = 10,
     /// That folder is not a vault, or its `init` did not finish.
     NotAVault = 11,
@@ -70,11 +71,13 @@ impl ExitCode {
             Self::WrongSecret => "the secret opens no key slot",
             Self::Damaged => "something is damaged or was tampered with",
             Self::NoSpace => "the disk or the quota is full",
-            Self::InUse => "busy: another process has it open and does not answer",
+            Self::InUse => {
+                "busy: another process has it open and does not answer, or uses the mount"
+            }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
-            Self::ReadOnly => "opened for reading only, or a kept state",
-            Self::NotAVault => "not a vault, or an unfinished one",
+            Self::ReadOnly => "opened for reading only, or in a snapshot",
+            Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
             Self::DamageFound => {

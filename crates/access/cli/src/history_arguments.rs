@@ -1,4 +1,4 @@
-//! The arguments of the commands about kept states.
+//! The arguments of the commands about snapshots.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use clap::{Args, Subcommand};
 use crate::arguments::Common;
 use crate::location::Location;
 
-/// What a revision may be called, for `--help`.
-pub(crate) const SELECTORS: &str = "A revision is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
+/// How a snapshot is named, for `--help`.
+pub(crate) const SELECTORS: &str = "A snapshot is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
     e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the one before), a:DEVICE, i:ID. `/` between selectors \
-    means both, `|` either. Dates are those of this machine's zone, of TZ, or with a Z behind them of UTC: 2026-11-22, 2026-11-22T14:30, yesterday, '3 days ago'. In \
-    paths below /.history they are of UTC.";
+    means both, `|` means either. Dates are 2026-11-22, 2026-11-22T14:30, yesterday or '3 days ago', in the zone of TZ or of this \
+    machine; with a Z at the end, and in paths below /.history, they are in UTC.";
 
 /// Arguments of `snapshot`.
 #[derive(Args, Debug)]
@@ -29,23 +29,23 @@ pub(crate) enum SnapshotCommand {
         after_help = "Example:\n  strongroom snapshot create photos -m 'before sorting' --tag sorted"
     )]
     Create(SnapshotCreate),
-    /// Lists the kept snapshots, oldest first
+    /// Lists the snapshots, oldest first
     #[command(after_help = "Example:\n  strongroom snapshot list photos --json")]
     List(SnapshotList),
-    /// Removes snapshots; the space of what only they held comes back in the background
+    /// Removes snapshots; the space that only they held is reclaimed in the background
     #[command(
         after_help = format!("Example:\n  strongroom snapshot remove photos 3ebb\n\n{SELECTORS}")
     )]
     Remove(SnapshotRemove),
-    /// Sets how many snapshots stay, and removes the others now and whenever a mount takes one by the clock; without
-    /// numbers, shows the rule
+    /// Sets how many snapshots stay, and removes the others, now and whenever a mount takes one; without numbers,
+    /// shows the rule
     #[command(after_help = KEEP)]
     Keep(SnapshotKeep),
 }
 
-const KEEP: &str = "Of each of the last so many hours, days, … in which there is a snapshot, the newest stays. Snapshots with a tag, or \
-    with a message of yours, always stay; those that `restore` and `put --delete` take before they begin count as scheduled. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of those \
-    that it took itself. Periods are those of UTC.\n\n\
+const KEEP: &str = "For each of the last N hours, days, … that have a snapshot, the newest of them stays. Snapshots with a tag or with a \
+    message of yours always stay. Those that `restore` and `put --delete` take before they begin count as scheduled. Unless a \
+    rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of the scheduled ones. Hours and days are those of UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
@@ -60,7 +60,7 @@ pub(crate) struct SnapshotCreate {
     /// A name for it; may be given more than once
     #[arg(short, long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// Take none if nothing changed since the newest
+    /// Take none if nothing changed since the newest one
     #[arg(long)]
     pub(crate) if_changed: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct SnapshotList {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Also show what each alone holds: what would come back if it were removed
+    /// Also show the space that each alone holds, which removing it would reclaim
     #[arg(short, long)]
     pub(crate) size: bool,
     #[command(flatten)]
@@ -86,10 +86,10 @@ pub(crate) struct SnapshotRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which; each must mean one
+    /// The snapshots; each must mean exactly one
     #[arg(value_name = "REVISION", required = true)]
     pub(crate) revisions: Vec<String>,
-    /// Remove all that a selector means
+    /// Remove all that the selector matches
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -104,7 +104,7 @@ pub(crate) struct SnapshotKeep {
     pub(crate) vault: PathBuf,
     #[command(flatten)]
     pub(crate) rule: RuleArguments,
-    /// Only show what would go; set nothing
+    /// Only show what would be removed, and set nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -135,7 +135,7 @@ pub(crate) struct RuleArguments {
     /// All of them
     #[arg(long, conflicts_with_all = ["last", "hourly", "daily", "weekly", "monthly", "yearly"])]
     pub(crate) everything: bool,
-    /// Only those with the message `scheduled`, as a mount takes them; those without message and tag stay too
+    /// Remove only those with the message `scheduled`, as a mount takes them
     #[arg(long)]
     pub(crate) scheduled_only: bool,
 }
@@ -143,10 +143,10 @@ pub(crate) struct RuleArguments {
 /// Arguments of `log`.
 #[derive(Args, Debug)]
 pub(crate) struct Log {
-    /// The vault; with a path, what it was in each of them
+    /// The vault, or one path in it
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// Only those that a selector means
+    /// Only snapshots that this selector matches
     #[arg(value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
     #[command(flatten)]
@@ -156,16 +156,16 @@ pub(crate) struct Log {
 /// Arguments of `diff`.
 #[derive(Args, Debug)]
 pub(crate) struct Diff {
-    /// The vault; with a path, only what lies there
+    /// The vault, or one path in it
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// The state before; the newest unless it is named
+    /// The snapshot before; the newest if none is named
     #[arg(value_name = "BEFORE", default_value = "h:")]
     pub(crate) before: String,
-    /// The state after; what is there now unless it is named
+    /// The snapshot after; the vault of now if none is named
     #[arg(value_name = "AFTER")]
     pub(crate) after: Option<String>,
-    /// Show the lines of texts that differ
+    /// Show the lines that differ
     #[arg(short, long, conflicts_with_all = ["stat", "json"])]
     pub(crate) patch: bool,
     /// Count the lines that differ
@@ -181,13 +181,13 @@ pub(crate) struct Restore {
     /// What to bring back; without a path, everything
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// The state that has it
+    /// The snapshot that has it
     #[arg(value_name = "REVISION")]
     pub(crate) revision: String,
     /// Put it at this path of the vault instead of where it was
     #[arg(long, value_name = "PATH")]
     pub(crate) to: Option<OsString>,
-    /// Take no snapshot first of what is replaced
+    /// Do not take a snapshot first of what is replaced
     #[arg(long)]
     pub(crate) no_snapshot: bool,
     #[command(flatten)]
@@ -200,7 +200,7 @@ pub(crate) struct Erase {
     /// The file, or the directory with all below it, as snapshots have it
     #[arg(value_name = "VAULT:PATH")]
     pub(crate) place: Location,
-    /// Only say how much it would be
+    /// Only show how much it would be
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]

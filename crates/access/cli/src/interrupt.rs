@@ -1,4 +1,4 @@
-//! Lets a command that is interrupted clean up before the process ends, as if it had never been told otherwise.
+//! Lets an interrupted command clean up before the process ends by the signal.
 //!
 //! Takes   SIGINT, SIGTERM and SIGHUP, from `watch` on
 //! Gives   a failure at the next `check`; at the end the process dies of the signal, which is what its starter asked

@@ -25,15 +25,15 @@ pub(crate) enum KeyCommand {
     /// Lists the ways to unlock; needs no secret
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
-    /// Removes a way to unlock; what is stored from now on it can never open
+    /// Removes a way to unlock; it opens nothing that is stored from now on
     #[command(
         after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
     )]
     Remove(KeyRemove),
-    /// Changes the passphrase that is given
+    /// Replaces the passphrase that you unlock with
     #[command(after_help = "Example:\n  strongroom key change photos")]
     Change(KeyChange),
-    /// Seals everything under new keys, what is stored already too, and forgets the old ones; works while mounted
+    /// Re-seals everything under new keys and removes the old ones; works while mounted
     #[command(after_help = help::rotate())]
     Rotate(KeyRotate),
 }
@@ -80,7 +80,7 @@ pub(crate) struct KeyRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Which: its name in `key list`, or how that begins
+    /// Its id in `key list`, or the beginning of it
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]
@@ -106,13 +106,13 @@ pub(crate) struct KeyRotate {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Return when the old keys are gone, not when the new ones are in use
+    /// Return when the old keys are gone, instead of when the new ones are in use
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Only show how far it is
+    /// Only show the progress
     #[arg(long, conflicts_with_all = ["wait", "again"])]
     pub(crate) status: bool,
-    /// Begin anew even if one is under way: what was sealed since that began is sealed anew too
+    /// Begin again even if a rotation is running: what it re-sealed is re-sealed too
     #[arg(long)]
     pub(crate) again: bool,
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! Shows an operator what the library and the mount have to tell: on standard error, or in a file for a mount in the
-//! background.
+//! Shows an operator what the library and the mount log: on standard error, or in a file for a mount in the background.
 //!
 //! Takes   log records, and panics
 //! Gives   lines: on standard error, or in a log file that others cannot read and that stays small
@@ -129,7 +128,7 @@ fn line(record: &Record<'_>) -> String {
     line
 }
 
-/// A file that is opened anew for each line: another mount of this user may have begun a new one.
+/// A file that is opened for each line: another mount of this user may have begun a new one.
 ///
 /// Its folder is opened once, before the mount: should the mount cover it, a log line must not become a request to the
 /// mount that waits for itself.

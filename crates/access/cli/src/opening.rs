@@ -124,7 +124,7 @@ fn warn_of_records(vault: &Vault) -> Result<()> {
             more => format!(" (and {more} more)"),
         };
         tell(&format!(
-            "strongroom: {first}{more}; `strongroom device list` shows it, `strongroom device accept` says that you know of it"
+            "strongroom: {first}{more}; `strongroom device list` shows it, `strongroom device accept` accepts it"
         ));
     }
     Ok(())
@@ -203,7 +203,7 @@ fn is_not_writable(error: &std::io::Error) -> bool {
     )
 }
 
-/// Makes a command's changes durable and lets go of the vault.
+/// Makes a command's changes durable and closes the vault.
 pub(crate) fn finish(vault: &Vault) -> Result<()> {
     if !vault.is_owner() {
         // The owner may die before its next commit; who ran this command must not learn that later.

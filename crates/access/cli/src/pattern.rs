@@ -33,7 +33,7 @@ impl Exclude {
         let names = inner.split(|byte| *byte == b'/');
         parts.extend(names.filter(|name| !name.is_empty()).map(<[u8]>::to_vec));
         if parts.iter().all(|part| part == DIRECTORIES) {
-            return Err("a pattern names something".to_owned());
+            return Err("the pattern is empty".to_owned());
         }
         if parts.last().is_some_and(|last| last == DIRECTORIES) {
             // What is below a directory, and not the directory itself.

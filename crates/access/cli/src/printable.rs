@@ -1,11 +1,11 @@
-//! Keeps what comes from outside from fooling who reads it: names, targets, labels, messages, texts of errors.
+//! Makes text from outside safe to show: names, targets, labels, messages, error texts.
 //!
 //! Takes   bytes or text from a vault, a local tree, the command line or another process
 //! Gives   text whose every character can be seen, stays where it is, and looks like itself
 //! Never   shows two different names alike because one of them holds something invisible
 //!
 //! Invariants
-//!  (1) No character that `deceives` says yes to reaches a terminal. A line break does only where this program made it.
+//!  (1) No character for which `deceives` is true reaches a terminal. A line break does only where this program made it.
 //!  (2) `show` gives different text for different names; `printable` changes nothing in what `show` gave.
 
 use std::borrow::Cow;

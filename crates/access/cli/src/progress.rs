@@ -1,4 +1,4 @@
-//! Shows how far something is, if it takes longer than a second and somebody is looking.
+//! Shows progress on a terminal, if something takes longer than a second.
 
 use std::io::IsTerminal;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The command line of what needs no secret: counters, the benchmark, completions, manual pages.
+//! The command line of commands that need no secret: counters, the benchmark, completions, manual pages.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use clap::Args;
 /// Arguments of `bench`.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// The directory; a new one is made in it, and removed after
+    /// The directory; a new one is made in it, and removed afterwards
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Little work and one round
+    /// Do a tenth of the work, in one round
     #[arg(long)]
     pub(crate) quick: bool,
-    /// These rows only
+    /// Measure only these rows
     #[arg(long, value_name = "ROW,…")]
     pub(crate) only: Option<String>,
     /// Print JSON

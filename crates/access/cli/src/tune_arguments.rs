@@ -11,7 +11,7 @@ pub(crate) struct Tune {
     /// Draw the figures as a picture into FILE
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) chart: Option<PathBuf>,
-    /// Measure nothing; from now on let PROVIDER compute ALGORITHM, whatever is faster. May be given several times
+    /// Measure nothing; use PROVIDER for ALGORITHM from now on. May be given more than once
     #[arg(
         long,
         value_name = "ALGORITHM=PROVIDER",

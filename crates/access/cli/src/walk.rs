@@ -3,7 +3,7 @@
 //! Takes   a vault and a path
 //! Gives   each node once: a directory before what is in it and again after it
 //! Never   recurses, follows a symlink, holds more than one large directory page per level, or goes in circles: a
-//!         directory has one name, and where a damaged database gives it a second one that is said, and passed by
+//!         directory has one name, and where a damaged database gives it a second one that is reported, and skipped
 
 use std::collections::HashSet;
 
@@ -52,7 +52,7 @@ pub(crate) struct Walk {
     first: Option<Step>,
     levels: Vec<(Step, Entries)>,
     depth_max: usize,
-    /// Directories of now that it was in; of a kept state, whose blocks cannot name themselves, those it is in.
+    /// Directories of now that it was in; of a snapshot, whose blocks cannot name themselves, those it is in.
     seen: HashSet<InodeId>,
 }
 

@@ -57,7 +57,7 @@ fn info_without_a_secret_shows_what_everybody_may_know_and_says_that_nobody_vouc
         ]
     );
     assert!(
-        lines[10].starts_with("verified     no: who can write"),
+        lines[10].starts_with("verified     no: anyone who can write"),
         "{shown}"
     );
     let public = json(&place.done(&["info", "v", "--json"]));

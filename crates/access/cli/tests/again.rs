@@ -348,7 +348,7 @@ fn options_stand_anywhere_between_operands() {
     place.done(&["get", "v:/a", "--key-file", "key", "v:/d", "--quiet", "."]);
     assert!(place.path("d").exists());
     let message = place.keyed_fails(2, &["put", "a"]);
-    assert!(message.contains("behind it where to"), "{message}");
+    assert!(message.contains("after it where to"), "{message}");
 }
 
 /// Failed before: `a: no such file`, and `/a` for a local folder that is missing.

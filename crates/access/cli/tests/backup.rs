@@ -124,7 +124,7 @@ fn a_busy_vault_is_copied_to_a_sound_one_again_and_again_and_what_is_there_stays
     place.keyed(&["verify", "b", "--deep"]);
 }
 
-/// The order of docs/backup.md for rsync, with the folder of a backup of a busy vault; and a vault that nobody uses, copied at once.
+/// The order of docs/guide/backup.md for rsync, with the folder of a backup of a busy vault; and a vault that nobody uses, copied at once.
 #[test]
 fn other_tools_copy_the_folder_of_a_backup_in_the_described_order() {
     let place = Place::new();

@@ -120,7 +120,7 @@ fn a_lost_database_is_recovered_and_what_stays_lost_is_listed_with_14() {
     assert!(message.contains("strongroom recover"), "{message}");
     let shown = recovered(&place);
     assert!(
-        shown.contains("metadata.db: made anew") && shown.contains("2 kept states"),
+        shown.contains("metadata.db: rebuilt") && shown.contains("2 snapshots"),
         "{shown}"
     );
     place.keyed(&["get", "v:/big", "back"]);
@@ -157,7 +157,7 @@ fn a_vault_that_was_only_put_into_has_its_names_back_after_its_database_is_lost(
     place.keyed(&["put", "letter", "v:/letter"]);
     fs::remove_file(place.path("v/metadata.db")).unwrap();
     let shown = recovered(&place);
-    assert!(shown.contains("1 kept states"), "{shown}");
+    assert!(shown.contains("1 snapshots"), "{shown}");
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "a letter");
     // What came after the newest snapshot lay in the database alone, and the exit code says that something may be lost.
     place.keyed(&["put", "letter", "v:/later"]);

@@ -19,7 +19,7 @@ pub struct Leak {
 }
 
 /// Searches every byte and every name below `folder` for each of `secrets`, which must be 4 bytes or longer: anything
-/// shorter stands in random bytes by chance.
+/// shorter is in random bytes by chance.
 ///
 /// # Errors
 /// Of reading.

@@ -1,4 +1,4 @@
-//! Holds the claims of SECURITY.md against the tests that are to fail if one is broken.
+//! Compares the claims of SECURITY.md with the tests that must fail if one is broken.
 //!
 //! Takes   the text of SECURITY.md; the source that a row of its table names
 //! Gives   the claims, the rows, and what does not agree, one line each

@@ -1,4 +1,4 @@
-//! Alters good bytes in every way that damage or an attacker would, so that decoders meet them before users do.
+//! Alters valid bytes as damage or an attacker would, to try decoders.
 //!
 //! Takes   seeds: bytes that a decoder accepts, and a number
 //! Gives   mutants: execution `n` of a target is the same bytes on every machine, whatever ran before

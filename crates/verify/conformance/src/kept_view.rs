@@ -1,4 +1,4 @@
-//! A kept state as a file system of its own, to be compared with what it was taken of.
+//! A snapshot as a file system of its own, to be compared with what it was taken of.
 //!
 //! Takes   a file system with a history, and the name of a revision below `.history`
 //! Gives   its tree through the same operations; what was erased as zeros, and which files that were
@@ -15,7 +15,7 @@ use strongroom_filesystem::{
 
 use crate::under_test::FileSystemUnderTest;
 
-/// One kept state. Gives its references back when dropped.
+/// One snapshot. Gives its references back when dropped.
 #[derive(Debug)]
 pub struct KeptView {
     system: Filesystem,

@@ -1,7 +1,7 @@
 //! Says what a file system must do, so plainly that it can be compared with one that is fast.
 //!
 //! Takes   any `FileSystemUnderTest`
-//! Gives   the reference model, the comparison in step, and checks of the project's documents
+//! Gives   the reference model, the comparison in step, and checks of the documents
 //! Never   is part of the product
 //! Spec    spec/5-crash-contract.md for what survives; POSIX for what an operation does
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ pub mod hostile;
 pub mod kept_view;
 pub mod model;
 pub mod operation;
+pub mod prose;
 pub mod step;
 pub mod tree;
 pub mod under_test;

@@ -137,7 +137,7 @@ pub enum Operation {
 pub enum Answer {
     /// Nothing but success.
     Done,
-    /// A node, by its place among those the session holds, and what `stat` tells of it.
+    /// A node, by its place among those the session holds, and what `stat` says of it.
     Node(usize, Box<Attributes>),
     /// Bytes.
     Bytes(Vec<u8>),

@@ -1,7 +1,7 @@
 //! A whole file system as one value, to be compared with another.
 //!
 //! Takes   a file system
-//! Gives   every path with all that stands under it
+//! Gives   every path with everything about its node
 //! Never   compares inode numbers: only which paths share one
 //! Spec    none: test only
 

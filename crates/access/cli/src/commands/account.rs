@@ -139,7 +139,7 @@ impl Account {
         }
         if failures.count() > 0 {
             let summary = match interrupt::came() || failures.stop() {
-                true => self.summary("stopped") + "; run again, it goes on",
+                true => self.summary("stopped") + "; run again, it continues",
                 false => self.summary("not all was copied"),
             };
             tell(&summary);

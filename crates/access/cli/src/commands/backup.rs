@@ -1,4 +1,4 @@
-//! `backup`: a second vault folder with the state of now, made while the vault is in use.
+//! `backup`: copies the state of one moment to a second vault folder, while the vault is in use.
 
 use serde::Serialize;
 use strongroom::{BackupReport, GoOn};
@@ -44,7 +44,7 @@ fn print(report: &BackupReport) -> Result<()> {
     } = *report;
     writeln!(
         stdout(),
-        "copied {copied} segments with {}, and the database with {}; {kept} were there, {removed} went; all that is new was read back",
+        "copied {copied} segments with {}, and the database with {}; {kept} were there already, {removed} were removed; everything new was read back",
         show_bytes(copied_bytes),
         show_bytes(database_bytes),
     )?;

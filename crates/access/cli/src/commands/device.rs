@@ -59,7 +59,7 @@ impl DeviceJson<'_> {
 
 #[derive(Serialize)]
 struct ListJson<'a> {
-    /// Whether somebody who unlocked the vault vouches for this.
+    /// Whether this was proved by unlocking the vault.
     verified: bool,
     devices: Vec<DeviceJson<'a>>,
     /// Membership records that were not made here; only who unlocked the vault knows.

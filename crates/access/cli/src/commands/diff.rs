@@ -1,4 +1,4 @@
-//! `diff`: how two kept states differ, or one and what is there now.
+//! `diff`: how two snapshots differ, or one and the vault of now.
 
 use std::io::{IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! `erase`: content that is to leave every snapshot.
+//! `erase`: removes content from every snapshot.
 
 use std::io::Write;
 

@@ -43,7 +43,7 @@ pub(crate) fn find(arguments: &Find) -> Result<()> {
     })
 }
 
-/// Hashes what is not hashed yet; tells of files that cannot be.
+/// Hashes what is not hashed yet; names files that cannot be.
 fn hash_all(
     vault: &Vault,
     arguments: &Find,
@@ -208,7 +208,7 @@ fn print_named(
     Ok(true)
 }
 
-/// Looks through a kept state, whose files are read each time.
+/// Looks through a snapshot, whose files are read each time.
 fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &str) -> Result<()> {
     let algorithm = match arguments.content.sha256 {
         true => HashAlgorithm::Sha256,
@@ -245,7 +245,7 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
     if found.is_empty() {
         failures.note(Err(Failure::new(
             ExitCode::NotFound,
-            "no file of that kept state has a content with such a hash",
+            "no file of that snapshot has a content with such a hash",
         )));
         return failures.end();
     }

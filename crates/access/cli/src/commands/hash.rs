@@ -1,4 +1,4 @@
-//! `hash`: the names of contents, printed as `b3sum` and `sha256sum` print them.
+//! `hash`: the hashes of contents, printed as `b3sum` and `sha256sum` print them.
 
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
@@ -53,11 +53,11 @@ pub(crate) fn hash(arguments: &Hash) -> Result<()> {
 pub(super) fn interrupted() -> Failure {
     Failure::new(
         ExitCode::Other,
-        "interrupted; what was hashed is remembered, and the next time goes on from there",
+        "interrupted; what was hashed is remembered, and the next time continues from there",
     )
 }
 
-/// The path that `path` has in the kept state that `selector` means.
+/// The path of `path` in the snapshot that `selector` means.
 pub(super) fn path_at(vault: &Vault, selector: &str, path: &[u8]) -> Result<Vec<u8>> {
     let revision = vault.select_revision(&in_utc(selector))?;
     Ok([format!("/.history/{}", revision.id).as_bytes(), path].concat())
@@ -153,7 +153,7 @@ impl Run {
         Ok(())
     }
 
-    /// Hashes files of a kept state, here.
+    /// Hashes files of a snapshot, here.
     fn read(&mut self, vault: &Vault, files: &[Waiting], hidden: usize) -> Result<()> {
         for file in files {
             let path = &file.path[hidden..];

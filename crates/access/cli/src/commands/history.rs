@@ -1,4 +1,4 @@
-//! `snapshot`, `log` and `restore`: kept states of the whole vault.
+//! `snapshot`, `log` and `restore`: snapshots of the whole vault.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -137,7 +137,7 @@ fn list(arguments: &SnapshotList) -> Result<()> {
     })
 }
 
-/// A snapshot on one line; `size` stands behind its time.
+/// A snapshot on one line; `size` comes after its time.
 pub(crate) fn line(revision: &RevisionInfo, size: &str) -> String {
     let tags = revision.tags.join(", ");
     let separator = if tags.is_empty() { "" } else { "  " };
@@ -203,7 +203,7 @@ pub(crate) fn path_in(revision: &RevisionInfo, path: &[u8]) -> Vec<u8> {
     [b"/.history/", id.as_bytes(), path].concat()
 }
 
-/// Shows the kept states, newest first; of a path, only those in which it is not what it was in the one before.
+/// Shows the snapshots, newest first; of a path, only those in which it differs from the one before.
 pub(crate) fn log(arguments: &Log) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
     on(&place.vault, common, Intent::Read, |vault| {
@@ -294,7 +294,7 @@ struct ErasedJson {
     when: Option<String>,
 }
 
-/// Brings back what a kept state had.
+/// Brings back what a snapshot had.
 pub(crate) fn restore(arguments: &Restore) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
     on(&place.vault, common, Intent::Change, |vault| {

@@ -1,4 +1,4 @@
-//! `info`: what a vault is. What everybody may know needs no secret; what the secret vouches for is marked as such.
+//! `info`: what a vault is. Most of it needs no secret; what a secret has proved is marked.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -24,7 +24,7 @@ use crate::time::{json_time, seconds, text_time};
 /// Who has the vault open.
 pub(super) enum Owner {
     None,
-    /// A process that answers, and so vouches.
+    /// A process that answers, and so proves it.
     Process(u32),
     /// One that does not answer.
     Silent,
@@ -32,7 +32,7 @@ pub(super) enum Owner {
 
 #[derive(Serialize)]
 struct InfoJson<'a> {
-    /// Whether somebody who unlocked the vault vouches for all this.
+    /// Whether all this was proved by unlocking the vault.
     verified: bool,
     format: u64,
     fingerprint: &'a str,
@@ -148,7 +148,7 @@ fn forget_path(arguments: &Info) -> Result<()> {
     match forgotten {
         true => writeln!(
             out,
-            "forgotten: whatever vault is there next is taken for the one that is meant"
+            "forgotten: the next vault at this path is accepted without being compared"
         )?,
         false => writeln!(out, "nothing was known of this path")?,
     }
@@ -345,7 +345,7 @@ fn text(
         if found.verified {
             "yes; the keys are listed as the header says"
         } else {
-            "no: who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
+            "no: anyone who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
         }
     )?;
     if found.compare_fingerprint == Some(true) {

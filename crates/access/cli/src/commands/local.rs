@@ -1,6 +1,6 @@
 //! What `put` reads of local files.
 //!
-//! Takes   a file that is open, or what the system tells of one
+//! Takes   a file that is open, or what the system says of one
 //! Gives   data without holes, kinds and times as a vault has them
 //! Never   trusts that a file stays as it is while it is read
 
@@ -131,7 +131,7 @@ pub(super) fn fill(source: &mut dyn Read, part: &mut [u8]) -> std::io::Result<us
     Ok(filled)
 }
 
-/// What the system tells of a node, as a vault has it; `None` of a kind that no vault has.
+/// What the system says of a node, as a vault has it; `None` of a kind that no vault has.
 pub(super) fn attributes_of(metadata: &Metadata) -> Option<Attributes> {
     Some(Attributes {
         inode: InodeId(metadata.ino()),

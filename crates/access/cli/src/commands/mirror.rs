@@ -1,7 +1,7 @@
 //! What `--delete` removes: in the copy of a directory, what its source does not have.
 //!
 //! Takes   a directory, and the names that its source has
-//! Gives   how many nodes went
+//! Gives   how many nodes were removed
 //! Never   removes what a pattern names, or a directory that holds such a thing; follows no link
 
 use std::fs::{self, ReadDir};

@@ -1,4 +1,4 @@
-//! One file for each group of commands; here is only which command is which.
+//! One file for each group of commands; this one only maps each command to its function.
 
 mod account;
 mod background;

@@ -104,7 +104,7 @@ fn tell(done: &strongroom::Result<ScheduleStep>) {
                 log::info!("took the snapshot {} by the clock, {gone} went", taken.id);
             }
         }
-        Err(error) => log::warn!("no snapshot could be taken by the clock: {error}"),
+        Err(error) => log::warn!("no scheduled snapshot could be taken: {error}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gives something in a vault its name only when it is whole, in place of what has the name now.
+//! Gives a node in a vault its name only when it is whole, and replaces what had the name.
 //!
 //! Takes   a path, and what makes or names the node
 //! Gives   the name, by one rename where something is replaced

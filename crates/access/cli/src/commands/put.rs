@@ -1,7 +1,7 @@
 //! `put`: copies files and directories into a vault.
 //!
 //! A file gets its name when all of it is there: what is interrupted leaves the old file, or none. What is there already
-//! is passed by, without being opened.
+//! is skipped, without being opened.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -465,7 +465,7 @@ impl<'a> Putting<'a> {
         let source = open(local, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
         let metadata = source.metadata()?;
         if !metadata.is_file() {
-            return Err(std::io::Error::other("it became something else meanwhile").into());
+            return Err(std::io::Error::other("it was replaced while it was copied").into());
         }
         self.progress.file(path);
         let inside = self.vault.unnamed_file(directory_of(path), 0o600)?;

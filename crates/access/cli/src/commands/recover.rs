@@ -1,4 +1,4 @@
-//! `recover`: a vault whose database, header or replica file is lost or ruined comes back.
+//! `recover`: brings back a vault whose database, header or replica file is lost or ruined.
 
 use std::io::Write;
 
@@ -48,7 +48,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         (true, false) => return Ok(()),
         (true, true) => NEWER_IS_LOST,
         (false, _) => {
-            "not everything could be brought back; a kept state may still have it: look at `strongroom log`, then `strongroom restore`"
+            "not everything could be brought back; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
         }
     };
     Err(Failure::new(ExitCode::DamageFound, advice))
@@ -69,11 +69,11 @@ pub(super) fn print(report: &RecoverReport) -> Result<()> {
             Brought::Sound => writeln!(out, "{name}: sound")?,
             Brought::PutBack => writeln!(out, "{name}: put back from its second copy")?,
             Brought::Cut => {
-                writeln!(out, "{name}: what was behind its last page was cut off")?;
+                writeln!(out, "{name}: the bytes after its last page were cut off")?;
             }
-            Brought::Anew(None) => writeln!(out, "{name}: made anew")?,
+            Brought::Anew(None) => writeln!(out, "{name}: rebuilt")?,
             Brought::Anew(Some(aside)) => {
-                writeln!(out, "{name}: made anew; the old one is kept as {aside}")?;
+                writeln!(out, "{name}: rebuilt; the old one is kept as {aside}")?;
             }
         }
     }
@@ -81,17 +81,13 @@ pub(super) fn print(report: &RecoverReport) -> Result<()> {
         print_database(&mut out, report)?;
     }
     if report.renamed > 0 {
-        writeln!(
-            out,
-            "{} segments stood under the names of others",
-            report.renamed
-        )?;
+        writeln!(out, "{} segments had the names of others", report.renamed)?;
     }
     for problem in &report.files {
         writeln!(out, "{}: {}", problem.file, problem.what)?;
     }
     for revision in &report.lost_revisions {
-        writeln!(out, "kept state lost: {revision}")?;
+        writeln!(out, "snapshot lost: {revision}")?;
     }
     for damage in &report.damages {
         writeln!(out, "{}: lost {}", show(&damage.path), damage.what)?;
@@ -107,11 +103,11 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
             text_time(newest.time),
             &newest.id.to_string()[..12],
         )?,
-        None => writeln!(out, "there is no kept state, so nothing has a name")?,
+        None => writeln!(out, "there is no snapshot, so nothing has a name")?,
     }
     writeln!(
         out,
-        "{} files with {} and {} kept states brought back",
+        "{} files with {} and {} snapshots brought back",
         report.nodes,
         show_bytes(report.bytes),
         report.revisions
@@ -120,7 +116,7 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
     if count > 0 {
         writeln!(
             out,
-            "content that no kept state names, removed files included, is in lost+found: {count} files with {}",
+            "content that no snapshot names, removed files included, is in lost+found: {count} files with {}",
             show_bytes(bytes)
         )?;
     }
@@ -160,7 +156,7 @@ fn word(brought: &Brought) -> String {
         Brought::Sound => "sound",
         Brought::PutBack => "put back",
         Brought::Cut => "cut to its pages",
-        Brought::Anew(_) => "made anew",
+        Brought::Anew(_) => "rebuilt",
     }
     .to_owned()
 }

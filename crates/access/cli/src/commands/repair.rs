@@ -1,4 +1,4 @@
-//! `repair`: what a verification finds is mended, and what cannot be is told.
+//! `repair`: mends what a verification finds, and lists what stays lost.
 
 use std::io::Write;
 
@@ -54,7 +54,7 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
         (false, true) if report.recovered.may_lack_newer() => NEWER_IS_LOST,
         (false, true) => return Ok(()),
         (false, false) => {
-            "something stays lost; a kept state may still have it: look at `strongroom log`, then `strongroom restore`"
+            "something stays lost; a snapshot may still have it: see `strongroom log`, then `strongroom restore`"
         }
     };
     Err(Failure::new(ExitCode::DamageFound, advice))
@@ -68,11 +68,11 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
         writeln!(out, "{file}: {would}set aside in the folder `unexplained`")?;
     }
     for revision in &report.adopted {
-        writeln!(out, "kept state {}: {would}kept again", &revision[..12])?;
+        writeln!(out, "snapshot {}: {would}kept again", &revision[..12])?;
     }
     for (count, what) in [
         (report.mended_blocks, "blocks {}mended from other copies"),
-        (report.records, "records of kept states {}written anew"),
+        (report.records, "records of snapshots {}written again"),
         (
             report.unnamed,
             "files of content without a name {}put into lost+found",

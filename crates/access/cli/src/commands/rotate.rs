@@ -1,4 +1,4 @@
-//! `key rotate`: new keys for everything, and an end of the old ones.
+//! `key rotate`: re-seals everything under new keys, and ends the old ones.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl From<&Rotation> for RotationJson {
     }
 }
 
-/// Begins a rotation, goes on with one, or shows how far it is.
+/// Begins a rotation, continues one, or shows how far it is.
 pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
     let secret = &arguments.common.secret;
     if arguments.status {
@@ -84,7 +84,7 @@ fn begin_and_wait(vault: &Vault, keys: &mut Keys, arguments: &KeyRotate) -> Resu
 
 /// Waits for the end, and shows how far it is.
 fn wait(vault: &Vault) -> Result<Rotation> {
-    let mut meter = Meter::new(false, "sealed anew");
+    let mut meter = Meter::new(false, "re-sealed");
     let mut whole = 0;
     loop {
         let rotation = vault.rotation()?;
@@ -112,7 +112,7 @@ fn pause() -> Result<()> {
     let until = Instant::now() + LOOK_EVERY;
     while Instant::now() < until {
         if interrupt::came() {
-            let message = "interrupted; it goes on when the vault is opened next";
+            let message = "interrupted; it continues when the vault is opened next";
             return Err(Failure::new(ExitCode::Other, message));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -127,7 +127,7 @@ fn show(rotation: &Rotation, arguments: &KeyRotate) -> Result<()> {
     let mut out = stdout();
     writeln!(out, "{}", words(rotation))?;
     if let Some(trouble) = &rotation.trouble {
-        writeln!(out, "it cannot go on: {trouble}")?;
+        writeln!(out, "it cannot continue: {trouble}")?;
     }
     Ok(out.flush()?)
 }
@@ -136,7 +136,7 @@ fn words(rotation: &Rotation) -> String {
     let left = show_bytes(rotation.bytes_left);
     if rotation.is_running {
         return format!(
-            "new keys are in use (epoch {}); {left} are still to be sealed anew, in the background",
+            "new keys are in use (epoch {}); {left} are still to be re-sealed, in the background",
             rotation.newest_epoch
         );
     }
@@ -153,7 +153,7 @@ fn words(rotation: &Rotation) -> String {
         );
     }
     format!(
-        "{left} are sealed under older keys (epoch {} and later) and stay so; `strongroom key rotate` seals them anew",
+        "{left} are sealed under older keys (epoch {} and later) and stay so; `strongroom key rotate` re-seals them",
         rotation.oldest_epoch
     )
 }
@@ -186,6 +186,6 @@ mod tests {
             is_running: true,
             ..removed
         };
-        assert!(words(&running).contains("still to be sealed anew"));
+        assert!(words(&running).contains("still to be re-sealed"));
     }
 }

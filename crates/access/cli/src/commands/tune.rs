@@ -1,4 +1,4 @@
-//! `tune`: who computes fastest on this machine, and who shall.
+//! `tune`: measures which provider is the fastest on this machine, and remembers the choice.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -84,7 +84,7 @@ fn prefer(arguments: &Tune) -> Result<()> {
     if std::env::var_os(providers::registry::ENVIRONMENT).is_some() {
         writeln!(
             out,
-            "{} is set and ranks above",
+            "{} is set and overrides this",
             providers::registry::ENVIRONMENT
         )?;
     }

@@ -1,7 +1,7 @@
-//! `umount`: takes a drive away, and says what it waits for.
+//! `umount`: ends a mount, and says what it waits for.
 //!
 //! Takes   the mount point
-//! Gives   back when the process behind the mount is gone; before that, if nothing moves any more
+//! Gives   control back when the process behind the mount is gone; earlier if there is no progress any more
 //! Never   is silent for longer than a second
 
 use std::io::IsTerminal;

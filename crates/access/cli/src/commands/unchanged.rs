@@ -1,9 +1,9 @@
-//! Says whether a copy is as its source already, so that it need not be copied again.
+//! Decides whether a copy equals its source already, so that it need not be copied again.
 //!
 //! Takes   what is known of both sides without opening them; only if it was asked for, their content
 //! Gives   yes or no
-//! Never   opens a file unless content is to be compared; a content that cannot be read is another one, so that it is
-//!         stored again
+//! Never   opens a file unless content is to be compared; content that cannot be read counts as different, so that it
+//!         is stored again
 
 use std::collections::HashMap;
 use std::fs::File;

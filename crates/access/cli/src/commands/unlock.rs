@@ -1,4 +1,4 @@
-//! `unlock` and `lock`: a process in the background that holds a vault open, so that commands need no secret and no time.
+//! `unlock` and `lock`: a process in the background that holds a vault open, so that commands need no secret.
 //!
 //! The commands reach it as they reach a mount: over the socket of the vault's owner, which serves this user alone.
 

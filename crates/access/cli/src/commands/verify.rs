@@ -1,4 +1,4 @@
-//! `verify`: every byte of a vault is read, and what is not as it was written is told by files.
+//! `verify`: reads every byte of a vault, and names the files that are damaged.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -57,13 +57,13 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
 fn tell_resumed(report: &VerifyReport) {
     if let Some(why) = &report.begun_anew {
         tell(&format!(
-            "strongroom: begun at the start, not gone on: {why}"
+            "strongroom: started at the beginning, not continued: {why}"
         ));
     }
     if let Some(stopped) = report.resumed_s {
         let stopped = text_time(seconds(stopped));
         tell(&format!(
-            "strongroom: gone on where it was stopped; what was read before is as it was then, at {stopped}"
+            "strongroom: continued where it was stopped; what was read before is as it was then, at {stopped}"
         ));
     }
 }
@@ -71,8 +71,10 @@ fn tell_resumed(report: &VerifyReport) {
 fn outcome(report: &VerifyReport) -> Result<()> {
     if !report.finished {
         let how = match report.can_resume {
-            true => "stopped; `strongroom verify --resume` goes on here",
-            false => "stopped; its state could not be kept, so the next one begins anew",
+            true => "stopped; `strongroom verify --resume` continues here",
+            false => {
+                "stopped; its progress could not be saved, so the next one starts at the beginning"
+            }
         };
         return Err(Failure::new(ExitCode::Other, how));
     }
@@ -144,7 +146,7 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
         report.structure.entries,
         match report.nodes {
             0 => String::new(),
-            nodes => format!(", {nodes} nodes of kept states"),
+            nodes => format!(", {nodes} nodes of snapshots"),
         },
         show_bytes(rate as u64),
     )?;
@@ -155,7 +157,7 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
 fn where_lost(damage: &Damage) -> String {
     let kept: Vec<String> = damage.revisions.iter().map(short).collect();
     match (damage.now, kept.is_empty()) {
-        (true, true) => "now, in no kept state".to_owned(),
+        (true, true) => "now, in no snapshot".to_owned(),
         (true, false) => format!("now, and in {}", kept.join(", ")),
         (false, _) => format!("in {}", kept.join(", ")),
     }

@@ -194,7 +194,7 @@ pub(crate) fn compression(arguments: &Compression) -> Result<()> {
     })
 }
 
-/// What `stats` tells of space, each with its meaning; the last stands for one row a snapshot.
+/// The rows of `stats` about space, each with its meaning; the last one is a row for each snapshot.
 pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
     ("space.live_bytes", "sealed bytes of what files hold, now"),
     (

@@ -1,4 +1,4 @@
-//! Names: how they come, go and move.
+//! Names: how they are made, removed and moved.
 //!
 //! Takes   directories and names
 //! Gives   nodes, with a reference where the interface says so

@@ -129,7 +129,7 @@ fn open() -> Target {
             true
         })
     })
-    // The content, and where it was accepted, the block sealed anew.
+    // The content, and where it was accepted, the block sealed again.
     .bound(|len| 3 * len + 4096)
     .cost(4)
 }

@@ -229,7 +229,7 @@ fn membership() -> Target {
             true
         })
     })
-    // Public keys in boxes of their own, and the record encoded anew beside them.
+    // Public keys in boxes of their own, and the record encoded again beside them.
     .bound(|len| 8 * len + 16 * 1024)
 }
 
@@ -258,7 +258,7 @@ fn region() -> Target {
             true
         })
     })
-    // Bytes reserved for a row of extents of least length, and the row encoded anew beside it.
+    // Bytes reserved for a row of extents of least length, and the row encoded again beside it.
     .bound(|len| 24 * len + 4096)
 }
 
