@@ -24,15 +24,17 @@ use strongroom_filesystem::KeptSegments;
 use strongroom_folder::{Folder as Held, Purpose};
 use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 
+use crate::execute::session::Session;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
+use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
-use crate::frame::{ByteBuffer, Bytes};
-use crate::held_keys::HeldKeys;
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::{Port, unexpected};
+use crate::kept::record::record_name;
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::metadata_key;
+use crate::owner::port::{Port, unexpected};
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Request, Response};
-use crate::revision_record::record_name;
-use crate::session::Session;
-use crate::{Error, GoOn, Result, Vault, describe, metadata_key, switch};
+use crate::{Error, GoOn, Result, Vault, describe};
 
 /// The longest segment file.
 const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -4,17 +4,26 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
+pub(crate) mod carry_out;
+pub(crate) mod content;
+pub(crate) mod hash;
+pub(crate) mod namespace;
+pub(crate) mod restore;
+pub(crate) mod session;
+pub(crate) mod verify;
+pub(crate) mod verify_state;
+
 use strongroom_filesystem::{self as filesystem, Durability, Filesystem, NodeKind, SetAttributes};
 
-use crate::frame::{ByteBuffer, Bytes};
-use crate::held_keys::Installed;
+use crate::execute::namespace::Names;
+use crate::execute::session::Session;
+use crate::keyring::held_keys::Installed;
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
-use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Links, resolve};
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
-use crate::session::Session;
-use crate::{Error, Result, carry_out, content};
+use crate::{Error, Result};
 
 /// How many problems a check reports; more are counted in one last line.
 const PROBLEMS_MAX: usize = 1000;
@@ -64,8 +73,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             carry_out::transaction(session, steps, durability)
         }
         Request::History(request) => crate::revisions::execute(session, request),
-        Request::Verify(request) => crate::verify::execute(session, request),
-        Request::Hash(request) => crate::hash::execute(session, request),
+        Request::Verify(request) => verify::execute(session, request),
+        Request::Hash(request) => hash::execute(session, request),
         Request::AskToLeave => {
             session.engine.ask_to_leave();
             Ok(Response::Done)

@@ -7,9 +7,9 @@
 use serde::Serialize;
 use strongroom_filesystem::{RenameMode, SetAttributes};
 
-use crate::failure::Failure;
-use crate::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::path::Links;
+use crate::request::failure::Failure;
+use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::request::{
     Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
 };
@@ -82,7 +82,7 @@ pub fn requests() -> Vec<Vec<u8>> {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
             handover: Some(Bytes(&[1; 1168])),
-            purpose: crate::held_keys::Purpose::Rotation,
+            purpose: crate::keyring::held_keys::Purpose::Rotation,
         },
     ];
     requests.iter().map(framed).collect()

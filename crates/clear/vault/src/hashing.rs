@@ -12,10 +12,10 @@ use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
+use crate::owner::port::unexpected;
 use crate::path::Links;
-use crate::port::unexpected;
+use crate::request::hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
 use crate::request::{Request, Response};
-use crate::request_hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
 use crate::verification::GoOn;
 use crate::{Error, FileOptions, Result, Vault};
 

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use strongroom_crypto::Keyring;
 
-use crate::client::{Client, Unanswered};
+use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::{BACKUP, Folder};
 use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
 use crate::open::{self, IfOwned, OpenOptions, Way};
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::{Port, unexpected};
+use crate::owner::client::{Client, Unanswered};
+use crate::owner::port::{Port, unexpected};
 use crate::request::{Access, Request, Response, Successor};
 use crate::{Error, Result, Secret, seen};
 

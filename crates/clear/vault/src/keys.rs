@@ -18,21 +18,22 @@ use strongroom_filesystem::DurableState;
 use strongroom_format::{SlotId, hex};
 use strongroom_metadata::Store;
 
-use crate::client::{Client, Unanswered};
 use crate::create::passphrase_cost;
-use crate::failure::Failure;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
+use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA};
-use crate::frame::Bytes;
-use crate::held_keys::{HeldKeys, Installed, Purpose};
 use crate::join::{OWNER_WAIT, Retry};
+use crate::keyring::held_keys::{HeldKeys, Installed, Purpose};
+use crate::keyring::own_replica::Files;
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
 use crate::open::{Unlocked, now_s};
-use crate::own_replica::Files;
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::unexpected;
+use crate::owner::client::{Client, Unanswered};
+use crate::owner::port::unexpected;
+use crate::request::failure::Failure;
+use crate::request::frame::Bytes;
 use crate::request::{Access, Request, Response, Successor};
 use crate::seen::{Sight, Trust, Watch};
-use crate::{Error, Result, switch};
+use crate::{Error, Result};
 
 /// The keys of a vault. Others may use the vault meanwhile.
 pub struct Keys {
@@ -400,9 +401,9 @@ mod tests {
     use strongroom_crypto::{KeyFile, RecoveryCode};
 
     use super::*;
-    use crate::frame::{self, Arrival};
+    use crate::owner::socket::Listener;
+    use crate::request::frame::{self, Arrival};
     use crate::request::{Greeting, Welcome};
-    use crate::runtime::Listener;
     use crate::{CreateOptions, Vault};
 
     /// What an owner does with a change before it dies.

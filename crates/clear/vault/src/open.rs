@@ -21,20 +21,23 @@ use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
+use crate::execute::session::Engine;
+use crate::folder::owner_lock::OwnerLock;
+use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
-use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::known_records;
+use crate::keyring::metadata_key;
+use crate::keyring::own_replica::{self, Files};
 use crate::limits::PATIENCE_MS;
-use crate::own_replica::{self, Files};
 use crate::owner::Owner;
-use crate::owner_lock::OwnerLock;
+use crate::owner::socket::Listener;
 use crate::provider_in_use::in_use;
 use crate::request::{Access, Information};
-use crate::runtime::Listener;
 use crate::seen::{Sight, Trust, Watch};
-use crate::session::Engine;
 use crate::tuning::{self, Tuning};
-use crate::{Error, Result, known_records, metadata_key, switch};
+use crate::{Error, Result};
 
 /// The setting in which earlier versions kept the newest generation seen.                                     (1)
 pub(crate) const GENERATION: &str = "header_generation";

@@ -8,6 +8,14 @@
 //! Invariants
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
+pub(crate) mod failure;
+pub(crate) mod frame;
+pub(crate) mod greeting;
+pub(crate) mod hash;
+pub(crate) mod history;
+pub(crate) mod member;
+pub(crate) mod verify;
+
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{
     AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
@@ -15,21 +23,21 @@ use strongroom_filesystem::{
 };
 
 use crate::Error;
-use crate::failure::Failure;
-use crate::frame::{ByteBuffer, Bytes};
-use crate::held_keys::Purpose;
-use crate::member::Member;
+use crate::keyring::held_keys::Purpose;
 use crate::observer::{Attachment, HeldOpen};
 use crate::path::Links;
 use crate::provider_in_use::ProviderInUse;
-use crate::request_hash::{HashRequest, HashResponse};
-use crate::request_history::{HistoryRequest, HistoryResponse};
-use crate::request_verify::{VerifyRequest, VerifyResponse};
+use crate::request::failure::Failure;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::hash::{HashRequest, HashResponse};
+use crate::request::history::{HistoryRequest, HistoryResponse};
+use crate::request::member::Member;
+use crate::request::verify::{VerifyRequest, VerifyResponse};
 use crate::rotation::Rotation;
 use crate::settings::CompressionField;
 use crate::transaction::Steps;
 
-pub(crate) use crate::greeting::{Greeting, Successor, Welcome};
+pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 
 /// The version of the messages.                                                                              (1)
 pub(crate) const PROTOCOL: u32 = 15;

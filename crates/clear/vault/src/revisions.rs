@@ -10,16 +10,16 @@ use strongroom_history::{
     self as history, Candidate, NewRevision, Retention, RevisionId, State, Taken,
 };
 
+use crate::execute::session::Session;
 use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
+use crate::owner::port::unexpected;
 use crate::path::{Links, resolve};
-use crate::port::unexpected;
-use crate::request::{Request, Response};
-use crate::request_history::{
+use crate::request::history::{
     DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored,
     RevisionFields, RevisionInfo, Usage,
 };
-use crate::session::Session;
+use crate::request::{Request, Response};
 use crate::{Error, Result, Vault};
 
 /// The setting that keeps the rule for snapshots.                                                  [6.10.4]
@@ -390,7 +390,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Differences(page.collect())
         }
         HistoryRequest::Restore { id, path, to } => {
-            let restored = crate::restore::restore(session, &RevisionId(*id), path, to)?;
+            let restored = crate::execute::restore::restore(session, &RevisionId(*id), path, to)?;
             HistoryResponse::Restored(restored)
         }
         HistoryRequest::Remove { id } => {

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{Filesystem, Resealed};
 use strongroom_format::Epoch;
 
-use crate::port::{Port, unexpected};
+use crate::execute::session::Engine;
+use crate::owner::port::{Port, unexpected};
 use crate::request::{Request, Response};
-use crate::session::Engine;
 use crate::{Error, Result, Vault};
 
 /// The setting that keeps the wish: the epoch before which nothing is to be left.                        [1.10.1]

@@ -15,7 +15,6 @@
 //!  (2) A record never goes back but by order of the user: compared under the lock before it is replaced.     [9.2.5]
 //!  (3) Nothing of a vault is used before it is known to be the one that is meant, and not an older one.      [9.3]
 
-mod keeper;
 mod known;
 mod place;
 mod record;
@@ -30,12 +29,11 @@ use strongroom_format::InstanceId;
 use strongroom_metadata::{DATABASE_FILE, Store};
 
 use crate::folder::{Folder, REPLICA};
-use crate::held_keys::HeldKeys;
+use crate::keyring::held_keys::HeldKeys;
 use crate::open::{Unlocked, now_s};
 use crate::request::Access;
 use crate::{Error, Result};
 
-pub(crate) use keeper::Keeper;
 pub use known::{LastSeen, SeenPlace, forget, last_seen};
 use known::{Note, Records};
 use place::{Here, How, Identity, Known, Place, State, Verdict, judge};

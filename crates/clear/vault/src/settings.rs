@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::Compression;
 
-use crate::port::unexpected;
+use crate::owner::port::unexpected;
 use crate::request::{Request, Response};
 use crate::{Error, Result, Vault};
 

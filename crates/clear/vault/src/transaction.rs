@@ -10,9 +10,9 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, XattrMode};
 
-use crate::frame::Bytes;
 use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use crate::path::Links;
+use crate::request::frame::Bytes;
 use crate::request::{NodeFields, RenameName, Request, SetFields, XattrName};
 use crate::{Error, Result, Vault};
 
@@ -479,7 +479,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Steps<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame;
+    use crate::request::frame;
 
     #[test]
     fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {

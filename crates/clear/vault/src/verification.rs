@@ -12,12 +12,12 @@ use strongroom_history::RevisionId;
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
-use crate::port::unexpected;
-use crate::request::{Request, Response};
-use crate::request_verify::{
+use crate::owner::port::unexpected;
+use crate::request::verify::{
     DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
     VerifyResponse,
 };
+use crate::request::{Request, Response};
 use crate::whole::CheckReport;
 use crate::{Result, Vault};
 

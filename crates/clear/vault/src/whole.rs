@@ -2,7 +2,7 @@
 
 use strongroom_filesystem::Space;
 
-use crate::port::unexpected;
+use crate::owner::port::unexpected;
 use crate::request::{CheckFields, Information, Request, Response};
 use crate::{Result, Vault};
 

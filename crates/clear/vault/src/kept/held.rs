@@ -10,7 +10,7 @@ use strongroom_history::{self as history, RevisionId};
 use strongroom_metadata::Place;
 
 use crate::kept::Kept;
-use crate::request_history::ErasedContent;
+use crate::request::history::ErasedContent;
 use crate::{Error, Result};
 
 /// The setting that names what is being erased; empty for nothing.                                 [6.11.6]

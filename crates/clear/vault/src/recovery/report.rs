@@ -1,6 +1,6 @@
 //! What a recovery says that it did, and what it could not do.
 
-use crate::request_history::RevisionInfo;
+use crate::request::history::RevisionInfo;
 use crate::{Damage, FileProblem};
 
 /// What was done about a file.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use strongroom_crypto::MemberInfo;
 use strongroom_format::{PrincipalId, Role};
 
-use crate::known_records::short;
+use crate::keyring::known_records::short;
 
 /// A device or a key slot of a vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
 use strongroom_history::{self as history, Engine};
 use strongroom_metadata::{BlockNumber, Reader, Transaction};
 
-use crate::kept_nodes::BlockCache;
+use crate::kept::nodes::BlockCache;
 use crate::{Error, Result};
 
 /// Longer blocks of trees are values, and opened each time.

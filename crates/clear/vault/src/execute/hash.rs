@@ -8,11 +8,11 @@
 use strongroom_crypto::HashAlgorithm;
 use strongroom_filesystem::{self as filesystem, Filesystem, Hashed, InodeId, NamedFile};
 
-use crate::failure::Failure;
+use crate::execute::session::Session;
 use crate::limits::{HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSFER_BYTES_MAX};
 use crate::request::Response;
-use crate::request_hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
-use crate::session::Session;
+use crate::request::failure::Failure;
+use crate::request::hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
 use crate::{Error, Result};
 
 /// Carries out one request.

@@ -24,22 +24,26 @@ use strongroom_segments::{
     Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
 };
 
+use crate::execute::verify::intents_problem;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
+use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
-use crate::held_keys::save_copies;
-use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
+use crate::kept::record::{open_revision, record_files, record_name};
+use crate::keyring::held_keys::save_copies;
+use crate::keyring::known_records;
+use crate::keyring::metadata_key;
+use crate::keyring::own_replica::{Files, settle};
 use crate::open::{self, OpenOptions, now_s};
-use crate::own_replica::{Files, settle};
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::Port;
-use crate::rebuild::{Rebuild, Rebuilt};
-use crate::recover_report::{Brought, RecoverReport};
+use crate::owner::port::Port;
+use crate::recovery::inventory::{FoundBlocks, Inventory};
+use crate::recovery::misnamed;
+use crate::recovery::rebuild::{Rebuild, Rebuilt};
+use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
-use crate::request_history::{RevisionFields, RevisionInfo};
-use crate::revision_record::{open_revision, record_files, record_name};
+use crate::request::history::{RevisionFields, RevisionInfo};
 use crate::seen::{self, Trust, Watch};
-use crate::verify::intents_problem;
-use crate::{Error, FileProblem, Result, Vault, known_records, metadata_key, misnamed, switch};
+use crate::{Error, FileProblem, Result, Vault};
 
 /// How a vault is recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use strongroom_filesystem::{
     self as filesystem, AllocateMode, InodeId, Listing, NewNode, NodeKind, SetAttributes,
 };
 
+use crate::execute::namespace::Names;
+use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
 use crate::request::{Creation, EntryFields, Handle, NodeFields, Opening, Response};
-use crate::session::Session;
 use crate::{Error, Result};
 
 /// How often opening starts anew when the name comes and goes under it.

@@ -19,19 +19,20 @@ use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
+use crate::execute::verify::show_segment;
+use crate::folder::switch;
 use crate::folder::{Folder, SEGMENTS, below};
-use crate::inventory::{FoundBlocks, Inventory};
 use crate::join::Joining;
 use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
-use crate::port::Port;
-use crate::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
-use crate::recover_report::RecoverReport;
+use crate::owner::port::Port;
+use crate::recovery::inventory::{FoundBlocks, Inventory};
+use crate::recovery::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
+use crate::recovery::report::RecoverReport;
 use crate::request::Access;
 use crate::seen::Trust;
 use crate::verification::{VerifyOptions, VerifyReport};
-use crate::verify::show_segment;
-use crate::{Error, GoOn, Result, Vault, switch};
+use crate::{Error, GoOn, Result, Vault};
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -218,7 +219,7 @@ impl<'a> Repair<'a> {
         self.owner
             .session
             .engine
-            .with_keys(|keys| crate::held_keys::save_copies(keys.folder()))?;
+            .with_keys(|keys| crate::keyring::held_keys::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
         Ok(())

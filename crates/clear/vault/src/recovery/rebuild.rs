@@ -24,8 +24,8 @@ use strongroom_metadata::{
     REGION_BYTES, SegmentNumber, SegmentState, Store, Timestamp, Transaction, can_name,
 };
 
-use crate::inventory::{FoundBlocks, Inventory};
 use crate::limits::{REBUILD_LOST_BYTES_MAX, REBUILD_PAGES_MAX};
+use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::{Damage, Error, Loss, Result};
 
 /// Bytes of a file that one block holds at most.
@@ -265,7 +265,12 @@ impl Work<'_, '_> {
         let root = Inode {
             birth_id,
             nlink: 2,
-            ..crate::unnamed::node_of(InodeId::ROOT, NodeKind::Directory, now, self.given.owner)
+            ..crate::recovery::unnamed::node_of(
+                InodeId::ROOT,
+                NodeKind::Directory,
+                now,
+                self.given.owner,
+            )
         };
         Ok(self.writer.put_inode(&root)?)
     }

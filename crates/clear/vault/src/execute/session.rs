@@ -13,11 +13,11 @@ use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
 use crate::backup::Kept as Backup;
-use crate::held_keys::{HeldKeys, Installed, Purpose};
+use crate::folder::owner_lock::OwnerLock;
 use crate::kept::Kept;
+use crate::keyring::held_keys::{HeldKeys, Installed, Purpose};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
-use crate::owner_lock::OwnerLock;
 use crate::path::Held;
 use crate::request::{Access, Handle, Information, Opening};
 use crate::rotation::Rotating;

@@ -15,9 +15,10 @@ use std::path::Path;
 use strongroom_crypto::{Keyring, MetadataKey, Replica, SystemRandom, reseal_page};
 use strongroom_metadata::{DATABASE_FILE, MissingTree, Rekey};
 
+use crate::Result;
+use crate::folder::switch;
 use crate::folder::{Folder, REPLICA, below};
-use crate::held_keys::save_copies;
-use crate::{Result, switch};
+use crate::keyring::held_keys::save_copies;
 
 /// What a database without a page tree is: the replica file says whether it is of an earlier version.         [4.12.8]
 pub(crate) fn missing_tree(replica: &Replica) -> MissingTree {

@@ -6,9 +6,9 @@
 
 use strongroom_filesystem::{self as filesystem, InodeId, NewNode, NodeKind, RenameMode};
 
+use crate::execute::session::Session;
 use crate::observer::Change;
 use crate::path::{Held, Links, Place, resolve_place, wants_directory};
-use crate::session::Session;
 use crate::{Error, Result};
 
 /// The names a session sees and changes.

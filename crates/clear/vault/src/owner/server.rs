@@ -21,12 +21,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::execute::execute;
-use crate::failure::Failure;
-use crate::frame::{self, Arrival};
+use crate::execute::session::{Engine, Session};
 use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
+use crate::owner::socket::{Listener, is_same_user};
+use crate::request::failure::Failure;
+use crate::request::frame::{self, Arrival};
 use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
-use crate::runtime::{Listener, is_same_user};
-use crate::session::{Engine, Session};
 use crate::{Error, Result};
 
 /// How long a client may take to greet, or to take an answer, before it is cut off.

@@ -25,7 +25,7 @@ use strongroom_format::BlockId;
 use strongroom_history::{Body, Entry, RevisionId, Tree};
 use strongroom_metadata::can_name;
 
-use crate::below::{Below, below};
+use crate::kept::below::{Below, below};
 
 /// Nodes of trees that are kept open, at most 16 KiB each.
 const CACHED_BLOCKS: NonZeroUsize = NonZeroUsize::new(512).expect("512 is not 0");

@@ -12,10 +12,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::folder::Folder;
-use crate::frame::{self, Arrival};
 use crate::limits::{CLIENT_CONNECTIONS_MAX, GREETING_WAIT_MS};
+use crate::owner::socket;
+use crate::request::frame::{self, Arrival};
 use crate::request::{Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
-use crate::runtime;
+
 use crate::{Error, Result};
 
 /// Why a request has no answer.
@@ -70,7 +71,7 @@ impl Client {
             access,
             successor,
         };
-        let Some(stream) = runtime::connect(folder)? else {
+        let Some(stream) = socket::connect(folder)? else {
             return Ok(None);
         };
         let Greeted::Session(connection, session) = greet(stream, &greeting)? else {
@@ -146,7 +147,7 @@ impl Client {
 
     /// One more connection for the session.
     fn join(&self) -> std::result::Result<Connection, Unanswered> {
-        let joined = match runtime::connect(&self.folder) {
+        let joined = match socket::connect(&self.folder) {
             Ok(Some(stream)) => greet(stream, &self.greeting),
             Ok(None) => Ok(Greeted::Gone),
             Err(error) => Err(error),

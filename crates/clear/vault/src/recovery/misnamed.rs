@@ -19,7 +19,7 @@ use strongroom_format::{SegmentId, hex};
 
 use crate::Result;
 use crate::folder::{Folder, SEGMENTS, below};
-use crate::recover::Trial;
+use crate::recovery::recover::Trial;
 
 /// What a file is called that waits for its place.
 const WAITING: &str = ".misnamed";

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::session::Engine;
+use crate::execute::session::Engine;
 use crate::{Error, Result};
 
 /// How far the record is behind at most. A command that is done sooner writes it once, when it closes the vault.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::client::{Client, Unanswered};
-use crate::content;
+use crate::execute::content;
 use crate::execute::execute;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::Owner;
+use crate::owner::client::{Client, Unanswered};
 use crate::request::{Handle, Request, Response};
 use crate::{Error, Result};
 

@@ -17,12 +17,12 @@ use strongroom_filesystem::{
 };
 use strongroom_history::RevisionId;
 
+use crate::execute::namespace::Names;
+use crate::execute::session::Session;
 use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
-use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Held, Links, resolve};
-use crate::request_history::RestoredFields;
-use crate::session::Session;
+use crate::request::history::RestoredFields;
 use crate::{Error, Result};
 
 /// What names begin with under which things are brought back, until they are whole.

@@ -14,12 +14,12 @@ use strongroom_format::{BlockId, Kind, SegmentId, hex};
 use strongroom_history::{self as history, Blocks, Revision, Salvage, Survey};
 use strongroom_metadata::{self as metadata, BlockNumber};
 
+use crate::execute::verify::show_segment;
 use crate::folder::{REVISIONS, UNEXPLAINED, below};
-use crate::inventory::FoundBlocks;
-use crate::recover::Trial;
-use crate::repair::Repair;
-use crate::revision_record::{open_revision, record_files, record_name};
-use crate::verify::show_segment;
+use crate::kept::record::{open_revision, record_files, record_name};
+use crate::recovery::inventory::FoundBlocks;
+use crate::recovery::recover::Trial;
+use crate::recovery::repair::Repair;
 use crate::{Error, FileOptions, Result};
 
 /// Where content goes that nothing names.
@@ -285,7 +285,7 @@ fn count(writer: &mut metadata::Transaction<'_>, number: BlockNumber) -> Result<
 /// The row of a segment that was found, which covers all that was found in it.
 fn known_segment(
     writer: &mut metadata::Transaction<'_>,
-    found: &crate::inventory::FoundSegment,
+    found: &crate::recovery::inventory::FoundSegment,
 ) -> Result<metadata::SegmentNumber> {
     if let Some(row) = writer.segment_by_id(&found.id)? {
         if row.committed_len < found.end {

@@ -10,8 +10,8 @@ use strongroom_history::Blocks;
 use strongroom_metadata::{Entry as Name, Extent, Inode, InodeId, NodeKind, Timestamp};
 
 use crate::Result;
-use crate::inventory::FoundBlock;
-use crate::rebuild::{CELL, Work};
+use crate::recovery::inventory::FoundBlock;
+use crate::recovery::rebuild::{CELL, Work};
 
 /// Where content without a name goes.
 const LOST_FOUND: &[u8] = b"lost+found";

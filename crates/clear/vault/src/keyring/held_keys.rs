@@ -19,12 +19,15 @@ use strongroom_format::{Epoch, InstanceId};
 use strongroom_metadata::{Rekey, Store};
 
 use crate::folder::{Folder, HEADER, Prepared, REPLICA, REPLICA_NEXT};
-use crate::known_records::Settings;
-use crate::member::Member;
+use crate::keyring::known_records;
+use crate::keyring::known_records::Settings;
+use crate::keyring::metadata_key;
+use crate::keyring::own_replica;
 use crate::open::{Unlocked, write_setting};
 use crate::request::Access;
+use crate::request::member::Member;
 use crate::rotation::ROTATION;
-use crate::{Error, Result, known_records, metadata_key, own_replica};
+use crate::{Error, Result};
 
 /// The keys of a vault that this process owns, and where they are kept.
 pub(crate) struct HeldKeys {

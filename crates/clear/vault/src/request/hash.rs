@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::request::failure::Failure;
 
 /// Everything that can be asked about names of contents. `algorithm` by its number.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -17,16 +17,16 @@ use strongroom_history::{Blocks, Revision, Survey, TreeDamage, TreeLoss};
 use strongroom_metadata::{BlockNumber, DATABASE_FILE};
 use strongroom_segments::INTENT_LOG;
 
+use crate::execute::session::Session;
+use crate::execute::verify_state;
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
-use crate::held_keys::HeldKeys;
+use crate::kept::record::{open_revision, record_name};
+use crate::keyring::held_keys::HeldKeys;
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::request::Response;
-use crate::request_verify::{
+use crate::request::verify::{
     DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
 };
-use crate::revision_record::{open_revision, record_name};
-use crate::session::Session;
-use crate::verify_state;
 use crate::{Error, Result};
 
 /// Carries out one step. A damaged database is an answer, not an error: other steps may not need what is damaged.

@@ -26,7 +26,7 @@ use strongroom_history::Blocks;
 use strongroom_metadata::{Block, Place};
 use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
-use crate::verify::show_segment;
+use crate::execute::verify::show_segment;
 use crate::{Error, FileProblem, Result};
 
 /// A segment file of this vault.

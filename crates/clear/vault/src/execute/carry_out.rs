@@ -13,10 +13,10 @@ use strongroom_filesystem::{
     RenameMode, SetAttributes,
 };
 
+use crate::execute::session::Session;
 use crate::observer::Change;
 use crate::path::{Links, Place, Tree, resolve_in, resolve_place_in, wants_directory};
 use crate::request::Response;
-use crate::session::Session;
 use crate::transaction::{Step, Steps};
 use crate::{Error, Result};
 
