@@ -4,11 +4,14 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
+pub(crate) mod backup;
 pub(crate) mod carry_out;
 pub(crate) mod content;
 pub(crate) mod hash;
+mod history;
 pub(crate) mod namespace;
 pub(crate) mod restore;
+pub(crate) mod rotation;
 pub(crate) mod session;
 pub(crate) mod verify;
 pub(crate) mod verify_state;
@@ -72,7 +75,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             };
             carry_out::transaction(session, steps, durability)
         }
-        Request::History(request) => crate::revisions::execute(session, request),
+        Request::History(request) => history::execute(session, request),
         Request::Verify(request) => verify::execute(session, request),
         Request::Hash(request) => hash::execute(session, request),
         Request::AskToLeave => {
@@ -80,7 +83,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             Ok(Response::Done)
         }
         Request::BackupBegin | Request::BackupDatabase { .. } | Request::BackupEnd { .. } => {
-            crate::backup::execute(session, request)
+            backup::execute(session, request)
         }
         _ => on_path(session, request),
     }

@@ -10,10 +10,10 @@ use strongroom_filesystem::{RenameMode, SetAttributes};
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
+use crate::request::steps::{Step, Steps};
 use crate::request::{
     Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
 };
-use crate::transaction::{Step, Steps};
 
 /// Frames of greetings.
 #[must_use]
@@ -82,7 +82,7 @@ pub fn requests() -> Vec<Vec<u8>> {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
             handover: Some(Bytes(&[1; 1168])),
-            purpose: crate::keyring::held_keys::Purpose::Rotation,
+            purpose: crate::request::Purpose::Rotation,
         },
     ];
     requests.iter().map(framed).collect()

@@ -9,3 +9,4 @@ pub(crate) mod held_keys;
 pub(crate) mod known_records;
 pub(crate) mod metadata_key;
 pub(crate) mod own_replica;
+pub(crate) mod unlocked;

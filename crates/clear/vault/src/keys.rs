@@ -18,20 +18,22 @@ use strongroom_filesystem::DurableState;
 use strongroom_format::{SlotId, hex};
 use strongroom_metadata::Store;
 
+use crate::clock::now_s;
 use crate::create::passphrase_cost;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA};
-use crate::join::{OWNER_WAIT, Retry};
-use crate::keyring::held_keys::{HeldKeys, Installed, Purpose};
+use crate::keyring::held_keys::{HeldKeys, Installed};
 use crate::keyring::own_replica::Files;
+use crate::keyring::unlocked::Unlocked;
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
-use crate::open::{Unlocked, now_s};
 use crate::owner::client::{Client, Unanswered};
 use crate::owner::port::unexpected;
+use crate::request::Purpose;
 use crate::request::failure::Failure;
 use crate::request::frame::Bytes;
 use crate::request::{Access, Request, Response, Successor};
+use crate::retry::{OWNER_WAIT, Retry};
 use crate::seen::{Sight, Trust, Watch};
 use crate::{Error, Result};
 

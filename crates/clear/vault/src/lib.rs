@@ -18,6 +18,7 @@
 struct Readme;
 
 mod backup;
+mod clock;
 mod counters;
 mod create;
 mod directory;
@@ -36,6 +37,7 @@ mod keys;
 mod leave;
 pub mod limits;
 mod observer;
+mod older_folder;
 mod open;
 mod owner;
 mod path;
@@ -44,6 +46,7 @@ mod provider_in_use;
 mod public_information;
 mod recovery;
 mod request;
+mod retry;
 mod revisions;
 mod rotation;
 mod schedule;
@@ -71,6 +74,7 @@ pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
 pub use keys::{AddKey, Keys, list_slots};
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
+pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
 pub use path::Links;
 pub use private_folder::{KeptName, PrivateFolders};
@@ -82,10 +86,9 @@ pub use recovery::report::{Brought, RecoverReport};
 pub use request::history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
 pub use request::member::Member;
 pub use request::verify::{FileProblem, Loss};
-pub use request::{Access, Information};
-pub use rotation::Rotation;
+pub use request::{Access, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
-pub use seen::{IfOlder, LastSeen, OlderFolder, SeenPlace, SeenRecords, Trust, forget, last_seen};
+pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{

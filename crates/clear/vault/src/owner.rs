@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
+use crate::execute::rotation::Rotator;
 use crate::execute::session::{Engine, Session};
 use crate::owner::keeper::Keeper;
 use crate::owner::server::Server;
 use crate::owner::socket::Listener;
 use crate::request::Access;
-use crate::rotation::Rotator;
 
 /// A vault that this process owns.
 pub(crate) struct Owner {

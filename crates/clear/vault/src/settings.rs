@@ -5,7 +5,6 @@
 //! Never   changes what is stored already
 //! Spec    spec/4-metadata.md, 4.6
 
-use serde::{Deserialize, Serialize};
 use strongroom_crypto::Compression;
 
 use crate::owner::port::unexpected;
@@ -51,30 +50,5 @@ impl Vault {
     /// `ReadOnly`.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
         self.ask_done(&Request::SetCompression(compression.into()))
-    }
-}
-
-/// A compression on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CompressionField {
-    None,
-    Zstd,
-}
-
-impl From<Compression> for CompressionField {
-    fn from(compression: Compression) -> Self {
-        match compression {
-            Compression::None => Self::None,
-            Compression::Zstd => Self::Zstd,
-        }
-    }
-}
-
-impl From<CompressionField> for Compression {
-    fn from(field: CompressionField) -> Self {
-        match field {
-            CompressionField::None => Self::None,
-            CompressionField::Zstd => Self::Zstd,
-        }
     }
 }

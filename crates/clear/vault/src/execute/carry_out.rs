@@ -17,7 +17,7 @@ use crate::execute::session::Session;
 use crate::observer::Change;
 use crate::path::{Links, Place, Tree, resolve_in, resolve_place_in, wants_directory};
 use crate::request::Response;
-use crate::transaction::{Step, Steps};
+use crate::request::steps::{Step, Steps};
 use crate::{Error, Result};
 
 /// Carries out `steps`, all or none.

@@ -12,15 +12,16 @@ use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
-use crate::backup::Kept as Backup;
+use crate::execute::backup::Kept as Backup;
+use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
 use crate::kept::Kept;
-use crate::keyring::held_keys::{HeldKeys, Installed, Purpose};
+use crate::keyring::held_keys::{HeldKeys, Installed};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::path::Held;
+use crate::request::Purpose;
 use crate::request::{Access, Handle, Information, Opening};
-use crate::rotation::Rotating;
 use crate::seen::Sight;
 use crate::{Error, Result, counters};
 

@@ -14,10 +14,10 @@ use strongroom_crypto::{ContentHasher, HashAlgorithm, SystemRandom};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Kind, hex};
 
+use crate::clock::now_s;
 use crate::execute::session::Session;
 use crate::folder::Folder;
 use crate::limits::VERIFY_SUSPECTS_MAX;
-use crate::open::now_s;
 use crate::request::verify::{FileProblem, KeptState, ResumeFields, VerifyResponse};
 use crate::{Error, Result};
 

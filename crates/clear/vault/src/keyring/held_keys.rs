@@ -12,7 +12,6 @@
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
 
-use serde::{Deserialize, Serialize};
 use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Epoch, InstanceId};
@@ -23,11 +22,13 @@ use crate::keyring::known_records;
 use crate::keyring::known_records::Settings;
 use crate::keyring::metadata_key;
 use crate::keyring::own_replica;
-use crate::open::{Unlocked, write_setting};
-use crate::request::Access;
+use crate::keyring::unlocked::Unlocked;
 use crate::request::member::Member;
-use crate::rotation::ROTATION;
+use crate::request::{Access, Purpose};
 use crate::{Error, Result};
+
+/// The setting that keeps the wish for a rotation: the epoch before which nothing is to be left.           [1.10.1]
+pub(crate) const ROTATION: &str = "rotation";
 
 /// The keys of a vault that this process owns, and where they are kept.
 pub(crate) struct HeldKeys {
@@ -47,15 +48,6 @@ pub(crate) enum Installed {
     Yes,
     /// It was made from an older header; nothing was done.                                                    (2)
     Stale,
-}
-
-/// What a change of keys is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Purpose {
-    /// What is stored from now on.
-    Future,
-    /// What was stored before too: it is to be sealed anew under the epoch that begins.
-    Rotation,
 }
 
 /// What works with the keys, and must follow when they change.
@@ -358,7 +350,7 @@ impl HeldKeys {
         }
         let seen = known_records::see(follower, self.keyring(), Access::ReadWrite);
         let seen = seen.map(|unknown| self.unlocked.unknown = unknown);
-        let saved = save_copies(&self.folder);
+        let saved = own_replica::save_copies(&self.folder);
         // Last: all that the old key opened until now stays as it was if there is no room for a second database.
         let rekeyed = self.renew_metadata_key(follower);
         replica.and(epoch).and(seen).and(saved).and(rekeyed)
@@ -403,10 +395,13 @@ impl NewReplica {
     }
 }
 
-/// Writes the second copies of header and replica file: no older header, with its keys, stays beside a newer one.
-pub(crate) fn save_copies(folder: &Folder) -> Result<()> {
-    folder.save(HEADER, &folder.header()?)?;
-    folder.save(REPLICA, &folder.replica()?)
+/// Keeps a fact in the metadata, durably.
+fn write_setting(store: &Store, name: &str, value: &[u8]) -> Result<()> {
+    let mut transaction = store.lock();
+    transaction.put_setting(name, value)?;
+    transaction.commit()?;
+    drop(transaction);
+    Ok(store.sync_log()?)
 }
 
 #[cfg(test)]

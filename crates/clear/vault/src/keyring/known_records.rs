@@ -6,11 +6,13 @@
 //! Spec    spec/1-keys.md, [1.9.7] and [1.9.11]
 
 use strongroom_crypto::{Keyring, RecordInfo, Seen};
-use strongroom_format::hex;
 
-use crate::open::GENERATION;
 use crate::request::Access;
+use crate::request::member::short;
 use crate::{Error, Result};
+
+/// The setting in which earlier versions kept the newest generation seen.
+const GENERATION: &str = "header_generation";
 
 /// The newest header that was seen.
 const SEEN: &str = "header_seen";
@@ -99,11 +101,6 @@ pub(crate) fn describe(keyring: &Keyring, sequence: u64) -> Option<String> {
         short(&record.author.0),
         did.join(", ")
     ))
-}
-
-/// How a principal is called in front of people.
-pub(crate) fn short(id: &[u8; 32]) -> String {
-    hex::encode(&id[..8])
 }
 
 fn unknown(settings: &dyn Settings) -> Result<Vec<u64>> {

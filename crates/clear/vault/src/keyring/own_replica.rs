@@ -12,7 +12,6 @@ use strongroom_crypto::{Keyring, Replica, Secret, SystemRandom, UnlockError};
 use strongroom_format::{Header, ReplicaFile};
 
 use crate::folder::{Folder, HEADER, REPLICA, REPLICA_NEXT};
-use crate::open::of_replica;
 use crate::{Error, Result};
 
 /// How often the files are read until nobody changes keys meanwhile.
@@ -148,4 +147,18 @@ pub(crate) fn settle(folder: &Folder, keyring: &Keyring, replica: &Replica) -> R
     // What is left there belongs to a change that never was, or is in its place by now.
     folder.remove_if_there(REPLICA_NEXT)?;
     Ok(settled)
+}
+
+/// Names the file that it was about: the same error of the header names that.
+fn of_replica(error: UnlockError) -> Error {
+    match error.into() {
+        Error::Damaged { why, .. } => Error::Damaged { what: REPLICA, why },
+        other => other,
+    }
+}
+
+/// Writes the second copies of header and replica file: no older header, with its keys, stays beside a newer one.
+pub(crate) fn save_copies(folder: &Folder) -> Result<()> {
+    folder.save(HEADER, &folder.header()?)?;
+    folder.save(REPLICA, &folder.replica()?)
 }

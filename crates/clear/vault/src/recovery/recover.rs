@@ -24,17 +24,19 @@ use strongroom_segments::{
     Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
 };
 
+use crate::clock::now_s;
 use crate::execute::verify::intents_problem;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::join::Joining;
 use crate::kept::record::{open_revision, record_files, record_name};
-use crate::keyring::held_keys::save_copies;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
+use crate::keyring::own_replica::save_copies;
 use crate::keyring::own_replica::{Files, settle};
-use crate::open::{self, OpenOptions, now_s};
+use crate::keyring::unlocked::Way;
+use crate::open::{self, OpenOptions};
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
@@ -118,7 +120,7 @@ fn take_in_intents(
     let owner = open::open(
         folder,
         Some(lock),
-        open::Way::Secret(secret),
+        Way::Secret(secret),
         Access::ReadWrite,
         &joining,
     )?;

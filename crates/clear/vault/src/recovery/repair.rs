@@ -23,6 +23,7 @@ use crate::execute::verify::show_segment;
 use crate::folder::switch;
 use crate::folder::{Folder, SEGMENTS, below};
 use crate::join::Joining;
+use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
 use crate::owner::port::Port;
@@ -136,7 +137,7 @@ pub fn repair(
     let owner = Arc::new(open::open(
         &folder,
         Some(lock),
-        open::Way::Secret(secret),
+        Way::Secret(secret),
         access,
         &joining,
     )?);
@@ -219,7 +220,7 @@ impl<'a> Repair<'a> {
         self.owner
             .session
             .engine
-            .with_keys(|keys| crate::keyring::held_keys::save_copies(keys.folder()))?;
+            .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
         Ok(())

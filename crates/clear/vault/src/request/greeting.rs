@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::Access;
-
 /// The first message of every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Greeting {
@@ -30,6 +28,15 @@ pub(crate) enum Welcome {
     UnknownSession,
     /// The owner serves as many as it can.
     Full,
+}
+
+/// What a session may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// Everything.
+    ReadWrite,
+    /// Nothing that changes the vault.
+    ReadOnly,
 }
 
 /// Whether a client could open the vault by itself.

@@ -6,9 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::MemberInfo;
-use strongroom_format::{PrincipalId, Role};
-
-use crate::keyring::known_records::short;
+use strongroom_format::{PrincipalId, Role, hex};
 
 /// A device or a key slot of a vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,4 +36,9 @@ impl Member {
             added_by: short(&member.added_by.0),
         }
     }
+}
+
+/// How a principal is called in front of people.
+pub(crate) fn short(id: &[u8; 32]) -> String {
+    hex::encode(&id[..8])
 }
