@@ -14,10 +14,22 @@ pub type Edges = BTreeMap<String, BTreeSet<String>>;
 /// Lines of a source file without its tests, at most.
 pub const FILE_LINES_MAX: usize = 600;
 
+/// The fenced block named `name` of `document`; `None` if it has no such block.
+#[must_use]
+pub fn block<'d>(document: &'d str, name: &str) -> Option<&'d str> {
+    let start = format!("```{name}\n");
+    document.split_once(&start)?.1.split("```").next()
+}
+
 /// The edges in the fenced block named `edges` of `document`; `None` if it has no such block.
 #[must_use]
 pub fn edges_in(document: &str) -> Option<Edges> {
-    let block = document.split("```edges\n").nth(1)?.split("```").next()?;
+    Some(edges_of(block(document, "edges")?))
+}
+
+/// The lines `from -> to to` of `block`.
+#[must_use]
+pub fn edges_of(block: &str) -> Edges {
     let mut edges = Edges::new();
     for line in block.lines() {
         if let Some((from, to)) = line.split_once("->") {
@@ -27,7 +39,7 @@ pub fn edges_in(document: &str) -> Option<Edges> {
             );
         }
     }
-    Some(edges)
+    edges
 }
 
 /// What differs between the edges a document allows and those that are.
