@@ -1,11 +1,11 @@
-//! The modules of every crate use one another as ARCHITECTURE.md says.
+//! The modules of every crate use one another as ARCHITECTURE.md says, and no crate is larger than CONTRIBUTING.md says.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use strongroom_conformance::documents::{Edges, block};
+use strongroom_conformance::documents::{Edges, block, budget_in};
 use strongroom_conformance::modules::{Modules, differences};
 
 /// The checkout.
@@ -61,4 +61,37 @@ fn folders_and_files_use_one_another_as_architecture_says() {
     let text = document("ARCHITECTURE.md");
     let block = block(&text, "modules").expect("ARCHITECTURE.md has a block of modules");
     assert_eq!(differences(block, &edges, &circles), [""; 0]);
+}
+
+/// Goal: the product does not grow unnoticed. Method: lines of `src` without what only tests compile; the table is the budget.
+#[test]
+fn no_crate_is_larger_than_its_budget() {
+    let text = document("CONTRIBUTING.md");
+    let budget = budget_in(&text).expect("CONTRIBUTING.md has a table of lines");
+    let product: BTreeMap<_, _> = crates()
+        .into_iter()
+        .filter(|(_, (zone, _))| zone != "verify")
+        .map(|(name, (_, modules))| (name, modules.lines()))
+        .collect();
+    assert!(
+        budget.keys().eq(product.keys()),
+        "{budget:?} is of other crates"
+    );
+    for (name, lines) in &product {
+        println!("{name:<12} {lines:>6} of {:>6}", budget[name]);
+    }
+    println!(
+        "{:<12} {:>6} of {:>6}",
+        "all",
+        product.values().sum::<usize>(),
+        budget.values().sum::<usize>()
+    );
+    let above: Vec<_> = product
+        .iter()
+        .filter(|(name, lines)| budget[*name] < **lines)
+        .collect();
+    assert!(
+        above.is_empty(),
+        "larger than CONTRIBUTING.md says, make them smaller: {above:?}"
+    );
 }
