@@ -25,7 +25,7 @@ use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
+use crate::request::{Access, CheckReport, NodeFields, Request, Response, node_kind};
 use crate::{Error, Result};
 
 /// How many problems a check reports; more are counted in one last line.
@@ -344,7 +344,7 @@ fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
 }
 
 /// What the structural check says, no longer than an answer may be.
-pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckFields> {
+pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckReport> {
     let report = filesystem.check()?;
     let mut problems = report.problems;
     if problems.len() > PROBLEMS_MAX {
@@ -352,7 +352,7 @@ pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckFields> {
         problems.truncate(PROBLEMS_MAX);
         problems.push(format!("and {more} more"));
     }
-    Ok(CheckFields {
+    Ok(CheckReport {
         inodes: report.inodes,
         entries: report.entries,
         blocks: report.blocks,

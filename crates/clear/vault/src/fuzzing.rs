@@ -12,7 +12,7 @@ use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::request::steps::{Step, Steps};
 use crate::request::{
-    Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
+    Access, CheckReport, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
 };
 
 /// Frames of greetings.
@@ -96,7 +96,7 @@ pub fn responses() -> Vec<Vec<u8>> {
         Response::Data(ByteBuffer(vec![9; 2000])),
         Response::Names(vec![ByteBuffer(b"user.name".to_vec()); 20]),
         Response::Counters(vec![("commits".to_owned(), 12); 10]),
-        Response::Check(CheckFields {
+        Response::Check(CheckReport {
             inodes: 3,
             entries: 2,
             blocks: 1,

@@ -67,9 +67,7 @@ pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
-pub use hashing::{
-    ContentHash, EqualContents, HashPrefix, HashPrefixError, HashedAll, HashedContent, NamedContent,
-};
+pub use hashing::{HashPrefix, HashPrefixError, HashedAll, HashedContent};
 pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
 pub use keys::{AddKey, Keys, list_slots};
@@ -83,10 +81,11 @@ pub use public_information::{PublicInformation, describe};
 pub use recovery::recover::{RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
+pub use request::hash::{ContentHash, EqualContents, NamedContent};
 pub use request::history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
 pub use request::member::Member;
 pub use request::verify::{FileProblem, Loss};
-pub use request::{Access, Information, Rotation};
+pub use request::{Access, CheckReport, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
@@ -104,4 +103,3 @@ pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;
 pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
-pub use whole::CheckReport;

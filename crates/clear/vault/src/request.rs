@@ -31,16 +31,16 @@ use crate::request::history::{HistoryRequest, HistoryResponse};
 use crate::request::verify::{VerifyRequest, VerifyResponse};
 
 pub(crate) use crate::request::fields::{
-    AllocateName, CheckFields, CompressionField, EntryFields, NodeFields, RenameName, SeekName,
-    SetFields, XattrName, node_kind,
+    AllocateName, CompressionField, EntryFields, NodeFields, RenameName, SeekName, SetFields,
+    XattrName, node_kind,
 };
 pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
-pub use crate::request::information::{Information, Rotation};
+pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::steps::Steps;
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 15;
+pub(crate) const PROTOCOL: u32 = 16;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -325,7 +325,7 @@ pub(crate) enum Response {
     Quota(Option<u64>),
     Information(Information),
     Counters(Vec<(String, u64)>),
-    Check(CheckFields),
+    Check(CheckReport),
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
     Rotation(Rotation),

@@ -30,7 +30,7 @@ impl Vault {
             only_if_changed: new.only_if_changed,
         };
         match self.ask_history(request)? {
-            HistoryResponse::Taken(taken) => Ok(taken.map(RevisionInfo::from)),
+            HistoryResponse::Taken(taken) => Ok(taken),
             _ => Err(unexpected()),
         }
     }
@@ -46,7 +46,7 @@ impl Vault {
             match self.ask_history(HistoryRequest::List { after })? {
                 HistoryResponse::Revisions(page) if page.is_empty() => return Ok(all),
                 HistoryResponse::Revisions(page) => {
-                    all.extend(page.into_iter().map(RevisionInfo::from));
+                    all.extend(page);
                 }
                 _ => return Err(unexpected()),
             }
@@ -234,7 +234,7 @@ impl Vault {
             };
             behind = Some(last.path.clone());
             for one in page {
-                take(PathDifference::try_from(one)?)?;
+                take(one)?;
             }
         }
     }
@@ -259,7 +259,7 @@ impl Vault {
             to: to.as_ref().to_vec(),
         };
         match self.ask_history(request)? {
-            HistoryResponse::Restored(restored) => Ok(restored.into()),
+            HistoryResponse::Restored(restored) => Ok(restored),
             _ => Err(unexpected()),
         }
     }

@@ -17,8 +17,7 @@ use crate::request::verify::{
     DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
     VerifyResponse,
 };
-use crate::request::{Request, Response};
-use crate::whole::CheckReport;
+use crate::request::{CheckReport, Request, Response};
 use crate::{Result, Vault};
 
 /// What one step should take.
@@ -340,7 +339,7 @@ impl Verification<'_> {
             _ => return Err(unexpected()),
         }
         match self.vault.ask_verify(VerifyRequest::Structure)? {
-            VerifyResponse::Structure(found) => self.report.structure = found.into(),
+            VerifyResponse::Structure(found) => self.report.structure = found,
             VerifyResponse::Ruined(why) => self.ruined(why),
             _ => return Err(unexpected()),
         }

@@ -3,32 +3,8 @@
 use strongroom_filesystem::Space;
 
 use crate::owner::port::unexpected;
-use crate::request::{CheckFields, Information, Request, Response};
+use crate::request::{CheckReport, Information, Request, Response};
 use crate::{Result, Vault};
-
-/// What `check` found: every table against every other; empty `problems` means sound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// Nodes looked at.
-    pub inodes: u64,
-    /// Names looked at.
-    pub entries: u64,
-    /// Blocks looked at.
-    pub blocks: u64,
-    /// What is wrong, one line each.
-    pub problems: Vec<String>,
-}
-
-impl From<CheckFields> for CheckReport {
-    fn from(fields: CheckFields) -> Self {
-        Self {
-            inodes: fields.inodes,
-            entries: fields.entries,
-            blocks: fields.blocks,
-            problems: fields.problems,
-        }
-    }
-}
 
 impl Vault {
     /// How full the disk, or the quota, is.
@@ -97,7 +73,7 @@ impl Vault {
     /// Only if the check itself cannot run; what it finds is in the report.
     pub fn check(&self) -> Result<CheckReport> {
         match self.ask(&Request::Check)? {
-            (_, Response::Check(found)) => Ok(found.into()),
+            (_, Response::Check(found)) => Ok(found),
             _ => Err(unexpected()),
         }
     }

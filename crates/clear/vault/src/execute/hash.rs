@@ -12,7 +12,9 @@ use crate::execute::session::Session;
 use crate::limits::{HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSFER_BYTES_MAX};
 use crate::request::Response;
 use crate::request::failure::Failure;
-use crate::request::hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
+use crate::request::hash::{
+    ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
+};
 use crate::{Error, Result};
 
 /// Carries out one request.
@@ -94,7 +96,11 @@ fn fields(
     result: filesystem::Result<Hashed>,
 ) -> HashedFields {
     match result {
-        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole { hash, size, stored },
+        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole {
+            hash: ContentHash(hash),
+            size,
+            stored,
+        },
         Ok(Hashed::Unfinished) => HashedFields::Unfinished,
         Ok(Hashed::Changing) => HashedFields::Changing,
         Err(error) => {
@@ -106,28 +112,28 @@ fn fields(
 }
 
 /// Files, and the place of the last if others were cut off.
-type Page = (Vec<NamedFields>, Option<([u8; 32], u64)>);
+type Page = (Vec<NamedContent>, Option<([u8; 32], u64)>);
 
 /// Files with their paths, as many as one answer holds.
 fn page(filesystem: &Filesystem, files: Vec<NamedFile>) -> Result<Page> {
-    let mut page: Vec<NamedFields> = Vec::new();
+    let mut page: Vec<NamedContent> = Vec::new();
     let mut left = TRANSFER_BYTES_MAX;
     let count = files.len();
     for file in files {
         let named = named(filesystem, &file)?;
-        left = left.saturating_sub(named.len());
+        left = left.saturating_sub(named.len_on_its_way());
         page.push(named);
         if left == 0 {
             break;
         }
     }
     let cut = page.last().filter(|_| page.len() < count);
-    let cut = cut.map(|last| (last.hash, last.inode));
+    let cut = cut.map(|last| (last.hash.0, last.inode.0));
     Ok((page, cut))
 }
 
 /// A file with its paths, as many of them as are told.
-fn named(filesystem: &Filesystem, file: &NamedFile) -> Result<NamedFields> {
+fn named(filesystem: &Filesystem, file: &NamedFile) -> Result<NamedContent> {
     let mut paths = filesystem.paths_up_to(file.inode, HASH_NAMES_MAX)?;
     let mut left = HASH_NAMES_BYTES_MAX;
     paths.retain(|path| {
@@ -135,9 +141,9 @@ fn named(filesystem: &Filesystem, file: &NamedFile) -> Result<NamedFields> {
         left = left.saturating_sub(path.len());
         fits
     });
-    Ok(NamedFields {
-        inode: file.inode.0,
-        hash: file.hash,
+    Ok(NamedContent {
+        inode: file.inode,
+        hash: ContentHash(file.hash),
         size: file.size,
         nlink: file.nlink,
         paths,
@@ -151,21 +157,21 @@ fn equal(
     size_min: u64,
 ) -> Result<HashResponse> {
     let (found, mut next) = filesystem.equal_files(algorithm, after, size_min)?;
-    let mut groups: Vec<EqualFields> = Vec::new();
+    let mut groups: Vec<EqualContents> = Vec::new();
     let mut left = TRANSFER_BYTES_MAX;
     for group in found {
         let count = group.files.len();
         // What is cut off here is counted, as what was not listed is.
         let (files, _) = page(filesystem, group.files)?;
-        let len: usize = files.iter().map(NamedFields::len).sum();
+        let len: usize = files.iter().map(NamedContent::len_on_its_way).sum();
         if len > left && !groups.is_empty() {
             // It is told by the next answer.
             let last = groups.last().and_then(|last| last.files.first());
-            next = last.map(|file| file.hash);
+            next = last.map(|file| file.hash.0);
             break;
         }
         left = left.saturating_sub(len);
-        groups.push(EqualFields {
+        groups.push(EqualContents {
             more: group.more + (count - files.len()) as u64,
             files,
             extra_bytes: group.extra_bytes,

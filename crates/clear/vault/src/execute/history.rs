@@ -13,7 +13,7 @@ use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::Response;
 use crate::request::history::{
-    DifferenceFields, HistoryRequest, HistoryResponse, RevisionFields, Usage,
+    HistoryRequest, HistoryResponse, PathDifference, RevisionInfo, Usage,
 };
 use crate::{Error, Result};
 
@@ -63,7 +63,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             )?;
             told(session);
             HistoryResponse::Taken(match taken {
-                Taken::New(revision) => Some(RevisionFields::from(&*revision)),
+                Taken::New(revision) => Some(RevisionInfo::from(&*revision)),
                 Taken::Unchanged => None,
             })
         }
@@ -82,10 +82,10 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
                     })?,
             };
             let mut left = TRANSFER_BYTES_MAX;
-            let page = all[first..].iter().map(|one| RevisionFields::from(&**one));
+            let page = all[first..].iter().map(|one| RevisionInfo::from(&**one));
             let page = page.take_while(|revision| {
-                let fits = revision.len() <= left;
-                left = left.saturating_sub(revision.len());
+                let fits = revision.len_on_its_way() <= left;
+                left = left.saturating_sub(revision.len_on_its_way());
                 fits
             });
             HistoryResponse::Revisions(page.collect())
@@ -101,7 +101,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             let sides = (before, after.as_ref());
             let page = kept.differences(filesystem, sides, path, behind, limit)?;
             let mut left = TRANSFER_BYTES_MAX;
-            let page = page.iter().map(DifferenceFields::from).take_while(|one| {
+            let page = page.iter().map(PathDifference::from).take_while(|one| {
                 // One path fits by far.
                 let fits = one.path.len() + 128 <= left;
                 left = left.saturating_sub(one.path.len() + 128);

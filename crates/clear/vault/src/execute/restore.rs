@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, HISTORY_NAME, InodeId, Listing, NewNode, NodeKind,
-    RenameMode, SetAttributes, SetTime, Timestamp, XattrMode,
+    RenameMode, SetAttributes, SetTime, XattrMode,
 };
 use strongroom_history::RevisionId;
 
@@ -22,7 +22,7 @@ use crate::execute::session::Session;
 use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::observer::Change;
 use crate::path::{Held, Links, resolve};
-use crate::request::history::RestoredFields;
+use crate::request::history::Restored;
 use crate::{Error, Result};
 
 /// What names begin with under which things are brought back, until they are whole.
@@ -37,7 +37,7 @@ pub(crate) fn restore(
     revision: &RevisionId,
     path: &[u8],
     to: &[u8],
-) -> Result<RestoredFields> {
+) -> Result<Restored> {
     let id = revision.to_string();
     let source = [b"/", HISTORY_NAME, b"/", id.as_bytes(), b"/", path].concat();
     let from = resolve(session.filesystem(), &session.caller, &source, Links::Stay)?;
@@ -52,7 +52,7 @@ pub(crate) fn restore(
         session,
         links: HashMap::new(),
         at: Vec::new(),
-        restored: RestoredFields::default(),
+        restored: Restored::default(),
         erased_bytes: 0,
     };
     for name in path
@@ -77,7 +77,7 @@ struct Restorer<'s> {
     links: HashMap<InodeId, InodeId>,
     /// The path in the kept state of what is brought back now.
     at: Vec<u8>,
-    restored: RestoredFields,
+    restored: Restored,
     /// Bytes of the paths that are told.
     erased_bytes: usize,
 }
@@ -109,7 +109,6 @@ impl<'s> Restorer<'s> {
             self.restored.erased_more += 1;
         } else {
             self.erased_bytes = bytes;
-            let when = when.map(|Timestamp(when)| when);
             self.restored.erased.push((self.at.clone(), when));
         }
         Ok(())

@@ -43,7 +43,7 @@ use crate::recovery::misnamed;
 use crate::recovery::rebuild::{Rebuild, Rebuilt};
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
-use crate::request::history::{RevisionFields, RevisionInfo};
+use crate::request::history::RevisionInfo;
 use crate::seen::{self, Trust, Watch};
 use crate::{Error, FileProblem, Result, Vault};
 
@@ -474,9 +474,7 @@ fn rebuild(
 fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     let rootless = rebuilt.rootless.iter().map(ToString::to_string);
     report.lost_revisions.extend(rootless);
-    report.revision = rebuilt
-        .newest
-        .map(|newest| RevisionInfo::from(RevisionFields::from(&newest)));
+    report.revision = rebuilt.newest.map(|newest| RevisionInfo::from(&newest));
     report.revisions = rebuilt.revisions;
     report.nodes = rebuilt.nodes;
     report.bytes = rebuilt.bytes;

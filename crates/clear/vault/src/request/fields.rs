@@ -175,15 +175,6 @@ impl From<SetFields> for SetAttributes {
     }
 }
 
-/// What `check` found, on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CheckFields {
-    pub(crate) inodes: u64,
-    pub(crate) entries: u64,
-    pub(crate) blocks: u64,
-    pub(crate) problems: Vec<String>,
-}
-
 /// Gives an enum of the file system a twin that can travel.
 macro_rules! twin {
     ($(#[$doc:meta])* $twin:ident = $original:ident { $($variant:ident),+ }) => {

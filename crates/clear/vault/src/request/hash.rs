@@ -5,6 +5,8 @@
 //! Never   carries content, or more than a frame holds: who asks goes on where an answer ended
 
 use serde::{Deserialize, Serialize};
+use strongroom_filesystem::InodeId;
+use strongroom_format::hex;
 
 use crate::request::failure::Failure;
 
@@ -47,11 +49,11 @@ pub(crate) enum HashResponse {
     Missing(Vec<(u64, u64)>),
     /// A page of files, and where the next begins.
     Named {
-        files: Vec<NamedFields>,
+        files: Vec<NamedContent>,
         next: Option<([u8; 32], u64)>,
     },
     Equal {
-        groups: Vec<EqualFields>,
+        groups: Vec<EqualContents>,
         next: Option<[u8; 32]>,
     },
 }
@@ -60,7 +62,7 @@ pub(crate) enum HashResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HashedFields {
     Whole {
-        hash: [u8; 32],
+        hash: ContentHash,
         size: u64,
         stored: bool,
     },
@@ -70,29 +72,45 @@ pub(crate) enum HashedFields {
     Failed(Failure, Option<Vec<u8>>),
 }
 
-/// A file that was found by its hash.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NamedFields {
-    pub(crate) inode: u64,
-    pub(crate) hash: [u8; 32],
-    pub(crate) size: u64,
-    pub(crate) nlink: u32,
-    /// At most `HASH_NAMES_MAX` of them.
-    pub(crate) paths: Vec<Vec<u8>>,
+/// The hash of a whole content, as `b3sum` or `sha256sum` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl std::fmt::Display for ContentHash {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&hex::encode(&self.0))
+    }
 }
 
-impl NamedFields {
+/// A file that was found by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedContent {
+    /// The file.
+    pub inode: InodeId,
+    /// The hash of its content.
+    pub hash: ContentHash,
+    /// Its length.
+    pub size: u64,
+    /// How many names it has.
+    pub nlink: u32,
+    /// Its paths, from the root; fewer than it has names if those are thousands.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl NamedContent {
     /// About what it takes on its way, in bytes.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn len_on_its_way(&self) -> usize {
         self.paths.iter().map(|path| path.len() + 8).sum::<usize>() + 64
     }
 }
 
 /// Files with the same content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EqualFields {
-    pub(crate) files: Vec<NamedFields>,
-    /// How many more there are.
-    pub(crate) more: u64,
-    pub(crate) extra_bytes: u64,
+pub struct EqualContents {
+    /// They, at least two; many are cut off.
+    pub files: Vec<NamedContent>,
+    /// How many were cut off.
+    pub more: u64,
+    /// Sealed bytes that would come back if all of those listed shared the blocks of the first; 0: they do.
+    pub extra_bytes: u64,
 }

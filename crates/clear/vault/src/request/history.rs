@@ -8,9 +8,6 @@ use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{NodeKind, Timestamp};
 use strongroom_history::{Difference, Entry, Revision, RevisionId};
 
-use crate::request::node_kind;
-use crate::{Error, Result};
-
 /// Everything that can be asked about revisions.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HistoryRequest {
@@ -84,10 +81,10 @@ impl HistoryRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HistoryResponse {
     /// `None`: nothing had changed.
-    Taken(Option<RevisionFields>),
-    Revisions(Vec<RevisionFields>),
-    Differences(Vec<DifferenceFields>),
-    Restored(RestoredFields),
+    Taken(Option<RevisionInfo>),
+    Revisions(Vec<RevisionInfo>),
+    Differences(Vec<PathDifference>),
+    Restored(Restored),
     /// `None`: no rule was set.
     Retention(Option<Vec<u8>>),
     RuleSet,
@@ -97,16 +94,8 @@ pub(crate) enum HistoryResponse {
     Erased(ErasedContent),
 }
 
-/// What was brought back, on its way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RestoredFields {
-    pub(crate) nodes: u64,
-    pub(crate) erased: Vec<(Vec<u8>, Option<i64>)>,
-    pub(crate) erased_more: u64,
-}
-
 /// What was brought back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// How many nodes.
     pub nodes: u64,
@@ -114,19 +103,6 @@ pub struct Restored {
     pub erased: Vec<(Vec<u8>, Option<Timestamp>)>,
     /// How many more such files there are.
     pub erased_more: u64,
-}
-
-impl From<RestoredFields> for Restored {
-    fn from(fields: RestoredFields) -> Self {
-        let erased = fields.erased.into_iter();
-        Self {
-            nodes: fields.nodes,
-            erased: erased
-                .map(|(path, when)| (path, when.map(Timestamp)))
-                .collect(),
-            erased_more: fields.erased_more,
-        }
-    }
 }
 
 /// What was erased, or would be.
@@ -155,59 +131,8 @@ pub struct Usage {
     pub waste_bytes: u64,
 }
 
-/// A difference on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DifferenceFields {
-    pub(crate) path: Vec<u8>,
-    before: Option<SideFields>,
-    after: Option<SideFields>,
-    same_content: bool,
-    same_xattrs: bool,
-}
-
-/// One side of a difference on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SideFields {
-    inode: u64,
-    birth_id: u64,
-    kind: u8,
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    size: u64,
-    mtime: i64,
-}
-
-impl From<&Entry> for SideFields {
-    fn from(entry: &Entry) -> Self {
-        Self {
-            inode: entry.inode.0,
-            birth_id: entry.birth_id,
-            kind: entry.kind as u8,
-            mode: entry.mode,
-            uid: entry.uid,
-            gid: entry.gid,
-            size: entry.size,
-            mtime: entry.mtime.0,
-        }
-    }
-}
-
-impl From<&Difference> for DifferenceFields {
-    fn from(difference: &Difference) -> Self {
-        let (before, after) = (difference.before.as_ref(), difference.after.as_ref());
-        Self {
-            path: difference.path.clone(),
-            before: before.map(SideFields::from),
-            after: after.map(SideFields::from),
-            same_content: difference.has_same_content(),
-            same_xattrs: before.map(|side| &side.xattrs) == after.map(|side| &side.xattrs),
-        }
-    }
-}
-
 /// A path that is not the same in two revisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDifference {
     /// From the root, beginning with `/`.
     pub path: Vec<u8>,
@@ -222,7 +147,7 @@ pub struct PathDifference {
 }
 
 /// What is at a path on one side of a difference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     /// The node, and what tells it from another of its number: the same under another name was moved.
     pub node: (u64, u64),
@@ -240,73 +165,35 @@ pub struct Side {
     pub mtime: Timestamp,
 }
 
-impl TryFrom<SideFields> for Side {
-    type Error = Error;
-
-    fn try_from(fields: SideFields) -> Result<Self> {
-        Ok(Self {
-            node: (fields.inode, fields.birth_id),
-            kind: node_kind(fields.kind)?,
-            mode: fields.mode,
-            uid: fields.uid,
-            gid: fields.gid,
-            size: fields.size,
-            mtime: Timestamp(fields.mtime),
-        })
-    }
-}
-
-impl TryFrom<DifferenceFields> for PathDifference {
-    type Error = Error;
-
-    fn try_from(fields: DifferenceFields) -> Result<Self> {
-        Ok(Self {
-            path: fields.path,
-            before: fields.before.map(Side::try_from).transpose()?,
-            after: fields.after.map(Side::try_from).transpose()?,
-            same_content: fields.same_content,
-            same_xattrs: fields.same_xattrs,
-        })
-    }
-}
-
-/// A revision on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RevisionFields {
-    id: [u8; 32],
-    parents: Vec<[u8; 32]>,
-    device: [u8; 32],
-    sequence: u64,
-    time: i64,
-    message: String,
-    tags: Vec<String>,
-}
-
-impl RevisionFields {
-    /// About what it takes on its way, in bytes.
-    pub(crate) fn len(&self) -> usize {
-        let tags: usize = self.tags.iter().map(|tag| tag.len() + 8).sum();
-        self.message.len() + tags + 256
-    }
-}
-
-impl From<&Revision> for RevisionFields {
-    fn from(revision: &Revision) -> Self {
-        let body = &revision.body;
+impl From<&Entry> for Side {
+    fn from(entry: &Entry) -> Self {
         Self {
-            id: revision.id.0,
-            parents: body.parents.iter().map(|parent| parent.0).collect(),
-            device: body.device.0,
-            sequence: body.sequence,
-            time: body.time.0,
-            message: body.message.clone(),
-            tags: body.tags.clone(),
+            node: (entry.inode.0, entry.birth_id),
+            kind: entry.kind,
+            mode: entry.mode,
+            uid: entry.uid,
+            gid: entry.gid,
+            size: entry.size,
+            mtime: entry.mtime,
+        }
+    }
+}
+
+impl From<&Difference> for PathDifference {
+    fn from(difference: &Difference) -> Self {
+        let (before, after) = (difference.before.as_ref(), difference.after.as_ref());
+        Self {
+            path: difference.path.clone(),
+            before: before.map(Side::from),
+            after: after.map(Side::from),
+            same_content: difference.has_same_content(),
+            same_xattrs: before.map(|side| &side.xattrs) == after.map(|side| &side.xattrs),
         }
     }
 }
 
 /// A kept state of the whole tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisionInfo {
     /// Its name: the hash of what it says.
     pub id: RevisionId,
@@ -324,16 +211,25 @@ pub struct RevisionInfo {
     pub tags: Vec<String>,
 }
 
-impl From<RevisionFields> for RevisionInfo {
-    fn from(fields: RevisionFields) -> Self {
+impl RevisionInfo {
+    /// About what it takes on its way, in bytes.
+    pub(crate) fn len_on_its_way(&self) -> usize {
+        let tags: usize = self.tags.iter().map(|tag| tag.len() + 8).sum();
+        self.message.len() + tags + 256
+    }
+}
+
+impl From<&Revision> for RevisionInfo {
+    fn from(revision: &Revision) -> Self {
+        let body = &revision.body;
         Self {
-            id: RevisionId(fields.id),
-            parents: fields.parents.into_iter().map(RevisionId).collect(),
-            device: fields.device,
-            sequence: fields.sequence,
-            time: Timestamp(fields.time),
-            message: fields.message,
-            tags: fields.tags,
+            id: revision.id,
+            parents: body.parents.clone(),
+            device: body.device.0,
+            sequence: body.sequence,
+            time: body.time,
+            message: body.message.clone(),
+            tags: body.tags.clone(),
         }
     }
 }

@@ -54,3 +54,16 @@ pub struct Rotation {
     /// What keeps it from going on at this moment.
     pub trouble: Option<String>,
 }
+
+/// What `check` found: every table against every other; empty `problems` means sound.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Nodes looked at.
+    pub inodes: u64,
+    /// Names looked at.
+    pub entries: u64,
+    /// Blocks looked at.
+    pub blocks: u64,
+    /// What is wrong, one line each.
+    pub problems: Vec<String>,
+}

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::CheckFields;
+use crate::request::CheckReport;
 
 /// The steps of a verification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub(crate) enum VerifyResponse {
         segments: u64,
         bytes: u64,
     },
-    Structure(CheckFields),
+    Structure(CheckReport),
     Files(Vec<FileProblem>),
     Part(PartFields),
     Damage(DamagePage),
