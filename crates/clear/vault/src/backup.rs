@@ -27,7 +27,7 @@ use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, UNFINISHED, below};
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
-use crate::request::{Request, Response};
+use crate::request::{BackupRequest, Request, Response};
 use crate::{Error, GoOn, Result, Vault, describe};
 
 /// The longest segment file.
@@ -77,7 +77,7 @@ impl Vault {
         let target = Folder::new(target.as_ref()).absolute()?;
         let is_new = self.look_at(&source, &target)?;
         let _lock = lock(&target)?;
-        let (owner, _) = self.ask(&Request::BackupBegin)?;
+        let (owner, _) = self.ask(&Request::Backup(BackupRequest::Begin))?;
         let done = Backup {
             vault: self,
             owner,
@@ -89,7 +89,7 @@ impl Vault {
         .run(told);
         if done.is_err() {
             // If it does not arrive, the end of the session does the same.
-            let _ = self.ask(&Request::BackupEnd { renewed: None });
+            let _ = self.ask(&Request::Backup(BackupRequest::End { renewed: None }));
         }
         done
     }
@@ -181,7 +181,10 @@ impl Backup<'_> {
     /// The owner puts the database there; gives the header.
     fn database(&self) -> Result<Vec<u8>> {
         let target = Bytes(self.target.path().as_os_str().as_bytes());
-        match self.vault.ask(&Request::BackupDatabase { target })? {
+        match self
+            .vault
+            .ask(&Request::Backup(BackupRequest::Database { target }))?
+        {
             (_, Response::Backup(Ok(header))) => Ok(header.0),
             (_, Response::Backup(Err(why))) => Err(Error::BackupTarget(why)),
             _ => Err(unexpected()),
@@ -246,7 +249,8 @@ impl Backup<'_> {
         }
         let renewed = Bytes(self.target.path().as_os_str().as_bytes());
         let renewed = Some(renewed);
-        self.vault.ask_done(&Request::BackupEnd { renewed })
+        self.vault
+            .ask_done(&Request::Backup(BackupRequest::End { renewed }))
     }
 }
 

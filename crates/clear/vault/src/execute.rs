@@ -15,21 +15,18 @@ pub(crate) mod rotation;
 pub(crate) mod session;
 pub(crate) mod verify;
 pub(crate) mod verify_state;
+mod whole;
 
-use strongroom_filesystem::{self as filesystem, Durability, Filesystem, NodeKind, SetAttributes};
+use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
-use crate::keyring::held_keys::Installed;
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::{Access, CheckReport, NodeFields, Request, Response, node_kind};
+use crate::request::{Access, NodeFields, Request, Response, node_kind};
 use crate::{Error, Result};
-
-/// How many problems a check reports; more are counted in one last line.
-const PROBLEMS_MAX: usize = 1000;
 
 /// Carries out `request` on behalf of `session`.
 pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
@@ -55,19 +52,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::SetXattr { .. }
         | Request::RemoveXattr { .. }
         | Request::Xattrs { .. } => on_xattrs(session, request),
-        Request::Space
-        | Request::Quota
-        | Request::SetQuota { .. }
-        | Request::SetCompression(_)
-        | Request::Sync
-        | Request::Information
-        | Request::Counters
-        | Request::Check
-        | Request::Compact
-        | Request::Rotation
-        | Request::LetGo
-        | Request::InstallKeys { .. }
-        | Request::AcceptRecords => on_whole(session, request),
+        Request::Whole(request) => whole::execute(session, request),
+        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
@@ -82,9 +68,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             session.engine.ask_to_leave();
             Ok(Response::Done)
         }
-        Request::BackupBegin | Request::BackupDatabase { .. } | Request::BackupEnd { .. } => {
-            backup::execute(session, request)
-        }
+        Request::Backup(request) => backup::execute(session, request),
         _ => on_path(session, request),
     }
 }
@@ -292,70 +276,4 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
         }
         _ => Err(Error::Protocol("a request in the wrong place")),
     }
-}
-
-fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
-    let filesystem = session.filesystem();
-    match request {
-        Request::Space => Ok(filesystem.space()?.into()),
-        Request::Quota => Ok(Response::Quota(filesystem.quota())),
-        Request::SetQuota { bytes } => {
-            filesystem.set_quota(*bytes)?;
-            Ok(Response::Done)
-        }
-        Request::SetCompression(compression) => {
-            filesystem.set_compression((*compression).into())?;
-            Ok(Response::Done)
-        }
-        Request::Sync => {
-            filesystem.sync()?;
-            Ok(Response::Done)
-        }
-        Request::Information => Ok(Response::Information(session.engine.information())),
-        Request::Counters => Ok(Response::Counters(session.engine.counters())),
-        Request::Compact => {
-            filesystem.compact()?;
-            Ok(Response::Done)
-        }
-        Request::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
-        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
-        Request::InstallKeys {
-            base,
-            header,
-            handover,
-            purpose,
-        } => match session.engine.install_keys(
-            *base,
-            header.0,
-            handover.as_ref().map(|handover| handover.0),
-            *purpose,
-        )? {
-            Installed::Yes => Ok(Response::Done),
-            Installed::Stale => Ok(Response::KeysStale),
-        },
-        Request::AcceptRecords => {
-            let engine = &session.engine;
-            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
-            Ok(Response::Done)
-        }
-        Request::Check => Ok(Response::Check(check(filesystem)?)),
-        _ => Err(Error::Protocol("a request in the wrong place")),
-    }
-}
-
-/// What the structural check says, no longer than an answer may be.
-pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckReport> {
-    let report = filesystem.check()?;
-    let mut problems = report.problems;
-    if problems.len() > PROBLEMS_MAX {
-        let more = problems.len() - PROBLEMS_MAX;
-        problems.truncate(PROBLEMS_MAX);
-        problems.push(format!("and {more} more"));
-    }
-    Ok(CheckReport {
-        inodes: report.inodes,
-        entries: report.entries,
-        blocks: report.blocks,
-        problems,
-    })
 }

@@ -12,7 +12,8 @@ use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::request::steps::{Step, Steps};
 use crate::request::{
-    Access, CheckReport, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
+    Access, CheckReport, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor,
+    Welcome, WholeRequest,
 };
 
 /// Frames of greetings.
@@ -77,13 +78,13 @@ pub fn requests() -> Vec<Vec<u8>> {
             ]),
             durable: true,
         },
-        Request::Check,
-        Request::InstallKeys {
+        Request::Whole(WholeRequest::Check),
+        Request::Whole(WholeRequest::InstallKeys {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
             handover: Some(Bytes(&[1; 1168])),
             purpose: crate::request::Purpose::Rotation,
-        },
+        }),
     ];
     requests.iter().map(framed).collect()
 }

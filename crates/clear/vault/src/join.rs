@@ -24,7 +24,7 @@ use crate::keyring::unlocked::Way;
 use crate::open::{self, IfOwned, OpenOptions};
 use crate::owner::client::{Client, Unanswered};
 use crate::owner::port::{Port, unexpected};
-use crate::request::{Access, Request, Response, Successor};
+use crate::request::{Access, Request, Response, Successor, WholeRequest};
 use crate::retry::{OWNER_WAIT, Retry};
 use crate::{Error, Result, Secret, seen};
 
@@ -237,7 +237,7 @@ impl Joining {
             return Ok(None);
         };
         // The owner may have been asked to open a vault that nobody means here: the path may lead elsewhere since.
-        match client.ask(&Request::Information) {
+        match client.ask(&Request::Whole(WholeRequest::Information)) {
             Ok(Response::Information(found)) => {
                 seen::check_owned(&self.folder, &found.fingerprint, &self.options.trust)?;
                 Ok(Some(Port::Client(Arc::new(client))))

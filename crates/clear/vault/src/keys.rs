@@ -32,7 +32,7 @@ use crate::owner::port::unexpected;
 use crate::request::Purpose;
 use crate::request::failure::Failure;
 use crate::request::frame::Bytes;
-use crate::request::{Access, Request, Response, Successor};
+use crate::request::{Access, Request, Response, Successor, WholeRequest};
 use crate::retry::{OWNER_WAIT, Retry};
 use crate::seen::{Sight, Trust, Watch};
 use crate::{Error, Result};
@@ -262,12 +262,12 @@ impl Keys {
             }
             Reached::Owned(client) => client,
         };
-        let request = Request::InstallKeys {
+        let request = Request::Whole(WholeRequest::InstallKeys {
             base,
             header: Bytes(header),
             handover: handover.map(Bytes),
             purpose,
-        };
+        });
         match client.ask(&request) {
             Ok(Response::Done) => Ok(Installed::Yes),
             Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
@@ -428,9 +428,9 @@ mod tests {
         frame::decode::<Greeting>(&buffer).unwrap();
         frame::send(&mut stream, &mut buffer, &Welcome::Session(1)).unwrap();
         receive(&mut stream, &mut buffer);
-        let Request::InstallKeys {
+        let Request::Whole(WholeRequest::InstallKeys {
             base: 1, header, ..
-        } = frame::decode(&buffer).unwrap()
+        }) = frame::decode(&buffer).unwrap()
         else {
             panic!("another request")
         };

@@ -2,7 +2,7 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase in clear: `InstallKeys` carries a header, which is public, with grants that only
+//! Never   carries a key or a passphrase in clear: `WholeRequest::InstallKeys` carries a header, which is public, with grants that only
 //!         members can open, and a new device sealed to the one that it replaces
 //!
 //! Invariants
@@ -18,6 +18,7 @@ mod information;
 pub(crate) mod member;
 pub(crate) mod steps;
 pub(crate) mod verify;
+mod whole;
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::Space;
@@ -31,13 +32,13 @@ use crate::request::history::{HistoryRequest, HistoryResponse};
 use crate::request::verify::{VerifyRequest, VerifyResponse};
 
 pub(crate) use crate::request::fields::{
-    AllocateName, CompressionField, EntryFields, NodeFields, RenameName, SeekName, SetFields,
-    XattrName, node_kind,
+    AllocateName, EntryFields, NodeFields, RenameName, SeekName, SetFields, XattrName, node_kind,
 };
 pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::steps::Steps;
+pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
 pub(crate) const PROTOCOL: u32 = 16;
@@ -45,15 +46,6 @@ pub(crate) const PROTOCOL: u32 = 16;
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Handle(pub(crate) u64);
-
-/// What a change of keys is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Purpose {
-    /// What is stored from now on.
-    Future,
-    /// What was stored before too: it is to be sealed anew under the epoch that begins.
-    Rotation,
-}
 
 /// How a file is to be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,28 +197,7 @@ pub(crate) enum Request<'a> {
         steps: Steps<'a>,
         durable: bool,
     },
-    Space,
-    Quota,
-    SetQuota {
-        bytes: Option<u64>,
-    },
-    SetCompression(CompressionField),
-    Sync,
-    Information,
-    Counters,
-    Check,
-    Compact,
-    /// Puts a new header in the place of the one of generation `base`.
-    InstallKeys {
-        base: u64,
-        header: Bytes<'a>,
-        #[serde(borrow)]
-        handover: Option<Bytes<'a>>,
-        purpose: Purpose,
-    },
-    /// Notes that a person knows of every membership record so far.
-    AcceptRecords,
-    Rotation,
+    Whole(WholeRequest<'a>),
     /// Asks who only holds the vault open for others to let go.
     LetGo,
     History(HistoryRequest),
@@ -234,18 +205,7 @@ pub(crate) enum Request<'a> {
     Hash(HashRequest),
     /// Somebody wants to own the vault who can do more for others: the owner leaves as soon as that costs nobody anything.
     AskToLeave,
-    /// From now on, until `BackupEnd` or the end of the session, every segment file stays.
-    BackupBegin,
-    /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and
-    /// the records of its revisions.
-    BackupDatabase {
-        target: Bytes<'a>,
-    },
-    /// `renewed`: a backup whose records of revisions that its database does not know shall go.
-    BackupEnd {
-        #[serde(borrow)]
-        renewed: Option<Bytes<'a>>,
-    },
+    Backup(BackupRequest<'a>),
 }
 
 impl Request<'_> {
@@ -257,20 +217,11 @@ impl Request<'_> {
             | Self::ReadLink { .. }
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
-            | Self::Space
-            | Self::Quota
-            | Self::SetQuota { .. }
-            | Self::SetCompression(_)
-            | Self::AcceptRecords
-            | Self::Sync
-            | Self::Information
-            | Self::Counters
-            | Self::Rotation
             | Self::LetGo
-            | Self::Check
             | Self::Verify(_)
             // Stored hashes are no change that anybody sees.
             | Self::Hash(_) => true,
+            Self::Whole(request) => request.is_repeatable(),
             Self::History(request) => request.is_repeatable(),
             _ => false,
         }
@@ -295,12 +246,8 @@ impl Request<'_> {
             | Self::SetAttributes { .. }
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
-            | Self::SetQuota { .. }
-            | Self::SetCompression(_)
-            | Self::Transaction { .. }
-            | Self::Compact
-            | Self::AcceptRecords
-            | Self::InstallKeys { .. } => true,
+            | Self::Transaction { .. } => true,
+            Self::Whole(request) => request.changes(),
             Self::History(request) => request.changes(),
             _ => false,
         }

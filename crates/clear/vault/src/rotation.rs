@@ -5,7 +5,7 @@
 
 use crate::execute::rotation::Step;
 use crate::owner::port::{Port, unexpected};
-use crate::request::{Request, Response, Rotation};
+use crate::request::{Request, Response, Rotation, WholeRequest};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -14,7 +14,7 @@ impl Vault {
     /// # Errors
     /// Of the stores.
     pub fn rotation(&self) -> Result<Rotation> {
-        match self.ask(&Request::Rotation)? {
+        match self.ask(&Request::Whole(WholeRequest::Rotation))? {
             (_, Response::Rotation(rotation)) => Ok(rotation),
             _ => Err(unexpected()),
         }

@@ -8,7 +8,7 @@
 use strongroom_crypto::Compression;
 
 use crate::owner::port::unexpected;
-use crate::request::{Request, Response};
+use crate::request::{Request, Response, WholeRequest};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -17,7 +17,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn quota(&self) -> Result<Option<u64>> {
-        match self.ask(&Request::Quota)? {
+        match self.ask(&Request::Whole(WholeRequest::Quota))? {
             (_, Response::Quota(bytes)) => Ok(bytes),
             _ => Err(unexpected()),
         }
@@ -29,7 +29,7 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
-        self.ask_done(&Request::SetQuota { bytes })
+        self.ask_done(&Request::Whole(WholeRequest::SetQuota { bytes }))
     }
 
     /// Whether what is new is compressed before it is sealed.
@@ -49,6 +49,8 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
-        self.ask_done(&Request::SetCompression(compression.into()))
+        self.ask_done(&Request::Whole(WholeRequest::SetCompression(
+            compression.into(),
+        )))
     }
 }

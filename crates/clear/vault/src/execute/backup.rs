@@ -21,7 +21,7 @@ use crate::kept::record::record_name;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::metadata_key;
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::{Request, Response};
+use crate::request::{BackupRequest, Response};
 
 /// What the owner keeps for somebody who makes a backup.
 pub(crate) struct Kept {
@@ -31,10 +31,10 @@ pub(crate) struct Kept {
 }
 
 /// Carries out what a backup asks of the owner.
-pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
+pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<Response> {
     let folder = |path: &Bytes<'_>| Folder::new(Path::new(OsStr::from_bytes(path.0)));
     match request {
-        Request::BackupDatabase { target } => {
+        BackupRequest::Database { target } => {
             let target = folder(target);
             // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
             let _turn = session.engine.kept.turn();
@@ -43,14 +43,14 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
                 .with_keys(|keys| put_database(session, keys, &target));
             put.map(|header| Response::Backup(header.map(ByteBuffer)))
         }
-        Request::BackupEnd { renewed } => {
+        BackupRequest::End { renewed } => {
             let kept = session.backup.lock().take();
             if let (Some(renewed), Some(kept)) = (renewed, kept) {
                 remove_records(&folder(renewed), &kept.records)?;
             }
             Ok(Response::Done)
         }
-        _ => {
+        BackupRequest::Begin => {
             *session.backup.lock() = Some(Kept {
                 _segments: session.filesystem().keep_segments(),
                 records: BTreeSet::new(),

@@ -53,43 +53,19 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         } => {
             let mut tags = tags.clone();
             tags.sort();
-            let taken = kept.take(
-                filesystem,
-                &NewRevision {
-                    message: message.clone(),
-                    tags,
-                    only_if_changed: *only_if_changed,
-                },
-            )?;
+            let new = NewRevision {
+                message: message.clone(),
+                tags,
+                only_if_changed: *only_if_changed,
+            };
+            let taken = kept.take(filesystem, &new)?;
             told(session);
             HistoryResponse::Taken(match taken {
                 Taken::New(revision) => Some(RevisionInfo::from(&*revision)),
                 Taken::Unchanged => None,
             })
         }
-        HistoryRequest::List { after } => {
-            let all = kept.revisions(filesystem)?;
-            let first = match after {
-                None => 0,
-                Some(after) => all
-                    .iter()
-                    .position(|revision| revision.id.0 == *after)
-                    .map(|at| at + 1)
-                    .ok_or_else(|| {
-                        Error::Revision(
-                            "the list of revisions changed while it was read; try again".to_owned(),
-                        )
-                    })?,
-            };
-            let mut left = TRANSFER_BYTES_MAX;
-            let page = all[first..].iter().map(|one| RevisionInfo::from(&**one));
-            let page = page.take_while(|revision| {
-                let fits = revision.len_on_its_way() <= left;
-                left = left.saturating_sub(revision.len_on_its_way());
-                fits
-            });
-            HistoryResponse::Revisions(page.collect())
-        }
+        HistoryRequest::List { after } => list(session, after.as_ref())?,
         HistoryRequest::Differences {
             before,
             after,
@@ -100,33 +76,18 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             let limit = LIST_ENTRIES_MAX as usize;
             let sides = (before, after.as_ref());
             let page = kept.differences(filesystem, sides, path, behind, limit)?;
-            let mut left = TRANSFER_BYTES_MAX;
-            let page = page.iter().map(PathDifference::from).take_while(|one| {
-                // One path fits by far.
-                let fits = one.path.len() + 128 <= left;
-                left = left.saturating_sub(one.path.len() + 128);
-                fits
-            });
-            HistoryResponse::Differences(page.collect())
+            let page = page.iter().map(PathDifference::from);
+            // One path fits by far.
+            HistoryResponse::Differences(fitting(page, |one| one.path.len() + 128))
         }
         HistoryRequest::Restore { id, path, to } => {
-            let restored = restore(session, &RevisionId(*id), path, to)?;
-            HistoryResponse::Restored(restored)
+            HistoryResponse::Restored(restore(session, &RevisionId(*id), path, to)?)
         }
         HistoryRequest::Remove { id } => {
             kept.remove(filesystem, RevisionId(*id))?;
             told(session);
             return Ok(Response::Done);
         }
-        _ => rules_and_space(session, request)?,
-    };
-    Ok(Response::History(response))
-}
-
-/// Carries out a request about the rule for kept states, or about what they hold.
-fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<HistoryResponse> {
-    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
-    Ok(match request {
         HistoryRequest::Retention => {
             HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
         }
@@ -146,29 +107,65 @@ fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<Histor
             let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
             HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
         }
-        HistoryRequest::Erase { path, trial } => {
-            match resolve(filesystem, &session.caller, path, Links::Stay) {
-                Err(Error::File(
-                    filesystem::Error::NotFound | filesystem::Error::NotADirectory,
-                )) => {}
-                Ok(_) => {
-                    let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
-                    return Err(Error::File(filesystem::Error::InvalidArgument(why)));
-                }
-                Err(error) => return Err(error),
-            }
-            let erased = kept.erase(filesystem, path, *trial)?;
-            told(session);
-            HistoryResponse::Erased(erased)
+        HistoryRequest::Usage => HistoryResponse::Usage(usage(session)?),
+        HistoryRequest::Erase { path, trial } => erase(session, path, *trial)?,
+    };
+    Ok(Response::History(response))
+}
+
+/// A page of revisions, behind `after`.
+fn list(session: &Session, after: Option<&[u8; 32]>) -> Result<HistoryResponse> {
+    let all = session.engine.kept.revisions(session.filesystem())?;
+    let changed = || {
+        let why = "the list of revisions changed while it was read; try again";
+        Error::Revision(why.to_owned())
+    };
+    let first = match after {
+        None => 0,
+        Some(after) => {
+            let mut ids = all.iter().map(|revision| revision.id.0);
+            ids.position(|id| id == *after).ok_or_else(changed)? + 1
         }
-        HistoryRequest::Usage => {
-            let stored = kept.stored(filesystem)?;
-            HistoryResponse::Usage(Usage {
-                live_bytes: stored.live_bytes,
-                kept_bytes: stored.kept_bytes,
-                waste_bytes: stored.waste_bytes,
-            })
-        }
-        _ => return Err(Error::Protocol("a request in the wrong place")),
+    };
+    let page = all[first..].iter().map(|one| RevisionInfo::from(&**one));
+    Ok(HistoryResponse::Revisions(fitting(
+        page,
+        RevisionInfo::len_on_its_way,
+    )))
+}
+
+/// As many of `items` as one answer holds.
+fn fitting<T>(items: impl Iterator<Item = T>, len: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut left = TRANSFER_BYTES_MAX;
+    let fitting = items.take_while(|item| {
+        let fits = len(item) <= left;
+        left = left.saturating_sub(len(item));
+        fits
+    });
+    fitting.collect()
+}
+
+fn usage(session: &Session) -> Result<Usage> {
+    let stored = session.engine.kept.stored(session.filesystem())?;
+    Ok(Usage {
+        live_bytes: stored.live_bytes,
+        kept_bytes: stored.kept_bytes,
+        waste_bytes: stored.waste_bytes,
     })
+}
+
+/// Takes what was at `path` out of every kept state; what is there now has to be removed first.
+fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse> {
+    let filesystem = session.filesystem();
+    match resolve(filesystem, &session.caller, path, Links::Stay) {
+        Err(Error::File(filesystem::Error::NotFound | filesystem::Error::NotADirectory)) => {}
+        Ok(_) => {
+            let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
+            return Err(Error::File(filesystem::Error::InvalidArgument(why)));
+        }
+        Err(error) => return Err(error),
+    }
+    let erased = session.engine.kept.erase(filesystem, path, trial)?;
+    told(session);
+    Ok(HistoryResponse::Erased(erased))
 }

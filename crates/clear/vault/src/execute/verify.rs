@@ -18,7 +18,7 @@ use strongroom_metadata::{BlockNumber, DATABASE_FILE};
 use strongroom_segments::INTENT_LOG;
 
 use crate::execute::session::Session;
-use crate::execute::verify_state;
+use crate::execute::{verify_state, whole};
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
 use crate::kept::record::{open_revision, record_name};
 use crate::keyring::held_keys::HeldKeys;
@@ -50,7 +50,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                 bytes: size.bytes,
             }
         }
-        VerifyRequest::Structure => VerifyResponse::Structure(crate::execute::check(filesystem)?),
+        VerifyRequest::Structure => VerifyResponse::Structure(whole::check(filesystem)?),
         VerifyRequest::Files => {
             let mut problems = session.engine.with_keys(file_problems);
             problems.extend(intents_problem(filesystem));
