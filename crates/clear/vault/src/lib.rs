@@ -6,6 +6,16 @@
 //! Never   sends a key to another process, or lets two processes write one vault side by side
 //! Spec    design pages 2 and 3; spec/1-keys.md
 //!
+//! The files beside this one are the API and what it is made of. Below, each folder uses only those under it:
+//!
+//! - `recovery`  mends a vault, or makes its database again
+//! - `owner`     one process owns a vault, others ask it
+//! - `execute`   carries out what is asked
+//! - `kept`      what `.history` shows; `seen`: what was last seen of a vault
+//! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
+//! - `request`   everything that can be asked and answered
+//! - `folder`    the vault folder: its files, its lock
+//!
 //! Invariants
 //!  (1) Parts are joined in one place, `open.rs`.
 //!  (2) One process owns a vault at a time, by a lock of the operating system.               [folder/owner_lock, join]
