@@ -9,6 +9,7 @@
 //!  (1) A body has one encoding, so that its hash names it.       [6.2.1]
 //!  (2) The signature covers the id, and so the whole tree.       [6.2.3]
 
+use serde::{Deserialize, Serialize};
 use strongroom_crypto::RevisionSigner;
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::{BlockId, PrincipalId, RecordId, VaultId, hex};
@@ -25,7 +26,7 @@ const FORMAT: u64 = 1;
 const WHAT: &str = "revision";
 
 /// The hash of a revision's body.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RevisionId(pub [u8; 32]);
 
 impl std::fmt::Display for RevisionId {

@@ -1,9 +1,10 @@
 //! One struct per table row, in the words of the glossary. Plaintext: these never leave the clear zone.
 
+use serde::{Deserialize, Serialize};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 /// A file, directory or other node. 64 bits: 15 bits of device prefix (top bit clear), 48 bits of counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InodeId(pub u64);
 
 impl InodeId {
@@ -12,11 +13,13 @@ impl InodeId {
 }
 
 /// Nanoseconds since 1970-01-01T00:00:00Z, negative before; covers the years 1677 to 2262.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 pub struct Timestamp(pub i64);
 
 /// What a node is. The numbers are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum NodeKind {
     /// Regular file.

@@ -21,20 +21,24 @@ use strongroom_folder::NEW_PREFIX;
 use strongroom_format::SuiteId;
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store, TREE_FILE};
 
+use crate::clock::now_s;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::{
     Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED, below,
 };
-use crate::held_keys::{HeldKeys, save_copies};
 use crate::join::Joining;
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::known_records;
+use crate::keyring::own_replica::save_copies;
+use crate::keyring::unlocked::Unlocked;
 use crate::limits::CREATE_FREE_BYTES_MIN;
-use crate::open::{self, OpenOptions, Unlocked};
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::Port;
+use crate::open::{self, OpenOptions};
+use crate::owner::port::Port;
+use crate::owner::socket::Listener;
 use crate::request::Access;
-use crate::runtime::Listener;
 use crate::seen::{self, SeenRecords, Sight};
 use crate::tuning::{self, Tuning};
-use crate::{Error, Result, Vault, known_records};
+use crate::{Error, Result, Vault};
 
 /// What a new vault is made with. A recovery code is always made too.
 #[derive(Clone, Debug)]
@@ -295,7 +299,7 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
     let slots = options.slots(&recovery_code)?;
     let Changed {
         header, keyring, ..
-    } = strongroom_crypto::create(&slots, options.suite, &SystemRandom, open::now_s())?;
+    } = strongroom_crypto::create(&slots, options.suite, &SystemRandom, now_s())?;
     let replica = keyring.new_replica(&SystemRandom)?;
     let key = replica.metadata_key().bytes();
     let store = Store::create(folder.path(), key, strongroom_metadata::Options::default())?;

@@ -4,7 +4,7 @@ use strongroom_filesystem::Attributes;
 
 use crate::Result;
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::port::{Port, unexpected};
+use crate::owner::port::{Port, unexpected};
 use crate::request::{EntryFields, Handle, Request, Response};
 
 /// One entry of a directory.

@@ -4,7 +4,7 @@ use strongroom_crypto::Fingerprint;
 use strongroom_filesystem as filesystem;
 use strongroom_metadata as metadata;
 
-use crate::seen::{OlderFolder, show};
+use crate::older_folder::{OlderFolder, show};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;

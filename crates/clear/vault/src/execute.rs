@@ -4,20 +4,29 @@
 //! Gives   a response; who watches the vault has heard of every change before it is given
 //! Never   answers with more than a frame holds
 
-use strongroom_filesystem::{self as filesystem, Durability, Filesystem, NodeKind, SetAttributes};
+pub(crate) mod backup;
+pub(crate) mod carry_out;
+pub(crate) mod content;
+pub(crate) mod hash;
+mod history;
+pub(crate) mod namespace;
+pub(crate) mod restore;
+pub(crate) mod rotation;
+pub(crate) mod session;
+pub(crate) mod verify;
+pub(crate) mod verify_state;
+mod whole;
 
-use crate::frame::{ByteBuffer, Bytes};
-use crate::held_keys::Installed;
+use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
+
+use crate::execute::namespace::Names;
+use crate::execute::session::Session;
 use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
-use crate::namespace::Names;
 use crate::observer::Change;
 use crate::path::{Links, resolve};
-use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
-use crate::session::Session;
-use crate::{Error, Result, carry_out, content};
-
-/// How many problems a check reports; more are counted in one last line.
-const PROBLEMS_MAX: usize = 1000;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::{Access, NodeFields, Request, Response, node_kind};
+use crate::{Error, Result};
 
 /// Carries out `request` on behalf of `session`.
 pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
@@ -43,19 +52,8 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::SetXattr { .. }
         | Request::RemoveXattr { .. }
         | Request::Xattrs { .. } => on_xattrs(session, request),
-        Request::Space
-        | Request::Quota
-        | Request::SetQuota { .. }
-        | Request::SetCompression(_)
-        | Request::Sync
-        | Request::Information
-        | Request::Counters
-        | Request::Check
-        | Request::Compact
-        | Request::Rotation
-        | Request::LetGo
-        | Request::InstallKeys { .. }
-        | Request::AcceptRecords => on_whole(session, request),
+        Request::Whole(request) => whole::execute(session, request),
+        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
@@ -63,16 +61,14 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
             };
             carry_out::transaction(session, steps, durability)
         }
-        Request::History(request) => crate::revisions::execute(session, request),
-        Request::Verify(request) => crate::verify::execute(session, request),
-        Request::Hash(request) => crate::hash::execute(session, request),
+        Request::History(request) => history::execute(session, request),
+        Request::Verify(request) => verify::execute(session, request),
+        Request::Hash(request) => hash::execute(session, request),
         Request::AskToLeave => {
             session.engine.ask_to_leave();
             Ok(Response::Done)
         }
-        Request::BackupBegin | Request::BackupDatabase { .. } | Request::BackupEnd { .. } => {
-            crate::backup::execute(session, request)
-        }
+        Request::Backup(request) => backup::execute(session, request),
         _ => on_path(session, request),
     }
 }
@@ -280,70 +276,4 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
         }
         _ => Err(Error::Protocol("a request in the wrong place")),
     }
-}
-
-fn on_whole(session: &Session, request: &Request<'_>) -> Result<Response> {
-    let filesystem = session.filesystem();
-    match request {
-        Request::Space => Ok(filesystem.space()?.into()),
-        Request::Quota => Ok(Response::Quota(filesystem.quota())),
-        Request::SetQuota { bytes } => {
-            filesystem.set_quota(*bytes)?;
-            Ok(Response::Done)
-        }
-        Request::SetCompression(compression) => {
-            filesystem.set_compression((*compression).into())?;
-            Ok(Response::Done)
-        }
-        Request::Sync => {
-            filesystem.sync()?;
-            Ok(Response::Done)
-        }
-        Request::Information => Ok(Response::Information(session.engine.information())),
-        Request::Counters => Ok(Response::Counters(session.engine.counters())),
-        Request::Compact => {
-            filesystem.compact()?;
-            Ok(Response::Done)
-        }
-        Request::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
-        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
-        Request::InstallKeys {
-            base,
-            header,
-            handover,
-            purpose,
-        } => match session.engine.install_keys(
-            *base,
-            header.0,
-            handover.as_ref().map(|handover| handover.0),
-            *purpose,
-        )? {
-            Installed::Yes => Ok(Response::Done),
-            Installed::Stale => Ok(Response::KeysStale),
-        },
-        Request::AcceptRecords => {
-            let engine = &session.engine;
-            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
-            Ok(Response::Done)
-        }
-        Request::Check => Ok(Response::Check(check(filesystem)?)),
-        _ => Err(Error::Protocol("a request in the wrong place")),
-    }
-}
-
-/// What the structural check says, no longer than an answer may be.
-pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckFields> {
-    let report = filesystem.check()?;
-    let mut problems = report.problems;
-    if problems.len() > PROBLEMS_MAX {
-        let more = problems.len() - PROBLEMS_MAX;
-        problems.truncate(PROBLEMS_MAX);
-        problems.push(format!("and {more} more"));
-    }
-    Ok(CheckFields {
-        inodes: report.inodes,
-        entries: report.entries,
-        blocks: report.blocks,
-        problems,
-    })
 }

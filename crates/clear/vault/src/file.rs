@@ -11,9 +11,9 @@ use strongroom_filesystem::{
     self as filesystem, AllocateMode, Attributes, SeekTarget, SetAttributes,
 };
 
-use crate::frame::Bytes;
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::port::{Port, unexpected};
+use crate::owner::port::{Port, unexpected};
+use crate::request::frame::Bytes;
 use crate::request::{Creation, Handle, NodeFields, Opening, Request, Response, SetFields};
 use crate::{Error, Result};
 

@@ -8,6 +8,9 @@
 //! Invariants
 //!  (1) A file is replaced by write, sync, rename, sync of the folder, in this order.
 
+pub(crate) mod owner_lock;
+pub(crate) mod switch;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -19,7 +22,7 @@ use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
 use strongroom_segments::INTENT_LOG;
 
 use crate::limits::HEADER_BYTES_MAX;
-use crate::{Error, Result, switch};
+use crate::{Error, Result};
 
 /// The public header. Its presence makes a folder a vault.
 pub(crate) const HEADER: &str = "vault.json";

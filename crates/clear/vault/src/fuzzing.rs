@@ -7,13 +7,14 @@
 use serde::Serialize;
 use strongroom_filesystem::{RenameMode, SetAttributes};
 
-use crate::failure::Failure;
-use crate::frame::{self, Arrival, ByteBuffer, Bytes};
 use crate::path::Links;
+use crate::request::failure::Failure;
+use crate::request::frame::{self, Arrival, ByteBuffer, Bytes};
+use crate::request::steps::{Step, Steps};
 use crate::request::{
-    Access, CheckFields, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor, Welcome,
+    Access, CheckReport, Greeting, Handle, Opening, PROTOCOL, Request, Response, Successor,
+    Welcome, WholeRequest,
 };
-use crate::transaction::{Step, Steps};
 
 /// Frames of greetings.
 #[must_use]
@@ -77,13 +78,13 @@ pub fn requests() -> Vec<Vec<u8>> {
             ]),
             durable: true,
         },
-        Request::Check,
-        Request::InstallKeys {
+        Request::Whole(WholeRequest::Check),
+        Request::Whole(WholeRequest::InstallKeys {
             base: 7,
             header: Bytes(&[b'{'; 3000]),
             handover: Some(Bytes(&[1; 1168])),
-            purpose: crate::held_keys::Purpose::Rotation,
-        },
+            purpose: crate::request::Purpose::Rotation,
+        }),
     ];
     requests.iter().map(framed).collect()
 }
@@ -96,7 +97,7 @@ pub fn responses() -> Vec<Vec<u8>> {
         Response::Data(ByteBuffer(vec![9; 2000])),
         Response::Names(vec![ByteBuffer(b"user.name".to_vec()); 20]),
         Response::Counters(vec![("commits".to_owned(), 12); 10]),
-        Response::Check(CheckFields {
+        Response::Check(CheckReport {
             inodes: 3,
             entries: 2,
             blocks: 1,

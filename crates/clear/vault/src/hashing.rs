@@ -12,10 +12,12 @@ use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
+use crate::owner::port::unexpected;
 use crate::path::Links;
-use crate::port::unexpected;
+use crate::request::hash::{
+    ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
+};
 use crate::request::{Request, Response};
-use crate::request_hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
 use crate::verification::GoOn;
 use crate::{Error, FileOptions, Result, Vault};
 
@@ -24,16 +26,6 @@ const STEP: Duration = Duration::from_millis(500);
 
 /// Unstored hashes that fit a prefix and are remembered.
 const FOUND_MAX: usize = 65_536;
-
-/// The hash of a whole content, as `b3sum` or `sha256sum` gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContentHash(pub [u8; 32]);
-
-impl std::fmt::Display for ContentHash {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&hex::encode(&self.0))
-    }
-}
 
 /// The first digits of hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,54 +115,6 @@ pub struct HashedAll {
     pub failed_more: u64,
     /// Those of `unstored` that fit what is looked for.
     found: Vec<(InodeId, ContentHash)>,
-}
-
-/// A file that was found by its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedContent {
-    /// The file.
-    pub inode: InodeId,
-    /// The hash of its content.
-    pub hash: ContentHash,
-    /// Its length.
-    pub size: u64,
-    /// How many names it has.
-    pub nlink: u32,
-    /// Its paths, from the root; fewer than it has names if those are thousands.
-    pub paths: Vec<Vec<u8>>,
-}
-
-impl From<NamedFields> for NamedContent {
-    fn from(fields: NamedFields) -> Self {
-        Self {
-            inode: InodeId(fields.inode),
-            hash: ContentHash(fields.hash),
-            size: fields.size,
-            nlink: fields.nlink,
-            paths: fields.paths,
-        }
-    }
-}
-
-/// Files with the same content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EqualContents {
-    /// They, at least two; many are cut off.
-    pub files: Vec<NamedContent>,
-    /// How many were cut off.
-    pub more: u64,
-    /// Sealed bytes that would come back if all of those listed shared the blocks of the first; 0: they do.
-    pub extra_bytes: u64,
-}
-
-impl From<EqualFields> for EqualContents {
-    fn from(fields: EqualFields) -> Self {
-        Self {
-            files: fields.files.into_iter().map(NamedContent::from).collect(),
-            more: fields.more,
-            extra_bytes: fields.extra_bytes,
-        }
-    }
 }
 
 impl Vault {
@@ -373,7 +317,7 @@ impl Vault {
             return Err(unexpected().into());
         };
         for file in files {
-            take(file.into())?;
+            take(file)?;
         }
         Ok(next)
     }
@@ -400,7 +344,7 @@ impl Vault {
                 return Err(unexpected().into());
             };
             for group in groups {
-                take(group.into())?;
+                take(group)?;
             }
             if next.is_none() {
                 return Ok(());
@@ -427,7 +371,6 @@ type Outcome = (Result<HashedContent>, Option<Vec<u8>>);
 fn outcome(fields: HashedFields) -> Outcome {
     match fields {
         HashedFields::Whole { hash, size, stored } => {
-            let hash = ContentHash(hash);
             (Ok(HashedContent { hash, size, stored }), None)
         }
         // One that was not finished is asked for again.

@@ -18,17 +18,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use strongroom_crypto::Keyring;
 
-use crate::client::{Client, Unanswered};
+use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::Folder;
-use crate::limits::{OWNER_WAIT_MS, RETRY_PAUSE_MS};
-use crate::open::{self, IfOwned, OpenOptions, Way};
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::{Port, unexpected};
-use crate::request::{Access, Request, Response, Successor};
+use crate::keyring::unlocked::Way;
+use crate::open::{self, IfOwned, OpenOptions};
+use crate::owner::client::{Client, Unanswered};
+use crate::owner::port::{Port, unexpected};
+use crate::request::{Access, Request, Response, Successor, WholeRequest};
+use crate::retry::{OWNER_WAIT, Retry};
 use crate::{Error, Result, Secret, seen};
-
-/// How long an opener waits for an owner that holds the lock but does not answer.
-pub(crate) const OWNER_WAIT: Duration = Duration::from_millis(OWNER_WAIT_MS);
 
 /// How long who left a vault waits for the one who asked for it, before it comes back.
 const SUCCESSOR_WAIT: Duration = Duration::from_secs(3);
@@ -53,36 +51,6 @@ struct Left {
     keyring: Keyring,
     /// Whether the other one may still be on its way.
     is_awaited: bool,
-}
-
-/// Pauses that grow, up to a time limit.
-pub(crate) struct Retry {
-    deadline: Instant,
-    pause: u64,
-}
-
-impl Retry {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self {
-            deadline: Instant::now() + patience,
-            pause: RETRY_PAUSE_MS.0,
-        }
-    }
-
-    /// Whether the pauses are as long as they get: what answers within moments has done so.
-    fn is_slow(&self) -> bool {
-        self.pause >= RETRY_PAUSE_MS.1
-    }
-
-    /// Gives false when the time is up.
-    pub(crate) fn wait(&mut self) -> bool {
-        if Instant::now() >= self.deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(self.pause));
-        self.pause = (self.pause * 2).min(RETRY_PAUSE_MS.1);
-        true
-    }
 }
 
 impl Joining {
@@ -267,7 +235,7 @@ impl Joining {
             return Ok(None);
         };
         // The owner may have been asked to open a vault that nobody means here: the path may lead elsewhere since.
-        match client.ask(&Request::Information) {
+        match client.ask(&Request::Whole(WholeRequest::Information)) {
             Ok(Response::Information(found)) => {
                 seen::check_owned(&self.folder, &found.fingerprint, &self.options.trust)?;
                 Ok(Some(Port::Client(Arc::new(client))))

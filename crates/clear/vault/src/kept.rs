@@ -9,6 +9,11 @@
 //!  (1) One revision is taken or removed at a time.
 //!  (2) A record is a file of its own, sealed, durable before the database knows its revision.    [6.2.6]
 
+pub(crate) mod below;
+pub(crate) mod held;
+pub(crate) mod nodes;
+pub(crate) mod record;
+
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -29,10 +34,10 @@ use strongroom_history::{
 };
 use strongroom_metadata::{BlockNumber, Reader};
 
-use crate::below::{Below, below};
 use crate::folder::{Folder, REVISIONS, below as below_folder};
-use crate::kept_nodes::KeptNodes;
-use crate::revision_record::{LISTING, open_revision, record_files, record_name};
+use crate::kept::below::{Below, below};
+use crate::kept::nodes::KeptNodes;
+use crate::kept::record::{LISTING, open_revision, record_files, record_name};
 use crate::{Error, Result};
 
 /// The history of one open vault.
@@ -105,7 +110,7 @@ impl History for Kept {
         // A name below `.history` that means nothing, or too much, is no name.
         let revision = selected.map_err(|error| match error {
             Error::Revision(_) => filesystem::Error::NotFound,
-            error => crate::below::below(error),
+            error => below::below(error),
         })?;
         self.nodes
             .revision_root(&below, name, revision.id, &revision.body.root)

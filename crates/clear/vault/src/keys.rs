@@ -18,21 +18,24 @@ use strongroom_filesystem::DurableState;
 use strongroom_format::{SlotId, hex};
 use strongroom_metadata::Store;
 
-use crate::client::{Client, Unanswered};
+use crate::clock::now_s;
 use crate::create::passphrase_cost;
-use crate::failure::Failure;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
+use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA};
-use crate::frame::Bytes;
-use crate::held_keys::{HeldKeys, Installed, Purpose};
-use crate::join::{OWNER_WAIT, Retry};
+use crate::keyring::held_keys::{HeldKeys, Installed};
+use crate::keyring::own_replica::Files;
+use crate::keyring::unlocked::Unlocked;
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
-use crate::open::{Unlocked, now_s};
-use crate::own_replica::Files;
-use crate::owner_lock::{Attempt, OwnerLock};
-use crate::port::unexpected;
-use crate::request::{Access, Request, Response, Successor};
+use crate::owner::client::{Client, Unanswered};
+use crate::owner::port::unexpected;
+use crate::request::Purpose;
+use crate::request::failure::Failure;
+use crate::request::frame::Bytes;
+use crate::request::{Access, Request, Response, Successor, WholeRequest};
+use crate::retry::{OWNER_WAIT, Retry};
 use crate::seen::{Sight, Trust, Watch};
-use crate::{Error, Result, switch};
+use crate::{Error, Result};
 
 /// The keys of a vault. Others may use the vault meanwhile.
 pub struct Keys {
@@ -259,12 +262,12 @@ impl Keys {
             }
             Reached::Owned(client) => client,
         };
-        let request = Request::InstallKeys {
+        let request = Request::Whole(WholeRequest::InstallKeys {
             base,
             header: Bytes(header),
             handover: handover.map(Bytes),
             purpose,
-        };
+        });
         match client.ask(&request) {
             Ok(Response::Done) => Ok(Installed::Yes),
             Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
@@ -401,9 +404,9 @@ mod tests {
     use strongroom_crypto::{KeyFile, RecoveryCode};
 
     use super::*;
-    use crate::frame::{self, Arrival};
+    use crate::owner::socket::Listener;
+    use crate::request::frame::{self, Arrival};
     use crate::request::{Greeting, Welcome};
-    use crate::runtime::Listener;
     use crate::{CreateOptions, Vault};
 
     /// What an owner does with a change before it dies.
@@ -426,9 +429,9 @@ mod tests {
         frame::decode::<Greeting>(&buffer).unwrap();
         frame::send(&mut stream, &mut buffer, &Welcome::Session(1)).unwrap();
         receive(&mut stream, &mut buffer);
-        let Request::InstallKeys {
+        let Request::Whole(WholeRequest::InstallKeys {
             base: 1, header, ..
-        } = frame::decode(&buffer).unwrap()
+        }) = frame::decode(&buffer).unwrap()
         else {
             panic!("another request")
         };

@@ -7,8 +7,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::port::Port;
-use crate::session::Leaver;
+use crate::execute::session::Leaver;
+use crate::owner::port::Port;
 use crate::vault::Shared;
 
 /// How long requests of this process may hold up its leaving.

@@ -6,9 +6,19 @@
 //! Never   sends a key to another process, or lets two processes write one vault side by side
 //! Spec    design pages 2 and 3; spec/1-keys.md
 //!
+//! The files beside this one are the API and what it is made of. Below, each folder uses only those under it:
+//!
+//! - `recovery`  mends a vault, or makes its database again
+//! - `owner`     one process owns a vault, others ask it
+//! - `execute`   carries out what is asked
+//! - `kept`      what `.history` shows; `seen`: what was last seen of a vault
+//! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
+//! - `request`   everything that can be asked and answered
+//! - `folder`    the vault folder: its files, its lock
+//!
 //! Invariants
 //!  (1) Parts are joined in one place, `open.rs`.
-//!  (2) One process owns a vault at a time, by a lock of the operating system.               [owner_lock, join]
+//!  (2) One process owns a vault at a time, by a lock of the operating system.               [folder/owner_lock, join]
 //!  (3) Library, clients and command line go through one function, `execute`.                [execute]
 #![forbid(unsafe_code)]
 
@@ -18,78 +28,46 @@
 struct Readme;
 
 mod backup;
-mod below;
-mod carry_out;
-mod client;
-mod content;
+mod clock;
 mod counters;
 mod create;
 mod directory;
 mod error;
 mod execute;
-mod explain;
-mod failure;
 mod file;
 mod folder;
-mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
-mod greeting;
-mod hash;
 mod hashing;
-mod held;
-mod held_keys;
-mod inventory;
 mod join;
 #[doc(hidden)]
 pub mod kept;
-mod kept_nodes;
+mod keyring;
 mod keys;
-mod known_records;
 mod leave;
 pub mod limits;
-mod member;
-mod metadata_key;
-mod misnamed;
-mod namespace;
 mod observer;
+mod older_folder;
 mod open;
-mod own_replica;
 mod owner;
-mod owner_lock;
 mod path;
-mod port;
 mod private_folder;
 mod provider_in_use;
 mod public_information;
-mod rebuild;
-mod recover;
-mod recover_report;
-mod repair;
+mod recovery;
 mod request;
-mod request_hash;
-mod request_history;
-mod request_verify;
-mod restore;
-mod revision_record;
+mod retry;
 mod revisions;
 mod rotation;
-mod runtime;
 mod schedule;
 mod seen;
-mod server;
-mod session;
 mod settings;
-mod switch;
 #[cfg(test)]
 mod take_over;
 mod transaction;
 pub mod tuning;
-mod unnamed;
 mod vault;
 mod verification;
-mod verify;
-mod verify_state;
 mod whole;
 mod xattrs;
 
@@ -99,28 +77,27 @@ pub use create::{CreateOptions, Created};
 pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
-pub use hashing::{
-    ContentHash, EqualContents, HashPrefix, HashPrefixError, HashedAll, HashedContent, NamedContent,
-};
+pub use hashing::{HashPrefix, HashPrefixError, HashedAll, HashedContent};
 pub use join::SecretSource;
+pub use keyring::metadata_key::rekey_progress;
 pub use keys::{AddKey, Keys, list_slots};
-pub use member::Member;
-pub use metadata_key::rekey_progress;
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
+pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
 pub use path::Links;
 pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
-pub use recover::{RecoverOptions, RecoverProgress, recover};
-pub use recover_report::{Brought, RecoverReport};
-pub use repair::{RepairOptions, RepairReport, repair};
-pub use request::{Access, Information};
-pub use request_history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
-pub use request_verify::{FileProblem, Loss};
-pub use rotation::Rotation;
+pub use recovery::recover::{RecoverOptions, RecoverProgress, recover};
+pub use recovery::repair::{RepairOptions, RepairReport, repair};
+pub use recovery::report::{Brought, RecoverReport};
+pub use request::hash::{ContentHash, EqualContents, NamedContent};
+pub use request::history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
+pub use request::member::Member;
+pub use request::verify::{FileProblem, Loss};
+pub use request::{Access, CheckReport, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
-pub use seen::{IfOlder, LastSeen, OlderFolder, SeenPlace, SeenRecords, Trust, forget, last_seen};
+pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
@@ -136,4 +113,3 @@ pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;
 pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
-pub use whole::CheckReport;

@@ -11,33 +11,32 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use strongroom_crypto::{
-    Keyring, Random, Replica, Secret, SystemRandom, UnlockError, on_wiped_stack,
-};
-use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts, Timestamp};
+use strongroom_crypto::{Keyring, Random, SystemRandom, on_wiped_stack};
+use strongroom_filesystem::{Clock, Disk, Filesystem, Options, Parts};
 use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
+use crate::clock::SystemClock;
+use crate::execute::session::Engine;
+use crate::folder::owner_lock::OwnerLock;
+use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
-use crate::held_keys::HeldKeys;
 use crate::kept::Kept;
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::known_records;
+use crate::keyring::metadata_key;
+use crate::keyring::unlocked::{Unlocked, Way};
 use crate::limits::PATIENCE_MS;
-use crate::own_replica::{self, Files};
 use crate::owner::Owner;
-use crate::owner_lock::OwnerLock;
+use crate::owner::socket::Listener;
 use crate::provider_in_use::in_use;
 use crate::request::{Access, Information};
-use crate::runtime::Listener;
 use crate::seen::{Sight, Trust, Watch};
-use crate::session::Engine;
 use crate::tuning::{self, Tuning};
-use crate::{Error, Result, known_records, metadata_key, switch};
-
-/// The setting in which earlier versions kept the newest generation seen.                                     (1)
-pub(crate) const GENERATION: &str = "header_generation";
+use crate::{Error, Result};
 
 /// How often a session is drawn until its folder can be one: with a tenth of them usable, one in 10^12 runs finds none.
 const SESSION_DRAWS: usize = 256;
@@ -111,53 +110,7 @@ impl OpenOptions {
     }
 }
 
-/// What opens a vault.
-#[derive(Clone, Copy)]
-pub(crate) enum Way<'a> {
-    /// A secret of one of its slots.
-    Secret(&'a Secret),
-    /// The keys that this process had when it owned the vault.
-    Keys(&'a Keyring),
-}
-
-/// Keys and facts of a vault whose secret was right.
-pub(crate) struct Unlocked {
-    pub(crate) keyring: Keyring,
-    pub(crate) replica: Replica,
-    /// The places of membership records that nobody here made.
-    pub(crate) unknown: Vec<u64>,
-}
-
 impl Unlocked {
-    /// Keys that were just made.
-    pub(crate) const fn made(keyring: Keyring, replica: Replica) -> Self {
-        Self {
-            keyring,
-            replica,
-            unknown: Vec::new(),
-        }
-    }
-
-    /// Unlocks `folder` with `secret`; reads only.
-    #[cfg(test)]
-    pub(crate) fn new(folder: &Folder, secret: &Secret) -> Result<Self> {
-        Self::by(folder, Way::Secret(secret))
-    }
-
-    /// Unlocks `folder`; reads only.
-    fn by(folder: &Folder, way: Way<'_>) -> Result<Self> {
-        let files = Files::read(folder)?;
-        let mut keyring = match way {
-            Way::Secret(secret) => files.unlock(secret)?,
-            // A rotation meanwhile brought keys that only a secret opens.
-            Way::Keys(keyring) => keyring
-                .follow(&files.header)
-                .map_err(|_| Error::OwnerGone)?,
-        };
-        let replica = files.replica_of(&mut keyring)?;
-        Ok(Self::made(keyring, replica))
-    }
-
     /// Opens the metadata and compares the header with the one seen before, and all with what was last seen of the vault. (1)
     pub(crate) fn store(
         &mut self,
@@ -181,49 +134,6 @@ impl Unlocked {
         self.unknown = known_records::see(&store, &self.keyring, access)?;
         Ok(store)
     }
-
-    /// Seals the replica file anew if keys changed since, and finishes a change that was cut off.              (2)
-    pub(crate) fn refresh_replica(&mut self, folder: &Folder) -> Result<()> {
-        self.replica = own_replica::settle(folder, &self.keyring, &self.replica)?;
-        Ok(())
-    }
-
-    /// Gives the database a new key if an epoch began since its own was drawn.
-    pub(crate) fn renew_metadata_key(&mut self, folder: &Folder, store: &Store) -> Result<()> {
-        let renewed = metadata_key::renew(folder, &self.keyring, &self.replica, |rekey| {
-            Ok(store.rekey(rekey)?)
-        })?;
-        if let Some(renewed) = renewed {
-            self.replica = renewed;
-        }
-        Ok(())
-    }
-
-    /// The replica file for `keyring`, if the one there is of another epoch or device.                          (2)
-    pub(crate) fn resealed_replica(&self, keyring: &Keyring) -> Result<Option<Vec<u8>>> {
-        let replica = keyring.replica_of_device(&self.replica);
-        if replica.epoch() == keyring.epoch() && replica.device() == self.replica.device() {
-            return Ok(None);
-        }
-        Ok(Some(keyring.seal_replica(&replica, &SystemRandom)?))
-    }
-}
-
-/// Names the file that it was about: the same error of the header names that.
-pub(crate) fn of_replica(error: UnlockError) -> Error {
-    match error.into() {
-        Error::Damaged { why, .. } => Error::Damaged { what: REPLICA, why },
-        other => other,
-    }
-}
-
-/// Keeps a fact in the metadata, durably.
-pub(crate) fn write_setting(store: &Store, name: &str, value: &[u8]) -> Result<()> {
-    let mut transaction = store.lock();
-    transaction.put_setting(name, value)?;
-    transaction.commit()?;
-    drop(transaction);
-    Ok(store.sync_log()?)
 }
 
 /// Opens the vault in `folder` and begins to serve its clients.
@@ -446,27 +356,6 @@ pub(crate) fn suite_name(suite: SuiteId) -> &'static str {
         SuiteId::Aes256GcmBlake3 => "AES-256-GCM and BLAKE3",
         SuiteId::ChaCha20Poly1305Blake3 => "ChaCha20-Poly1305 and BLAKE3",
         SuiteId::Aegis256Blake3 => "AEGIS-256 and BLAKE3",
-    }
-}
-
-/// Seconds since 1970; 0 on a machine whose clock is before that.
-pub(crate) fn now_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_secs())
-}
-
-/// The machine's clock.
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        let nanoseconds = match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(after) => i64::try_from(after.as_nanos()),
-            Err(error) => i64::try_from(error.duration().as_nanos()).map(|before| -before),
-        };
-        // A clock beyond the year 2262 is wrong; the end of time is as good as any.
-        Timestamp(nanoseconds.unwrap_or(i64::MAX))
     }
 }
 

@@ -4,18 +4,24 @@
 //!  (1) Closing: clients first, then the file system, and the lock with its last part (`Engine`); so whoever gets the
 //!      lock finds nobody else at work.
 
+pub(crate) mod client;
+pub(crate) mod keeper;
+pub(crate) mod port;
+pub(crate) mod server;
+pub(crate) mod socket;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
+use crate::execute::rotation::Rotator;
+use crate::execute::session::{Engine, Session};
+use crate::owner::keeper::Keeper;
+use crate::owner::server::Server;
+use crate::owner::socket::Listener;
 use crate::request::Access;
-use crate::rotation::Rotator;
-use crate::runtime::Listener;
-use crate::seen::Keeper;
-use crate::server::Server;
-use crate::session::{Engine, Session};
 
 /// A vault that this process owns.
 pub(crate) struct Owner {

@@ -10,9 +10,9 @@ use strongroom_crypto::{Fingerprint, UnlockError, list_members};
 use strongroom_format::{FORMAT, Header};
 
 use crate::folder::Folder;
-use crate::member::Member;
 use crate::open::suite_name;
 use crate::provider_in_use::{ProviderInUse, in_use};
+use crate::request::member::Member;
 use crate::tuning;
 use crate::{Result, SlotInfo};
 

@@ -2,50 +2,50 @@
 //!
 //! Takes   the calls of the public API
 //! Gives   values that are executed here or sent to the owner: one code path for both
-//! Never   carries a key or a passphrase in clear: `InstallKeys` carries a header, which is public, with grants that only
+//! Never   carries a key or a passphrase in clear: `WholeRequest::InstallKeys` carries a header, which is public, with grants that only
 //!         members can open, and a new device sealed to the one that it replaces
 //!
 //! Invariants
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
+pub(crate) mod failure;
+mod fields;
+pub(crate) mod frame;
+pub(crate) mod greeting;
+pub(crate) mod hash;
+pub(crate) mod history;
+mod information;
+pub(crate) mod member;
+pub(crate) mod steps;
+pub(crate) mod verify;
+mod whole;
+
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::{
-    AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
-    SetAttributes, SetTime, Space, Timestamp, XattrMode,
-};
+use strongroom_filesystem::Space;
 
 use crate::Error;
-use crate::failure::Failure;
-use crate::frame::{ByteBuffer, Bytes};
-use crate::held_keys::Purpose;
-use crate::member::Member;
-use crate::observer::{Attachment, HeldOpen};
 use crate::path::Links;
-use crate::provider_in_use::ProviderInUse;
-use crate::request_hash::{HashRequest, HashResponse};
-use crate::request_history::{HistoryRequest, HistoryResponse};
-use crate::request_verify::{VerifyRequest, VerifyResponse};
-use crate::rotation::Rotation;
-use crate::settings::CompressionField;
-use crate::transaction::Steps;
+use crate::request::failure::Failure;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::hash::{HashRequest, HashResponse};
+use crate::request::history::{HistoryRequest, HistoryResponse};
+use crate::request::verify::{VerifyRequest, VerifyResponse};
 
-pub(crate) use crate::greeting::{Greeting, Successor, Welcome};
+pub(crate) use crate::request::fields::{
+    AllocateName, EntryFields, NodeFields, RenameName, SeekName, SetFields, XattrName, node_kind,
+};
+pub use crate::request::greeting::Access;
+pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
+pub use crate::request::information::{CheckReport, Information, Rotation};
+use crate::request::steps::Steps;
+pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 15;
+pub(crate) const PROTOCOL: u32 = 16;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Handle(pub(crate) u64);
-
-/// What a session may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
-    /// Everything.
-    ReadWrite,
-    /// Nothing that changes the vault.
-    ReadOnly,
-}
 
 /// How a file is to be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,28 +197,7 @@ pub(crate) enum Request<'a> {
         steps: Steps<'a>,
         durable: bool,
     },
-    Space,
-    Quota,
-    SetQuota {
-        bytes: Option<u64>,
-    },
-    SetCompression(CompressionField),
-    Sync,
-    Information,
-    Counters,
-    Check,
-    Compact,
-    /// Puts a new header in the place of the one of generation `base`.
-    InstallKeys {
-        base: u64,
-        header: Bytes<'a>,
-        #[serde(borrow)]
-        handover: Option<Bytes<'a>>,
-        purpose: Purpose,
-    },
-    /// Notes that a person knows of every membership record so far.
-    AcceptRecords,
-    Rotation,
+    Whole(WholeRequest<'a>),
     /// Asks who only holds the vault open for others to let go.
     LetGo,
     History(HistoryRequest),
@@ -226,18 +205,7 @@ pub(crate) enum Request<'a> {
     Hash(HashRequest),
     /// Somebody wants to own the vault who can do more for others: the owner leaves as soon as that costs nobody anything.
     AskToLeave,
-    /// From now on, until `BackupEnd` or the end of the session, every segment file stays.
-    BackupBegin,
-    /// Puts the database with all that was acknowledged, and the replica file, into the vault folder `target`, where they wait; and
-    /// the records of its revisions.
-    BackupDatabase {
-        target: Bytes<'a>,
-    },
-    /// `renewed`: a backup whose records of revisions that its database does not know shall go.
-    BackupEnd {
-        #[serde(borrow)]
-        renewed: Option<Bytes<'a>>,
-    },
+    Backup(BackupRequest<'a>),
 }
 
 impl Request<'_> {
@@ -249,20 +217,11 @@ impl Request<'_> {
             | Self::ReadLink { .. }
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
-            | Self::Space
-            | Self::Quota
-            | Self::SetQuota { .. }
-            | Self::SetCompression(_)
-            | Self::AcceptRecords
-            | Self::Sync
-            | Self::Information
-            | Self::Counters
-            | Self::Rotation
             | Self::LetGo
-            | Self::Check
             | Self::Verify(_)
             // Stored hashes are no change that anybody sees.
             | Self::Hash(_) => true,
+            Self::Whole(request) => request.is_repeatable(),
             Self::History(request) => request.is_repeatable(),
             _ => false,
         }
@@ -287,12 +246,8 @@ impl Request<'_> {
             | Self::SetAttributes { .. }
             | Self::SetXattr { .. }
             | Self::RemoveXattr { .. }
-            | Self::SetQuota { .. }
-            | Self::SetCompression(_)
-            | Self::Transaction { .. }
-            | Self::Compact
-            | Self::AcceptRecords
-            | Self::InstallKeys { .. } => true,
+            | Self::Transaction { .. } => true,
+            Self::Whole(request) => request.changes(),
             Self::History(request) => request.changes(),
             _ => false,
         }
@@ -317,7 +272,7 @@ pub(crate) enum Response {
     Quota(Option<u64>),
     Information(Information),
     Counters(Vec<(String, u64)>),
-    Check(CheckFields),
+    Check(CheckReport),
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
     Rotation(Rotation),
@@ -347,213 +302,6 @@ impl Response {
         }
     }
 }
-
-/// What a vault is, as `strongroom info` shows it. Nothing in it is secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Information {
-    /// The vault id in readable groups: compare it with the one printed at `init`.
-    pub fingerprint: String,
-    /// The algorithms, by name.
-    pub suite: String,
-    /// How often the header has changed.
-    pub generation: u64,
-    /// The newest generation of keys.
-    pub epoch: u32,
-    /// The process that has the vault open.
-    pub owner_pid: u32,
-    /// Whether that process opened it for reading only.
-    pub read_only: bool,
-    /// Whether the fingerprint should be compared before the vault is trusted: anyone can make a vault for an age or
-    /// SSH key.
-    pub compare_fingerprint: bool,
-    /// Where that process shows it now.
-    pub attachments: Vec<Attachment>,
-    /// Whether that process only holds it open for others, and how long.
-    pub held_open: Option<HeldOpen>,
-    /// Which providers compute in that process.
-    pub providers: Vec<ProviderInUse>,
-    /// How what is new is compressed, by name.
-    pub compression: String,
-    /// Who belongs to the vault: devices, then key slots.
-    pub members: Vec<Member>,
-    /// Membership records that nobody here made or accepted, a line each.
-    pub unknown_records: Vec<String>,
-}
-
-/// Attributes on their way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NodeFields {
-    inode: u64,
-    kind: u8,
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    rdev: u64,
-    nlink: u32,
-    size: u64,
-    blocks: u64,
-    times: [i64; 4],
-}
-
-impl From<&Attributes> for NodeFields {
-    fn from(node: &Attributes) -> Self {
-        Self {
-            inode: node.inode.0,
-            kind: node.kind as u8,
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-            rdev: node.rdev,
-            nlink: node.nlink,
-            size: node.size,
-            blocks: node.blocks,
-            times: [node.atime.0, node.mtime.0, node.ctime.0, node.btime.0],
-        }
-    }
-}
-
-impl TryFrom<NodeFields> for Attributes {
-    type Error = Error;
-
-    fn try_from(fields: NodeFields) -> Result<Self, Error> {
-        let [atime, mtime, ctime, btime] = fields.times.map(Timestamp);
-        Ok(Self {
-            inode: InodeId(fields.inode),
-            kind: node_kind(fields.kind)?,
-            mode: fields.mode,
-            uid: fields.uid,
-            gid: fields.gid,
-            rdev: fields.rdev,
-            nlink: fields.nlink,
-            size: fields.size,
-            blocks: fields.blocks,
-            atime,
-            mtime,
-            ctime,
-            btime,
-        })
-    }
-}
-
-/// The kind of a stored number.
-pub(crate) fn node_kind(number: u8) -> Result<NodeKind, Error> {
-    use NodeKind::{BlockDevice, CharDevice, Directory, Fifo, File, Socket, Symlink};
-    let kinds = [
-        File,
-        Directory,
-        Symlink,
-        Fifo,
-        Socket,
-        CharDevice,
-        BlockDevice,
-    ];
-    kinds
-        .into_iter()
-        .find(|kind| *kind as u8 == number)
-        .ok_or(Error::Protocol("an unknown kind of node"))
-}
-
-/// One line of a listing on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EntryFields {
-    pub(crate) name: ByteBuffer,
-    pub(crate) cookie: u64,
-    pub(crate) node: NodeFields,
-}
-
-impl EntryFields {
-    /// `None` for an entry that was listed without attributes.
-    pub(crate) fn new(entry: ListedEntry) -> Option<Self> {
-        let node = NodeFields::from(&entry.attributes?);
-        Some(Self {
-            name: ByteBuffer(entry.name),
-            cookie: entry.cookie,
-            node,
-        })
-    }
-}
-
-/// Attributes to set, on their way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SetFields {
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    size: Option<u64>,
-    /// `Some(None)` is the clock's now.
-    atime: Option<Option<i64>>,
-    mtime: Option<Option<i64>>,
-}
-
-impl From<&SetAttributes> for SetFields {
-    fn from(set: &SetAttributes) -> Self {
-        let time = |time: SetTime| match time {
-            SetTime::Now => None,
-            SetTime::At(at) => Some(at.0),
-        };
-        Self {
-            mode: set.mode,
-            uid: set.uid,
-            gid: set.gid,
-            size: set.size,
-            atime: set.atime.map(time),
-            mtime: set.mtime.map(time),
-        }
-    }
-}
-
-impl From<SetFields> for SetAttributes {
-    fn from(set: SetFields) -> Self {
-        let time = |time: Option<i64>| time.map_or(SetTime::Now, |at| SetTime::At(Timestamp(at)));
-        Self {
-            mode: set.mode,
-            uid: set.uid,
-            gid: set.gid,
-            size: set.size,
-            atime: set.atime.map(time),
-            mtime: set.mtime.map(time),
-        }
-    }
-}
-
-/// What `check` found, on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CheckFields {
-    pub(crate) inodes: u64,
-    pub(crate) entries: u64,
-    pub(crate) blocks: u64,
-    pub(crate) problems: Vec<String>,
-}
-
-/// Gives an enum of the file system a twin that can travel.
-macro_rules! twin {
-    ($(#[$doc:meta])* $twin:ident = $original:ident { $($variant:ident),+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub(crate) enum $twin { $($variant),+ }
-
-        impl From<$original> for $twin {
-            fn from(value: $original) -> Self {
-                match value { $($original::$variant => Self::$variant),+ }
-            }
-        }
-
-        impl From<$twin> for $original {
-            fn from(value: $twin) -> Self {
-                match value { $($twin::$variant => Self::$variant),+ }
-            }
-        }
-    };
-}
-
-twin!(/// `RenameMode` on its way.
-    RenameName = RenameMode { Replace, NoReplace, Exchange, Whiteout });
-twin!(/// `XattrMode` on its way.
-    XattrName = XattrMode { Set, CreateOnly, ReplaceOnly });
-twin!(/// `AllocateMode` on its way.
-    AllocateName = AllocateMode { Reserve, ReserveKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize });
-twin!(/// `SeekTarget` on its way.
-    SeekName = SeekTarget { Data, Hole });
 
 impl From<Space> for Response {
     fn from(space: Space) -> Self {

@@ -5,25 +5,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Timestamp};
-use strongroom_history::{
-    self as history, Candidate, NewRevision, Retention, RevisionId, State, Taken,
-};
+use strongroom_filesystem::Timestamp;
+use strongroom_history::{self as history, Candidate, NewRevision, Retention, RevisionId, State};
 
-use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
-use crate::observer::Change;
-use crate::path::{Links, resolve};
-use crate::port::unexpected;
+use crate::limits::REVISIONS_MAX;
+use crate::owner::port::unexpected;
+use crate::request::history::{
+    ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored, RevisionInfo, Usage,
+};
 use crate::request::{Request, Response};
-use crate::request_history::{
-    DifferenceFields, ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored,
-    RevisionFields, RevisionInfo, Usage,
-};
-use crate::session::Session;
 use crate::{Error, Result, Vault};
-
-/// The setting that keeps the rule for snapshots.                                                  [6.10.4]
-const RETENTION: &str = "retention";
 
 impl Vault {
     /// Takes a revision of everything, durable on return; `None` if nothing changed and `new` asks for none then.
@@ -39,7 +30,7 @@ impl Vault {
             only_if_changed: new.only_if_changed,
         };
         match self.ask_history(request)? {
-            HistoryResponse::Taken(taken) => Ok(taken.map(RevisionInfo::from)),
+            HistoryResponse::Taken(taken) => Ok(taken),
             _ => Err(unexpected()),
         }
     }
@@ -55,7 +46,7 @@ impl Vault {
             match self.ask_history(HistoryRequest::List { after })? {
                 HistoryResponse::Revisions(page) if page.is_empty() => return Ok(all),
                 HistoryResponse::Revisions(page) => {
-                    all.extend(page.into_iter().map(RevisionInfo::from));
+                    all.extend(page);
                 }
                 _ => return Err(unexpected()),
             }
@@ -243,7 +234,7 @@ impl Vault {
             };
             behind = Some(last.path.clone());
             for one in page {
-                take(PathDifference::try_from(one)?)?;
+                take(one)?;
             }
         }
     }
@@ -268,7 +259,7 @@ impl Vault {
             to: to.as_ref().to_vec(),
         };
         match self.ask_history(request)? {
-            HistoryResponse::Restored(restored) => Ok(restored.into()),
+            HistoryResponse::Restored(restored) => Ok(restored),
             _ => Err(unexpected()),
         }
     }
@@ -279,19 +270,6 @@ impl Vault {
             _ => Err(unexpected()),
         }
     }
-}
-
-/// The rule that was set; `None` if none was.
-pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> {
-    let Some(bytes) = filesystem.setting(RETENTION)? else {
-        return Ok(None);
-    };
-    let damaged = || Error::Damaged {
-        what: "metadata.db",
-        why: "the rule for snapshots is none; set it anew with `strongroom snapshot keep`"
-            .to_owned(),
-    };
-    Ok(Some(Retention::decode(&bytes).ok_or_else(damaged)?))
 }
 
 fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
@@ -311,144 +289,4 @@ fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanoseconds = since.map_or(0, |since| since.as_nanos());
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
-}
-
-/// Tells who watches that `.history` lists others now.
-fn told(session: &Session) {
-    session.tell(&[Change::Content {
-        inode: HISTORY_INODE,
-        offset: 0,
-        len: u64::MAX,
-    }]);
-}
-
-/// Carries out a request about revisions.
-pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
-    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
-    let response = match request {
-        HistoryRequest::Take {
-            message,
-            tags,
-            only_if_changed,
-        } => {
-            let mut tags = tags.clone();
-            tags.sort();
-            let taken = kept.take(
-                filesystem,
-                &NewRevision {
-                    message: message.clone(),
-                    tags,
-                    only_if_changed: *only_if_changed,
-                },
-            )?;
-            told(session);
-            HistoryResponse::Taken(match taken {
-                Taken::New(revision) => Some(RevisionFields::from(&*revision)),
-                Taken::Unchanged => None,
-            })
-        }
-        HistoryRequest::List { after } => {
-            let all = kept.revisions(filesystem)?;
-            let first = match after {
-                None => 0,
-                Some(after) => all
-                    .iter()
-                    .position(|revision| revision.id.0 == *after)
-                    .map(|at| at + 1)
-                    .ok_or_else(|| {
-                        Error::Revision(
-                            "the list of revisions changed while it was read; try again".to_owned(),
-                        )
-                    })?,
-            };
-            let mut left = TRANSFER_BYTES_MAX;
-            let page = all[first..].iter().map(|one| RevisionFields::from(&**one));
-            let page = page.take_while(|revision| {
-                let fits = revision.len() <= left;
-                left = left.saturating_sub(revision.len());
-                fits
-            });
-            HistoryResponse::Revisions(page.collect())
-        }
-        HistoryRequest::Differences {
-            before,
-            after,
-            path,
-            behind,
-        } => {
-            let behind = behind.as_deref();
-            let limit = LIST_ENTRIES_MAX as usize;
-            let sides = (before, after.as_ref());
-            let page = kept.differences(filesystem, sides, path, behind, limit)?;
-            let mut left = TRANSFER_BYTES_MAX;
-            let page = page.iter().map(DifferenceFields::from).take_while(|one| {
-                // One path fits by far.
-                let fits = one.path.len() + 128 <= left;
-                left = left.saturating_sub(one.path.len() + 128);
-                fits
-            });
-            HistoryResponse::Differences(page.collect())
-        }
-        HistoryRequest::Restore { id, path, to } => {
-            let restored = crate::restore::restore(session, &RevisionId(*id), path, to)?;
-            HistoryResponse::Restored(restored)
-        }
-        HistoryRequest::Remove { id } => {
-            kept.remove(filesystem, RevisionId(*id))?;
-            told(session);
-            return Ok(Response::Done);
-        }
-        _ => rules_and_space(session, request)?,
-    };
-    Ok(Response::History(response))
-}
-
-/// Carries out a request about the rule for kept states, or about what they hold.
-fn rules_and_space(session: &Session, request: &HistoryRequest) -> Result<HistoryResponse> {
-    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
-    Ok(match request {
-        HistoryRequest::Retention => {
-            HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
-        }
-        HistoryRequest::SetRetention { rule } => {
-            let why = "a rule that keeps nothing";
-            let rule = Retention::decode(rule)
-                .ok_or(Error::File(filesystem::Error::InvalidArgument(why)))?;
-            filesystem.keep_setting(RETENTION, &rule.encode())?;
-            HistoryResponse::RuleSet
-        }
-        HistoryRequest::HeldAlone { ids } => {
-            let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
-            HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
-        }
-        HistoryRequest::EachHeldAlone { ids } => {
-            let ids = ids.iter().copied().map(RevisionId);
-            let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
-            HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
-        }
-        HistoryRequest::Erase { path, trial } => {
-            match resolve(filesystem, &session.caller, path, Links::Stay) {
-                Err(Error::File(
-                    filesystem::Error::NotFound | filesystem::Error::NotADirectory,
-                )) => {}
-                Ok(_) => {
-                    let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
-                    return Err(Error::File(filesystem::Error::InvalidArgument(why)));
-                }
-                Err(error) => return Err(error),
-            }
-            let erased = kept.erase(filesystem, path, *trial)?;
-            told(session);
-            HistoryResponse::Erased(erased)
-        }
-        HistoryRequest::Usage => {
-            let stored = kept.stored(filesystem)?;
-            HistoryResponse::Usage(Usage {
-                live_bytes: stored.live_bytes,
-                kept_bytes: stored.kept_bytes,
-                waste_bytes: stored.waste_bytes,
-            })
-        }
-        _ => return Err(Error::Protocol("a request in the wrong place")),
-    })
 }

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use strongroom_filesystem::{InodeId, Timestamp};
 use strongroom_history::{NewRevision, Retention, SCHEDULED};
 
-use crate::request_history::RevisionInfo;
+use crate::request::history::RevisionInfo;
 use crate::{Error, Result, Vault};
 
 /// The clock is looked at so often at least: it may jump, or have stood still while the machine slept.

@@ -15,7 +15,6 @@
 //!  (2) A record never goes back but by order of the user: compared under the lock before it is replaced.     [9.2.5]
 //!  (3) Nothing of a vault is used before it is known to be the one that is meant, and not an older one.      [9.3]
 
-mod keeper;
 mod known;
 mod place;
 mod record;
@@ -29,18 +28,17 @@ use strongroom_filesystem::DurableState;
 use strongroom_format::InstanceId;
 use strongroom_metadata::{DATABASE_FILE, Store};
 
+use crate::clock::now_s;
 use crate::folder::{Folder, REPLICA};
-use crate::held_keys::HeldKeys;
-use crate::open::{Unlocked, now_s};
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::unlocked::Unlocked;
+use crate::older_folder::How;
 use crate::request::Access;
 use crate::{Error, Result};
 
-pub(crate) use keeper::Keeper;
 pub use known::{LastSeen, SeenPlace, forget, last_seen};
 use known::{Note, Records};
-use place::{Here, How, Identity, Known, Place, State, Verdict, judge};
-pub use words::OlderFolder;
-pub(crate) use words::show;
+use place::{Here, Identity, Known, Place, State, Verdict, judge};
 
 /// Where it is remembered what was last seen of each vault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,7 +149,7 @@ impl Watch {
         match ahead.next() {
             Some((place, seen)) if self.older == IfOlder::Refuse => {
                 let state = state_of(keyring, seen.commits, None);
-                let older = OlderFolder::new(How::Keys, place, state);
+                let older = words::older(How::Keys, place, state);
                 Err(Error::OlderFolder(Box::new(older)))
             }
             _ => Ok(()),
@@ -201,7 +199,7 @@ impl Watch {
             }
             Verdict::Behind(index, how) => {
                 let seen = &self.records.places()[index];
-                let older = OlderFolder::new(how, seen, state);
+                let older = words::older(how, seen, state);
                 if self.older == IfOlder::Refuse {
                     return Err(Error::OlderFolder(Box::new(older)));
                 }

@@ -5,11 +5,10 @@
 //! Never   changes what is stored already
 //! Spec    spec/4-metadata.md, 4.6
 
-use serde::{Deserialize, Serialize};
 use strongroom_crypto::Compression;
 
-use crate::port::unexpected;
-use crate::request::{Request, Response};
+use crate::owner::port::unexpected;
+use crate::request::{Request, Response, WholeRequest};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -18,7 +17,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn quota(&self) -> Result<Option<u64>> {
-        match self.ask(&Request::Quota)? {
+        match self.ask(&Request::Whole(WholeRequest::Quota))? {
             (_, Response::Quota(bytes)) => Ok(bytes),
             _ => Err(unexpected()),
         }
@@ -30,7 +29,7 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
-        self.ask_done(&Request::SetQuota { bytes })
+        self.ask_done(&Request::Whole(WholeRequest::SetQuota { bytes }))
     }
 
     /// Whether what is new is compressed before it is sealed.
@@ -50,31 +49,8 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
-        self.ask_done(&Request::SetCompression(compression.into()))
-    }
-}
-
-/// A compression on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CompressionField {
-    None,
-    Zstd,
-}
-
-impl From<Compression> for CompressionField {
-    fn from(compression: Compression) -> Self {
-        match compression {
-            Compression::None => Self::None,
-            Compression::Zstd => Self::Zstd,
-        }
-    }
-}
-
-impl From<CompressionField> for Compression {
-    fn from(field: CompressionField) -> Self {
-        match field {
-            CompressionField::None => Self::None,
-            CompressionField::Zstd => Self::Zstd,
-        }
+        self.ask_done(&Request::Whole(WholeRequest::SetCompression(
+            compression.into(),
+        )))
     }
 }

@@ -15,11 +15,11 @@ use strongroom_filesystem::Filesystem;
 use strongroom_metadata::Store;
 
 use crate::folder::{Folder, HEADER, REPLICA};
-use crate::own_replica::Files;
+use crate::keyring::known_records;
+use crate::keyring::own_replica::Files;
 use crate::request::Access;
 use crate::{
-    Error, Keys, OpenOptions, RecoverOptions, Result, SeenRecords, Trust, Vault, known_records,
-    open, recover,
+    Error, Keys, OpenOptions, RecoverOptions, Result, SeenRecords, Trust, Vault, open, recover,
 };
 
 /// How many attempts there are; one that is lost must not pass unseen.

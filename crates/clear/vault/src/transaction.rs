@@ -6,14 +6,13 @@
 
 use std::fmt;
 
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, XattrMode};
 
-use crate::frame::Bytes;
-use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::path::Links;
-use crate::request::{NodeFields, RenameName, Request, SetFields, XattrName};
+use crate::request::frame::Bytes;
+use crate::request::steps::{Step, Steps};
+use crate::request::{Request, SetFields};
 use crate::{Error, Result, Vault};
 
 /// One operation of a transaction. Paths are those of `Vault`; each is resolved when its turn comes, so an
@@ -231,70 +230,6 @@ impl Vault {
     }
 }
 
-/// An `Operation` on its way.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-pub(crate) enum Step<'a> {
-    RequireMissing {
-        path: Bytes<'a>,
-    },
-    RequireUnchanged {
-        path: Bytes<'a>,
-        links: Links,
-        seen: NodeFields,
-    },
-    MakeDirectory {
-        path: Bytes<'a>,
-        mode: u32,
-    },
-    MakeSymlink {
-        path: Bytes<'a>,
-        target: Bytes<'a>,
-    },
-    WriteFile {
-        path: Bytes<'a>,
-        mode: u32,
-        content: Bytes<'a>,
-    },
-    WriteAt {
-        path: Bytes<'a>,
-        offset: u64,
-        data: Bytes<'a>,
-    },
-    Rename {
-        path: Bytes<'a>,
-        new_path: Bytes<'a>,
-        mode: RenameName,
-    },
-    Link {
-        path: Bytes<'a>,
-        new_path: Bytes<'a>,
-    },
-    RemoveFile {
-        path: Bytes<'a>,
-    },
-    RemoveDirectory {
-        path: Bytes<'a>,
-    },
-    SetAttributes {
-        path: Bytes<'a>,
-        links: Links,
-        set: SetFields,
-    },
-    SetXattr {
-        path: Bytes<'a>,
-        links: Links,
-        name: Bytes<'a>,
-        value: Bytes<'a>,
-        mode: XattrName,
-    },
-    RemoveXattr {
-        path: Bytes<'a>,
-        links: Links,
-        name: Bytes<'a>,
-    },
-}
-
 impl<'a> From<&'a Operation> for Step<'a> {
     fn from(operation: &'a Operation) -> Self {
         let path = |path: &'a Vec<u8>| Bytes(path);
@@ -393,93 +328,11 @@ impl<'a> From<&'a Operation> for Step<'a> {
     }
 }
 
-impl Step<'_> {
-    /// Bytes of paths, names and content.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::RequireMissing { path }
-            | Self::RequireUnchanged { path, .. }
-            | Self::MakeDirectory { path, .. }
-            | Self::RemoveFile { path }
-            | Self::RemoveDirectory { path }
-            | Self::SetAttributes { path, .. } => path.0.len(),
-            Self::MakeSymlink { path, target: more }
-            | Self::WriteFile {
-                path,
-                content: more,
-                ..
-            }
-            | Self::WriteAt {
-                path, data: more, ..
-            }
-            | Self::Rename {
-                path,
-                new_path: more,
-                ..
-            }
-            | Self::Link {
-                path,
-                new_path: more,
-            }
-            | Self::RemoveXattr {
-                path, name: more, ..
-            } => path.0.len() + more.0.len(),
-            Self::SetXattr {
-                path, name, value, ..
-            } => path.0.len() + name.0.len() + value.0.len(),
-        }
-    }
-}
-
-/// The steps of a transaction on their way: from a socket never more than `TRANSACTION_OPERATIONS_MAX`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Steps<'a>(pub(crate) Vec<Step<'a>>);
-
-impl Steps<'_> {
-    /// # Errors
-    /// `TransactionTooLarge`.
-    pub(crate) fn check_bounds(&self) -> Result<()> {
-        let bytes: usize = self.0.iter().map(Step::bytes).sum();
-        if self.0.len() > TRANSACTION_OPERATIONS_MAX || bytes > TRANSACTION_BYTES_MAX {
-            return Err(Error::TransactionTooLarge);
-        }
-        Ok(())
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Steps<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Bounded;
-        impl<'de> Visitor<'de> for Bounded {
-            type Value = Vec<Step<'de>>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the steps of a transaction")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(
-                self,
-                mut steps: A,
-            ) -> std::result::Result<Self::Value, A::Error> {
-                let mut taken = Vec::new();
-                while let Some(step) = steps.next_element()? {
-                    // A step takes two bytes on its way and a hundred times that in memory.
-                    if taken.len() == TRANSACTION_OPERATIONS_MAX {
-                        return Err(de::Error::custom("too many steps"));
-                    }
-                    taken.push(step);
-                }
-                Ok(taken)
-            }
-        }
-        deserializer.deserialize_seq(Bounded).map(Steps)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame;
+    use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+    use crate::request::{NodeFields, frame};
 
     #[test]
     fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {

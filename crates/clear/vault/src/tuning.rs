@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use strongroom_crypto::providers::measured::{self, Measured};
 use strongroom_crypto::providers::{self, Choice, Preferences};
 
-use crate::join::Retry;
 use crate::limits::{FIRST_MEASUREMENT_MS, TUNE_MS, TURN_WAIT_MS};
 use crate::private_folder::PrivateFolders;
+use crate::retry::Retry;
 use crate::{Error, Result};
 use cache::{Cache, Found};
 pub use machine::Machine;

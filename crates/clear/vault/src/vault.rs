@@ -9,14 +9,14 @@ use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes,
 };
 
-use crate::client::Unanswered;
 use crate::directory::Directory;
 use crate::file::{File, FileOptions, opened};
-use crate::frame::Bytes;
 use crate::join::{Joining, SecretSource};
 use crate::observer::{Observer, Subscription};
+use crate::owner::client::Unanswered;
+use crate::owner::port::{Port, unexpected};
 use crate::path::Links;
-use crate::port::{Port, unexpected};
+use crate::request::frame::Bytes;
 use crate::request::{Access, NodeFields, Opening, Request, Response, SetFields};
 use crate::{Error, OpenOptions, Result, Secret};
 

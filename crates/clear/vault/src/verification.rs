@@ -12,13 +12,12 @@ use strongroom_history::RevisionId;
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
-use crate::port::unexpected;
-use crate::request::{Request, Response};
-use crate::request_verify::{
+use crate::owner::port::unexpected;
+use crate::request::verify::{
     DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
     VerifyResponse,
 };
-use crate::whole::CheckReport;
+use crate::request::{CheckReport, Request, Response};
 use crate::{Result, Vault};
 
 /// What one step should take.
@@ -340,7 +339,7 @@ impl Verification<'_> {
             _ => return Err(unexpected()),
         }
         match self.vault.ask_verify(VerifyRequest::Structure)? {
-            VerifyResponse::Structure(found) => self.report.structure = found.into(),
+            VerifyResponse::Structure(found) => self.report.structure = found,
             VerifyResponse::Ruined(why) => self.ruined(why),
             _ => return Err(unexpected()),
         }

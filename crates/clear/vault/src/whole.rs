@@ -2,33 +2,9 @@
 
 use strongroom_filesystem::Space;
 
-use crate::port::unexpected;
-use crate::request::{CheckFields, Information, Request, Response};
+use crate::owner::port::unexpected;
+use crate::request::{CheckReport, Information, Request, Response, WholeRequest};
 use crate::{Result, Vault};
-
-/// What `check` found: every table against every other; empty `problems` means sound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    /// Nodes looked at.
-    pub inodes: u64,
-    /// Names looked at.
-    pub entries: u64,
-    /// Blocks looked at.
-    pub blocks: u64,
-    /// What is wrong, one line each.
-    pub problems: Vec<String>,
-}
-
-impl From<CheckFields> for CheckReport {
-    fn from(fields: CheckFields) -> Self {
-        Self {
-            inodes: fields.inodes,
-            entries: fields.entries,
-            blocks: fields.blocks,
-            problems: fields.problems,
-        }
-    }
-}
 
 impl Vault {
     /// How full the disk, or the quota, is.
@@ -36,7 +12,7 @@ impl Vault {
     /// # Errors
     /// If the disk does not say.
     pub fn space(&self) -> Result<Space> {
-        match self.ask(&Request::Space)? {
+        match self.ask(&Request::Whole(WholeRequest::Space))? {
             (
                 _,
                 Response::Space {
@@ -58,7 +34,7 @@ impl Vault {
     /// # Errors
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync(&self) -> Result<()> {
-        self.ask_done(&Request::Sync)
+        self.ask_done(&Request::Whole(WholeRequest::Sync))
     }
 
     /// What the vault is.
@@ -66,7 +42,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn information(&self) -> Result<Information> {
-        match self.ask(&Request::Information)? {
+        match self.ask(&Request::Whole(WholeRequest::Information))? {
             (_, Response::Information(information)) => Ok(information),
             _ => Err(unexpected()),
         }
@@ -77,7 +53,7 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn accept_records(&self) -> Result<()> {
-        self.ask_done(&Request::AcceptRecords)
+        self.ask_done(&Request::Whole(WholeRequest::AcceptRecords))
     }
 
     /// What was counted since the owner opened the vault: names and numbers.
@@ -85,7 +61,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn counters(&self) -> Result<Vec<(String, u64)>> {
-        match self.ask(&Request::Counters)? {
+        match self.ask(&Request::Whole(WholeRequest::Counters))? {
             (_, Response::Counters(counters)) => Ok(counters),
             _ => Err(unexpected()),
         }
@@ -96,8 +72,8 @@ impl Vault {
     /// # Errors
     /// Only if the check itself cannot run; what it finds is in the report.
     pub fn check(&self) -> Result<CheckReport> {
-        match self.ask(&Request::Check)? {
-            (_, Response::Check(found)) => Ok(found.into()),
+        match self.ask(&Request::Whole(WholeRequest::Check))? {
+            (_, Response::Check(found)) => Ok(found),
             _ => Err(unexpected()),
         }
     }
@@ -107,6 +83,6 @@ impl Vault {
     /// # Errors
     /// What was moved until an error stays moved.
     pub fn compact(&self) -> Result<()> {
-        self.ask_done(&Request::Compact)
+        self.ask_done(&Request::Whole(WholeRequest::Compact))
     }
 }

@@ -2,9 +2,9 @@
 
 use strongroom_filesystem::XattrMode;
 
-use crate::frame::Bytes;
+use crate::owner::port::unexpected;
 use crate::path::Links;
-use crate::port::unexpected;
+use crate::request::frame::Bytes;
 use crate::request::{Request, Response};
 use crate::{Result, Vault};
 

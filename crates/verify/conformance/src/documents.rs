@@ -14,10 +14,22 @@ pub type Edges = BTreeMap<String, BTreeSet<String>>;
 /// Lines of a source file without its tests, at most.
 pub const FILE_LINES_MAX: usize = 600;
 
+/// The fenced block named `name` of `document`; `None` if it has no such block.
+#[must_use]
+pub fn block<'d>(document: &'d str, name: &str) -> Option<&'d str> {
+    let start = format!("```{name}\n");
+    document.split_once(&start)?.1.split("```").next()
+}
+
 /// The edges in the fenced block named `edges` of `document`; `None` if it has no such block.
 #[must_use]
 pub fn edges_in(document: &str) -> Option<Edges> {
-    let block = document.split("```edges\n").nth(1)?.split("```").next()?;
+    Some(edges_of(block(document, "edges")?))
+}
+
+/// The lines `from -> to to` of `block`.
+#[must_use]
+pub fn edges_of(block: &str) -> Edges {
     let mut edges = Edges::new();
     for line in block.lines() {
         if let Some((from, to)) = line.split_once("->") {
@@ -27,7 +39,7 @@ pub fn edges_in(document: &str) -> Option<Edges> {
             );
         }
     }
-    Some(edges)
+    edges
 }
 
 /// What differs between the edges a document allows and those that are.
@@ -89,6 +101,23 @@ pub fn lines_without_tests(source: &str) -> usize {
             pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
         })
         .unwrap_or(lines.len())
+}
+
+/// The lines of code that `document` gives each crate at most, in its table with the column `lines at most`; `None` if it has none.
+#[must_use]
+pub fn budget_in(document: &str) -> Option<BTreeMap<String, usize>> {
+    let table = document.split_once("| lines at most |\n")?.1;
+    let rows = table
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("| "));
+    rows.map(|row| {
+        let mut cells = row.split(" | ");
+        let name = cells.next()?.trim_matches('`').to_owned();
+        let lines = cells.next()?.trim_end_matches([' ', '|']).replace(',', "");
+        Some((name, lines.parse().ok()?))
+    })
+    .collect()
 }
 
 /// Every Rust source below `folder`, except those that only hold tests.
@@ -165,6 +194,17 @@ mod tests {
             ["crates/a/src/lib.rs", "crates/b/", "spec/1-keys.md"]
                 .map(PathBuf::from)
                 .into()
+        );
+    }
+
+    #[test]
+    fn a_budget_is_read_to_the_end_of_its_table() {
+        let text = "a\n\n| crate | lines at most |\n|---|---|\n| `vault` | 19,900 |\n| `cli` | 12 |\n\n| b | 3 |\n";
+        let expected = [("cli".to_owned(), 12), ("vault".to_owned(), 19_900)];
+        assert_eq!(budget_in(text), Some(expected.into()));
+        assert_eq!(
+            budget_in("| crate | lines at most |\n|---|---|\n| `vault` | many |\n"),
+            None
         );
     }
 

@@ -80,7 +80,7 @@ const ALLOWED: [(&str, &str); 11] = [
         "folders of this user for sockets and mounts, outside of every vault",
     ),
     (
-        "crates/clear/vault/src/runtime.rs",
+        "crates/clear/vault/src/owner/socket.rs",
         "the folder of sockets, which is this user's alone",
     ),
     (

@@ -16,6 +16,7 @@ use super::record::{PLACES_MAX, Record, is_rememberable};
 use super::shelf::{IfMissing, Shelf};
 use super::{SeenRecords, Trust, words};
 use crate::folder::Folder;
+use crate::older_folder::show;
 use crate::{Error, Result};
 
 /// How a place is put into a record.
@@ -303,7 +304,7 @@ pub fn last_seen(folder: impl AsRef<Path>, seen: &SeenRecords) -> Result<LastSee
     };
     match Shelf::open(&kept_in, IfMissing::Make).and_then(|shelf| shelf.turn().map(drop)) {
         Ok(()) => found.kept_in = Some(kept_in.clone()),
-        Err(error) => found.trouble = Some(format!("{}: {error}", words::show(&kept_in))),
+        Err(error) => found.trouble = Some(format!("{}: {error}", show(&kept_in))),
     }
     let record = match read(&kept_in, vault) {
         Ok(record) => record,

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use strongroom_format::{InstanceId, RecordId};
 
+use crate::older_folder::How;
+
 /// Device and inode of a folder: what names it whatever path leads to it.
 pub(crate) type Identity = (u64, u64);
 
@@ -63,17 +65,6 @@ pub(crate) struct Here<'a> {
     pub(crate) state: State,
     /// Whether its chain of membership contains a record.
     pub(crate) has_record: &'a dyn Fn(RecordId) -> bool,
-}
-
-/// In which way a folder is behind what was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Its chain of membership lacks the newest record.
-    Keys,
-    /// Fewer commits, generations or epochs.
-    Older,
-    /// As many commits, and another content.
-    Fork,
 }
 
 /// What a folder is.

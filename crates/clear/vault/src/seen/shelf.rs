@@ -23,7 +23,7 @@ use strongroom_crypto::{Random, SystemRandom};
 use strongroom_format::{VaultId, hex};
 
 use super::record::RECORD_BYTES_MAX;
-use crate::join::Retry;
+use crate::retry::Retry;
 
 /// Vaults that are remembered.                                                                               (2)
 pub(crate) const VAULTS_MAX: usize = 256;

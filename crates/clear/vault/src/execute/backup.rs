@@ -1,0 +1,155 @@
+//! Does the owner's part of a backup: segments stay, and the database of one moment goes where the backup wants it.
+//!
+//! Takes   the session of somebody who copies the vault folder
+//! Gives   database, replica file and records of revisions of one moment
+//! Never   touches what the backup has before, but for records that the vault has no more
+//! Spec    spec/10-folder.md, 10.4
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use strongroom_filesystem::KeptSegments;
+use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
+
+use crate::Result;
+use crate::execute::session::Session;
+use crate::folder::switch;
+use crate::folder::{Folder, REPLICA, REVISIONS, below};
+use crate::kept::record::record_name;
+use crate::keyring::held_keys::HeldKeys;
+use crate::keyring::metadata_key;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::{BackupRequest, Response};
+
+/// What the owner keeps for somebody who makes a backup.
+pub(crate) struct Kept {
+    _segments: KeptSegments,
+    /// The records of the revisions that the copied database knows.
+    records: BTreeSet<String>,
+}
+
+/// Carries out what a backup asks of the owner.
+pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<Response> {
+    let folder = |path: &Bytes<'_>| Folder::new(Path::new(OsStr::from_bytes(path.0)));
+    match request {
+        BackupRequest::Database { target } => {
+            let target = folder(target);
+            // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
+            let _turn = session.engine.kept.turn();
+            let put = session
+                .engine
+                .with_keys(|keys| put_database(session, keys, &target));
+            put.map(|header| Response::Backup(header.map(ByteBuffer)))
+        }
+        BackupRequest::End { renewed } => {
+            let kept = session.backup.lock().take();
+            if let (Some(renewed), Some(kept)) = (renewed, kept) {
+                remove_records(&folder(renewed), &kept.records)?;
+            }
+            Ok(Response::Done)
+        }
+        BackupRequest::Begin => {
+            *session.backup.lock() = Some(Kept {
+                _segments: session.filesystem().keep_segments(),
+                records: BTreeSet::new(),
+            });
+            Ok(Response::Done)
+        }
+    }
+}
+
+/// Puts database and replica file where they wait, and the records of revisions into the backup; gives the header, or what is
+/// in the way.
+fn put_database(
+    session: &Session,
+    keys: &HeldKeys,
+    target: &Folder,
+) -> Result<std::result::Result<Vec<u8>, String>> {
+    if let Some(why) = is_other_than_a_backup(session, keys, target)? {
+        return Ok(Err(why));
+    }
+    let making = switch::begun(target);
+    making.replace(REPLICA, &keys.folder().replica()?)?;
+    let into = making.hold();
+    let into = into.map_err(below("making the database of the backup"))?;
+    session.filesystem().copy_database(&Copying {
+        key: keys.replica().metadata_key().bytes(),
+        into: &into,
+        progress: &|done, pages| log::debug!("{done} of {pages} pages are in the backup"),
+    })?;
+    let records = put_records(session, target)?;
+    if let Some(kept) = session.backup.lock().as_mut() {
+        kept.records = records;
+    }
+    Ok(Ok(keys.folder().header()?))
+}
+
+/// Copies the records of revisions that are missing in the backup; gives the names of all.
+fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
+    let there = target.inside(REVISIONS);
+    let mut all = BTreeSet::new();
+    for (name, bytes) in session.engine.kept.record_files()? {
+        // One that cannot be read is named by a verification of the vault; an earlier backup may have it.
+        if let Some(bytes) = bytes {
+            there.make()?;
+            if there.read_file(&name)?.as_deref() != Some(&bytes[..]) {
+                there.replace(&name, &bytes)?;
+            }
+        }
+        all.insert(name);
+    }
+    Ok(all)
+}
+
+/// Removes the records of revisions that the backup has no more.
+fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
+    let failed = || below("removing from the backup what the vault has no more");
+    let there = backup.inside(REVISIONS);
+    for entry in there.list("listing the revisions of the backup")? {
+        if record_name(&entry.name).is_some() && !records.contains(&entry.name) {
+            there.remove(&entry.name).map_err(failed())?;
+        }
+    }
+    there.sync_if_there()
+}
+
+/// Whether the vault in `target` went its own way, or is of a later time than this one.
+fn is_other_than_a_backup(
+    session: &Session,
+    keys: &HeldKeys,
+    target: &Folder,
+) -> Result<Option<String>> {
+    if !target.has(DATABASE_FILE) || !target.has(REPLICA) {
+        return Ok(None);
+    }
+    let Ok(theirs) = keys.keyring().open_replica(&target.replica()?) else {
+        let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
+        return Ok(Some(why.to_owned()));
+    };
+    if theirs.instance() != keys.instance() {
+        let why = "the folder and the vault went apart: one of them is used as a copy, or an older state was put back; choose another folder";
+        return Ok(Some(why.to_owned()));
+    }
+    let options = Options {
+        missing_tree: metadata_key::missing_tree(&theirs),
+        ..Options::default()
+    };
+    let key = theirs.metadata_key().bytes();
+    // One that does not open is no better than none.
+    let Ok(store) = Store::open_read_only(target.path(), key, options) else {
+        return Ok(None);
+    };
+    let (theirs, ours) = (
+        store.reader()?.commits()?,
+        session.filesystem().engine().reader()?.commits()?,
+    );
+    if theirs > ours {
+        let why = format!(
+            "the folder is newer than the vault: {theirs} commits against {ours}; if an older state of the vault was put back, choose another folder"
+        );
+        return Ok(Some(why));
+    }
+    Ok(None)
+}

@@ -1,0 +1,222 @@
+//! Requests about what nodes hold: bytes, attributes, listings.
+//!
+//! Takes   handles of a session, or the path to open
+//! Gives   bytes, counts, attributes; word of each change to the observers
+//! Never   reads or writes a handle that was not opened for it
+
+use strongroom_filesystem::{
+    self as filesystem, AllocateMode, InodeId, Listing, NewNode, NodeKind, SetAttributes,
+};
+
+use crate::execute::namespace::Names;
+use crate::execute::session::Session;
+use crate::limits::LIST_ENTRIES_MAX;
+use crate::observer::Change;
+use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
+use crate::request::{Creation, EntryFields, Handle, NodeFields, Opening, Response};
+use crate::{Error, Result};
+
+/// How often opening starts anew when the name comes and goes under it.
+const OPEN_ATTEMPTS_MAX: usize = 100;
+
+/// Opens what `path` names, making it first if `opening` says so.
+pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<Response> {
+    let node = match opening.create {
+        Creation::Never => resolve(session.filesystem(), &session.caller, path, Links::Follow)?,
+        Creation::IfMissing | Creation::Always => open_or_make(session, path, opening)?,
+    };
+    match node.attributes.kind {
+        NodeKind::File => {}
+        NodeKind::Directory if opening.directory => {}
+        NodeKind::Directory => return Err(Error::File(filesystem::Error::IsADirectory)),
+        // Pipes, sockets and devices are names in a vault; their content is a matter of the kernel.
+        _ => return Err(Error::File(filesystem::Error::NotSupported)),
+    }
+    let inode = node.inode();
+    if opening.truncate {
+        let set = SetAttributes {
+            size: Some(0),
+            ..SetAttributes::default()
+        };
+        set_attributes(session, inode, &set)?;
+    }
+    let handle = session.keep(node, opening)?;
+    opened(session, handle, inode)
+}
+
+fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Response> {
+    match session.filesystem().attributes(inode) {
+        Ok(attributes) => Ok(Response::Opened(handle, NodeFields::from(&attributes))),
+        Err(error) => {
+            session.close(handle);
+            Err(error.into())
+        }
+    }
+}
+
+fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<Held> {
+    if wants_directory(path) {
+        return Err(Error::File(filesystem::Error::IsADirectory));
+    }
+    // As open(2): O_EXCL does not follow a symlink at the end, plain O_CREAT does, even a dangling one.
+    let links = if opening.create == Creation::Always {
+        Links::Stay
+    } else {
+        Links::Follow
+    };
+    let new = NewNode {
+        kind: NodeKind::File,
+        mode: opening.mode & 0o7777,
+        rdev: 0,
+        target: Vec::new(),
+    };
+    for _ in 0..OPEN_ATTEMPTS_MAX {
+        let mut place: Place = resolve_place(session.filesystem(), &session.caller, path, links)?;
+        match (place.node.take(), opening.create) {
+            (Some(_), Creation::Always) => return Err(Error::File(filesystem::Error::Exists)),
+            (Some(node), _) => return Ok(node),
+            (None, _) => {}
+        }
+        match (Names { session }.make_at(&place, &new), opening.create) {
+            // Somebody made it in between: open that one.
+            (Err(Error::File(filesystem::Error::Exists)), Creation::IfMissing) => {}
+            (made, _) => return made,
+        }
+    }
+    Err(Error::File(filesystem::Error::WouldBlock))
+}
+
+/// Opens a new file without a name, to be named by `Request::Name`.
+pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<Response> {
+    let directory = resolve(session.filesystem(), &session.caller, path, Links::Follow)?;
+    let attributes =
+        session
+            .filesystem()
+            .create_unnamed(&session.caller, directory.inode(), mode & 0o7777)?;
+    let inode = attributes.inode;
+    let opening = Opening {
+        read: true,
+        write: true,
+        ..Opening::default()
+    };
+    let handle = session.keep(Held::take(session.filesystem(), attributes), opening)?;
+    opened(session, handle, inode)
+}
+
+/// Sets attributes and tells of it.
+pub(crate) fn set_attributes(
+    session: &Session,
+    inode: InodeId,
+    set: &SetAttributes,
+) -> Result<Response> {
+    let before = match set.size {
+        Some(_) => Some(session.filesystem().attributes(inode)?.size),
+        None => None,
+    };
+    let attributes = session
+        .filesystem()
+        .set_attributes(&session.caller, inode, set)?;
+    let change = match (set.size, before) {
+        (Some(size), Some(before)) => Change::Content {
+            inode,
+            offset: size.min(before),
+            len: u64::MAX,
+        },
+        _ => Change::Attributes { inode },
+    };
+    session.tell(&[change]);
+    Ok(Response::Attributes(NodeFields::from(&attributes)))
+}
+
+/// Lists entries behind the cookie `after`, with attributes.
+pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) -> Result<Response> {
+    let inode = session.readable(handle)?;
+    let limit = limit.clamp(1, LIST_ENTRIES_MAX) as usize;
+    let mut after = after;
+    loop {
+        let entries = session.filesystem().list(
+            &session.caller,
+            inode,
+            after,
+            limit,
+            Listing::WithAttributes,
+        )?;
+        let Some(last) = entries.last() else {
+            return Ok(Response::Entries(Vec::new()));
+        };
+        after = last.cookie;
+        // Those of which the node is missing are left out. An empty page would be the end.
+        let shown: Vec<_> = entries.into_iter().filter_map(EntryFields::new).collect();
+        if !shown.is_empty() {
+            return Ok(Response::Entries(shown));
+        }
+    }
+}
+
+/// Fills `buffer` from `offset`; gives the count of bytes before the end.
+pub(crate) fn read(
+    session: &Session,
+    handle: Handle,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let inode = session.readable(handle)?;
+    Ok(session.filesystem().read(inode, offset, buffer)?)
+}
+
+/// Writes all of `data` at `offset`, or at the end if the file was opened to append.
+pub(crate) fn write(
+    session: &Session,
+    handle: Handle,
+    offset: u64,
+    data: &[u8],
+) -> Result<Response> {
+    let node = session.writable(handle)?;
+    if node.opening.append {
+        return append(session, handle, data);
+    }
+    drop_privileges(session, node.inode)?;
+    session.filesystem().write(node.inode, offset, data)?;
+    session.tell(&[Change::Content {
+        inode: node.inode,
+        offset,
+        len: data.len() as u64,
+    }]);
+    Ok(Response::Count(offset))
+}
+
+/// Writes all of `data` at the end; answers the offset it went to.
+pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<Response> {
+    let inode = session.writable(handle)?.inode;
+    drop_privileges(session, inode)?;
+    let offset = session.filesystem().append(inode, data)?;
+    session.tell(&[Change::Content {
+        inode,
+        offset,
+        len: data.len() as u64,
+    }]);
+    Ok(Response::Count(offset))
+}
+
+/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others are told of next covers it.
+fn drop_privileges(session: &Session, inode: InodeId) -> Result<()> {
+    if session.caller.uid != 0 {
+        session.filesystem().drop_privileges(inode)?;
+    }
+    Ok(())
+}
+
+/// Reserves, punches or zeroes a range.
+pub(crate) fn allocate(
+    session: &Session,
+    handle: Handle,
+    mode: AllocateMode,
+    offset: u64,
+    len: u64,
+) -> Result<Response> {
+    let inode = session.writable(handle)?.inode;
+    drop_privileges(session, inode)?;
+    session.filesystem().allocate(inode, mode, offset, len)?;
+    session.tell(&[Change::Content { inode, offset, len }]);
+    Ok(Response::Done)
+}

@@ -1,0 +1,171 @@
+//! Carries out requests about revisions in the process that owns the vault.
+//!
+//! Takes   a session and a request
+//! Gives   revisions, what they differ in and hold, and what was restored or erased
+
+use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE};
+use strongroom_history::{NewRevision, Retention, RevisionId, Taken};
+
+use crate::execute::restore::restore;
+use crate::execute::session::Session;
+use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
+use crate::observer::Change;
+use crate::path::{Links, resolve};
+use crate::request::Response;
+use crate::request::history::{
+    HistoryRequest, HistoryResponse, PathDifference, RevisionInfo, Usage,
+};
+use crate::{Error, Result};
+
+/// The setting that keeps the rule for snapshots.                                                  [6.10.4]
+const RETENTION: &str = "retention";
+
+/// The rule that was set; `None` if none was.
+pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> {
+    let Some(bytes) = filesystem.setting(RETENTION)? else {
+        return Ok(None);
+    };
+    let damaged = || Error::Damaged {
+        what: "metadata.db",
+        why: "the rule for snapshots is none; set it anew with `strongroom snapshot keep`"
+            .to_owned(),
+    };
+    Ok(Some(Retention::decode(&bytes).ok_or_else(damaged)?))
+}
+
+/// Tells who watches that `.history` lists others now.
+fn told(session: &Session) {
+    session.tell(&[Change::Content {
+        inode: HISTORY_INODE,
+        offset: 0,
+        len: u64::MAX,
+    }]);
+}
+
+/// Carries out a request about revisions.
+pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
+    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
+    let response = match request {
+        HistoryRequest::Take {
+            message,
+            tags,
+            only_if_changed,
+        } => {
+            let mut tags = tags.clone();
+            tags.sort();
+            let new = NewRevision {
+                message: message.clone(),
+                tags,
+                only_if_changed: *only_if_changed,
+            };
+            let taken = kept.take(filesystem, &new)?;
+            told(session);
+            HistoryResponse::Taken(match taken {
+                Taken::New(revision) => Some(RevisionInfo::from(&*revision)),
+                Taken::Unchanged => None,
+            })
+        }
+        HistoryRequest::List { after } => list(session, after.as_ref())?,
+        HistoryRequest::Differences {
+            before,
+            after,
+            path,
+            behind,
+        } => {
+            let behind = behind.as_deref();
+            let limit = LIST_ENTRIES_MAX as usize;
+            let sides = (before, after.as_ref());
+            let page = kept.differences(filesystem, sides, path, behind, limit)?;
+            let page = page.iter().map(PathDifference::from);
+            // One path fits by far.
+            HistoryResponse::Differences(fitting(page, |one| one.path.len() + 128))
+        }
+        HistoryRequest::Restore { id, path, to } => {
+            HistoryResponse::Restored(restore(session, &RevisionId(*id), path, to)?)
+        }
+        HistoryRequest::Remove { id } => {
+            kept.remove(filesystem, RevisionId(*id))?;
+            told(session);
+            return Ok(Response::Done);
+        }
+        HistoryRequest::Retention => {
+            HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
+        }
+        HistoryRequest::SetRetention { rule } => {
+            let why = "a rule that keeps nothing";
+            let rule = Retention::decode(rule)
+                .ok_or(Error::File(filesystem::Error::InvalidArgument(why)))?;
+            filesystem.keep_setting(RETENTION, &rule.encode())?;
+            HistoryResponse::RuleSet
+        }
+        HistoryRequest::HeldAlone { ids } => {
+            let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
+            HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
+        }
+        HistoryRequest::EachHeldAlone { ids } => {
+            let ids = ids.iter().copied().map(RevisionId);
+            let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
+            HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
+        }
+        HistoryRequest::Usage => HistoryResponse::Usage(usage(session)?),
+        HistoryRequest::Erase { path, trial } => erase(session, path, *trial)?,
+    };
+    Ok(Response::History(response))
+}
+
+/// A page of revisions, behind `after`.
+fn list(session: &Session, after: Option<&[u8; 32]>) -> Result<HistoryResponse> {
+    let all = session.engine.kept.revisions(session.filesystem())?;
+    let changed = || {
+        let why = "the list of revisions changed while it was read; try again";
+        Error::Revision(why.to_owned())
+    };
+    let first = match after {
+        None => 0,
+        Some(after) => {
+            let mut ids = all.iter().map(|revision| revision.id.0);
+            ids.position(|id| id == *after).ok_or_else(changed)? + 1
+        }
+    };
+    let page = all[first..].iter().map(|one| RevisionInfo::from(&**one));
+    Ok(HistoryResponse::Revisions(fitting(
+        page,
+        RevisionInfo::len_on_its_way,
+    )))
+}
+
+/// As many of `items` as one answer holds.
+fn fitting<T>(items: impl Iterator<Item = T>, len: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut left = TRANSFER_BYTES_MAX;
+    let fitting = items.take_while(|item| {
+        let fits = len(item) <= left;
+        left = left.saturating_sub(len(item));
+        fits
+    });
+    fitting.collect()
+}
+
+fn usage(session: &Session) -> Result<Usage> {
+    let stored = session.engine.kept.stored(session.filesystem())?;
+    Ok(Usage {
+        live_bytes: stored.live_bytes,
+        kept_bytes: stored.kept_bytes,
+        waste_bytes: stored.waste_bytes,
+    })
+}
+
+/// Takes what was at `path` out of every kept state; what is there now has to be removed first.
+fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse> {
+    let filesystem = session.filesystem();
+    match resolve(filesystem, &session.caller, path, Links::Stay) {
+        Err(Error::File(filesystem::Error::NotFound | filesystem::Error::NotADirectory)) => {}
+        Ok(_) => {
+            let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
+            return Err(Error::File(filesystem::Error::InvalidArgument(why)));
+        }
+        Err(error) => return Err(error),
+    }
+    let erased = session.engine.kept.erase(filesystem, path, trial)?;
+    told(session);
+    Ok(HistoryResponse::Erased(erased))
+}

@@ -1,0 +1,190 @@
+//! Takes the keys of earlier epochs out of use: what they sealed is sealed anew in the background, then they are forgotten.
+//!
+//! Takes   the wish for it, which `Keys::rotate` leaves in the metadata
+//! Gives   a vault in which nothing needs the old keys, and a header that does not have them
+//! Never   forgets a key that something durable needs, or keeps anybody from working meanwhile
+//! Spec    spec/1-keys.md, section 1.10
+//!
+//! Invariants
+//!  (1) Order: everything sealed anew and durable, records of revisions too, then the header without the old keys.  [1.10.4]
+//!  (2) Whoever opens the vault after a crash goes on where the rows say that it stopped.                    [1.10.1]
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use strongroom_filesystem::{Filesystem, Resealed};
+use strongroom_format::Epoch;
+
+use crate::execute::session::Engine;
+use crate::keyring::held_keys::ROTATION;
+use crate::request::Rotation;
+use crate::{Error, Result};
+
+/// How long a rotation that failed waits before it tries again: a full disk may have room then.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// A rest between two steps is as long as the step was, so that others get half of everything; at most this long.
+const REST_MAX: Duration = Duration::from_millis(250);
+
+/// What came of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    More,
+    /// Nothing is wanted, or it is done.
+    Idle,
+    /// What is left does not open.
+    Stuck,
+}
+
+/// What a rotation and those who ask about it share.
+#[derive(Default)]
+pub(crate) struct Rotating {
+    notes: Mutex<Notes>,
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct Notes {
+    asked: bool,
+    stop: bool,
+    trouble: Option<String>,
+}
+
+impl Rotating {
+    /// Somebody may want a rotation.
+    pub(crate) fn wake(&self) {
+        self.notes.lock().asked = true;
+        self.told.notify_all();
+    }
+}
+
+impl Engine {
+    /// How far it is.
+    pub(crate) fn rotation(&self) -> Result<Rotation> {
+        let (oldest, newest) = self.epochs();
+        let older = self.filesystem.older()?;
+        Ok(Rotation {
+            is_running: self.wanted()?.is_some(),
+            newest_epoch: newest.0,
+            oldest_epoch: oldest.0,
+            bytes_left: older.bytes,
+            unreadable_bytes: older.unreadable_bytes,
+            trouble: self.rotating.notes.lock().trouble.clone(),
+        })
+    }
+
+    /// The epoch before which nothing is to be left, while something may be.
+    fn wanted(&self) -> Result<Option<Epoch>> {
+        let (oldest, newest) = self.epochs();
+        let wanted = stored_wish(&self.filesystem)?;
+        // An epoch that has not begun is that of a command which was interrupted before it had.
+        Ok(wanted.filter(|wanted| oldest < *wanted && *wanted <= newest))
+    }
+
+    /// Does one step of what is wanted.
+    pub(crate) fn rotate_step(&self) -> Result<Step> {
+        if self.wanted()?.is_none() {
+            return Ok(Step::Idle);
+        }
+        let first = match self.filesystem.reseal()? {
+            Resealed::More => return Ok(Step::More),
+            Resealed::Stuck => return Ok(Step::Stuck),
+            Resealed::Done(first) => first,
+        };
+        // (1). Under an epoch that is over nothing begins to be sealed, so `first` stays true.
+        self.kept.reseal_records(&self.filesystem, || {
+            self.on_keys(|keys| keys.forget_before(first, &self.filesystem))
+                .map(drop)
+        })?;
+        Ok(Step::Idle)
+    }
+}
+
+fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {
+    let Some(bytes) = filesystem.setting(ROTATION)? else {
+        return Ok(None);
+    };
+    match <[u8; 4]>::try_from(bytes.as_slice()) {
+        Ok(bytes) => Ok(Some(Epoch(u32::from_le_bytes(bytes)))),
+        Err(_) => Err(Error::Damaged {
+            what: "metadata.db",
+            why: "the epoch of a rotation that it keeps is no number".to_owned(),
+        }),
+    }
+}
+
+/// The thread that rotates.
+pub(crate) struct Rotator {
+    engine: Arc<Engine>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Rotator {
+    /// Starts it; it goes on at once with what an earlier run left. (2)
+    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Self> {
+        let of_thread = Arc::clone(engine);
+        let thread = std::thread::Builder::new().name("vault-rotation".to_owned());
+        let thread = thread.spawn(move || run(&of_thread));
+        Ok(Self {
+            engine: Arc::clone(engine),
+            thread: Mutex::new(Some(thread.map_err(Error::io("starting a thread"))?)),
+        })
+    }
+
+    /// Ends it after the step at hand, and waits for that. Once is enough; more do nothing.
+    pub(crate) fn stop(&self) {
+        self.engine.rotating.notes.lock().stop = true;
+        self.engine.rotating.told.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic there has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Rotator {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(engine: &Engine) {
+    let rotating = &engine.rotating;
+    loop {
+        rotating.notes.lock().asked = false;
+        let began = Instant::now();
+        let (trouble, rest) = match engine.rotate_step() {
+            Ok(Step::More) => (None, Some(began.elapsed().min(REST_MAX))),
+            Ok(Step::Idle) => (None, None),
+            Ok(Step::Stuck) => {
+                let why = "some blocks do not open, or there are segments that the database does not know: `strongroom \
+                     verify` names them; the old keys stay until that is mended or removed";
+                (Some(why.to_owned()), None)
+            }
+            Err(error) => (Some(error.to_string()), Some(TRY_AGAIN)),
+        };
+        let was_asked = {
+            let mut notes = rotating.notes.lock();
+            notes.trouble = trouble;
+            match rest {
+                Some(rest) if !notes.stop => {
+                    rotating.told.wait_for(&mut notes, rest);
+                }
+                _ => {
+                    while !notes.stop && !notes.asked {
+                        rotating.told.wait(&mut notes);
+                    }
+                }
+            }
+            if notes.stop {
+                return;
+            }
+            notes.asked
+        };
+        if was_asked {
+            engine.filesystem.reseal_anew();
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What one user of the vault holds open: the local process, or one client.
+//!
+//! Takes   nodes with their references
+//! Gives   handles for them
+//! Never   outlives its references: when a session ends, however it ends, all of them are given back
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
+use strongroom_format::Epoch;
+
+use crate::execute::backup::Kept as Backup;
+use crate::execute::rotation::Rotating;
+use crate::folder::owner_lock::OwnerLock;
+use crate::kept::Kept;
+use crate::keyring::held_keys::{HeldKeys, Installed};
+use crate::limits::HANDLES_MAX;
+use crate::observer::{Change, Observers};
+use crate::path::Held;
+use crate::request::Purpose;
+use crate::request::{Access, Handle, Information, Opening};
+use crate::seen::Sight;
+use crate::{Error, Result, counters};
+
+/// Who can end the ownership of this process.
+pub(crate) trait Leaver: Send + Sync {
+    /// Ends it if nobody here needs it.
+    fn leave(&self);
+}
+
+/// An open file system and what all its sessions share.
+pub(crate) struct Engine {
+    pub(crate) filesystem: Filesystem,
+    pub(crate) observers: Arc<Observers>,
+    pub(crate) information: Mutex<Information>,
+    /// Held over a change of keys: one after the other.
+    keys: Mutex<HeldKeys>,
+    pub(crate) kept: Arc<Kept>,
+    pub(crate) rotating: Rotating,
+    sight: Sight,
+    closed: AtomicBool,
+    /// Whether this process uses the vault in ways that end with its ownership.
+    lent: AtomicBool,
+    /// Who can end the ownership.
+    leaver: Mutex<Option<Weak<dyn Leaver>>>,
+    /// Given back after the file system is gone, whoever holds the last part of it; `None` on read-only media.
+    _lock: Option<OwnerLock>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        filesystem: Filesystem,
+        information: Information,
+        keys: HeldKeys,
+        sight: Sight,
+        kept: Arc<Kept>,
+        lock: Option<OwnerLock>,
+    ) -> Self {
+        Self {
+            filesystem,
+            observers: Arc::default(),
+            information: Mutex::new(information),
+            keys: Mutex::new(keys),
+            kept,
+            rotating: Rotating::default(),
+            sight,
+            closed: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
+            leaver: Mutex::new(None),
+            _lock: lock,
+        }
+    }
+
+    /// From now on every request of every session fails with `Closed`.
+    pub(crate) fn refuse_requests(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Takes in a header that a client made from the one of generation `base`.
+    pub(crate) fn install_keys(
+        &self,
+        base: u64,
+        header: &[u8],
+        handover: Option<&[u8]>,
+        purpose: Purpose,
+    ) -> Result<Installed> {
+        let installed =
+            self.on_keys(|keys| keys.install(base, header, handover, purpose, &self.filesystem));
+        self.rotating.wake();
+        installed
+    }
+
+    /// Runs `work` on the keys; what is told of them is true of them afterwards.
+    pub(crate) fn on_keys<T>(&self, work: impl FnOnce(&mut HeldKeys) -> Result<T>) -> Result<T> {
+        let mut keys = self.keys.lock();
+        let worked = work(&mut keys);
+        // After an error too: another change may have been taken in before.
+        let mut information = self.information.lock();
+        information.generation = keys.keyring().generation();
+        information.epoch = keys.keyring().epoch().0;
+        information.members = keys.members();
+        information.unknown_records = keys.unknown_records();
+        self.kept.sign_with(keys.keyring().revision_signer());
+        worked
+    }
+
+    /// The oldest and the newest epoch whose keys are there.
+    pub(crate) fn epochs(&self) -> (Epoch, Epoch) {
+        let keys = self.keys.lock();
+        let newest = keys.keyring().epoch();
+        (keys.keyring().epochs().next().unwrap_or(newest), newest)
+    }
+
+    /// Looks at the keys and at what keeps them.
+    pub(crate) fn with_keys<T>(&self, look: impl FnOnce(&HeldKeys) -> T) -> T {
+        look(&self.keys.lock())
+    }
+
+    /// Whether what is seen of the vault is recorded.
+    pub(crate) fn keeps_seen(&self) -> bool {
+        self.sight.keeps()
+    }
+
+    /// Records how far the vault is durable.
+    pub(crate) fn note_seen(&self) {
+        // The two are read one after the other and compared one by one: each only grows.
+        let keyring = self.with_keys(|keys| keys.keyring().clone());
+        self.sight.note(&keyring, self.filesystem.durable_state());
+    }
+
+    /// What was counted since the vault was opened, by name: here, and by who shows the vault.
+    pub(crate) fn counters(&self) -> Vec<(String, u64)> {
+        let mut counters = counters::read(&self.filesystem.counters());
+        counters.extend(self.observers.counters());
+        counters
+    }
+
+    /// What the vault is, and where it is shown now.
+    pub(crate) fn information(&self) -> Information {
+        Information {
+            attachments: self.observers.attachments(),
+            held_open: self.observers.held_open(),
+            compression: self.filesystem.compression().name().to_owned(),
+            ..self.information.lock().clone()
+        }
+    }
+
+    /// Notes that this process must stay the owner from now on.
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Release);
+    }
+
+    /// Whether it must.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire)
+    }
+
+    /// Says who can end the ownership.
+    pub(crate) fn set_leaver(&self, leaver: Weak<dyn Leaver>) {
+        *self.leaver.lock() = Some(leaver);
+    }
+
+    /// Has the ownership ended soon, if nobody here needs it. In a thread of its own: the end waits for who asked.
+    pub(crate) fn ask_to_leave(&self) {
+        let Some(leaver) = self.leaver.lock().clone() else {
+            return;
+        };
+        let leave = move || {
+            if let Some(leaver) = leaver.upgrade() {
+                leaver.leave();
+            }
+        };
+        let named = std::thread::Builder::new().name("vault-leave".to_owned());
+        // Without a thread it stays the owner; who asked asks again.
+        if let Err(error) = named.spawn(leave) {
+            log::warn!("starting a thread: {error}");
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// A node that a session holds open, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenNode {
+    pub(crate) inode: InodeId,
+    pub(crate) opening: Opening,
+}
+
+/// One user of the vault.
+pub(crate) struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) caller: Caller,
+    pub(crate) access: Access,
+    nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
+    /// While it copies the vault folder.
+    pub(crate) backup: Mutex<Option<Backup>>,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<Engine>, caller: Caller, access: Access) -> Self {
+        Self {
+            engine,
+            caller,
+            access,
+            nodes: Mutex::default(),
+            backup: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn filesystem(&self) -> &Filesystem {
+        &self.engine.filesystem
+    }
+
+    /// Tells the observers.
+    pub(crate) fn tell(&self, changes: &[Change]) {
+        self.engine.observers.tell(changes);
+    }
+
+    /// Keeps `node` open.
+    pub(crate) fn keep(&self, node: Held, opening: Opening) -> Result<Handle> {
+        let mut nodes = self.nodes.lock();
+        if nodes.1.len() >= HANDLES_MAX {
+            return Err(Error::TooManyOpenFiles);
+        }
+        nodes.0 += 1;
+        let handle = Handle(nodes.0);
+        nodes.1.insert(
+            handle,
+            OpenNode {
+                inode: node.keep().inode,
+                opening,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// The node behind `handle`; a handle that was never given, or was closed, is `Stale`.
+    pub(crate) fn node(&self, handle: Handle) -> Result<OpenNode> {
+        self.nodes
+            .lock()
+            .1
+            .get(&handle)
+            .copied()
+            .ok_or(Error::File(filesystem::Error::Stale))
+    }
+
+    /// The node behind `handle`, if it was opened for reading.
+    pub(crate) fn readable(&self, handle: Handle) -> Result<InodeId> {
+        let node = self.node(handle)?;
+        if node.opening.read {
+            Ok(node.inode)
+        } else {
+            Err(Error::NotOpenFor("reading"))
+        }
+    }
+
+    /// The node behind `handle`, if it was opened for writing.
+    pub(crate) fn writable(&self, handle: Handle) -> Result<OpenNode> {
+        let node = self.node(handle)?;
+        if node.opening.write || node.opening.append {
+            Ok(node)
+        } else {
+            Err(Error::NotOpenFor("writing"))
+        }
+    }
+
+    /// Gives the node back; closing twice does nothing.
+    pub(crate) fn close(&self, handle: Handle) {
+        let node = self.nodes.lock().1.remove(&handle);
+        if let Some(node) = node {
+            self.filesystem().forget(node.inode, 1);
+        }
+    }
+
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.nodes.lock().1.is_empty() && self.backup.lock().is_none()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes.get_mut().1);
+        for node in nodes.into_values() {
+            self.engine.filesystem.forget(node.inode, 1);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Carries out requests about a vault as a whole: its facts, settings and keys.
+//!
+//! Takes   a session and a request
+//! Gives   a response, no longer than an answer may be
+
+use strongroom_filesystem::{self as filesystem, Filesystem};
+
+use crate::Result;
+use crate::execute::session::Session;
+use crate::keyring::held_keys::Installed;
+use crate::request::{CheckReport, Response, WholeRequest};
+
+/// Carries out a request about the whole vault.
+pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<Response> {
+    let filesystem = session.filesystem();
+    match request {
+        WholeRequest::Space => Ok(filesystem.space()?.into()),
+        WholeRequest::Quota => Ok(Response::Quota(filesystem.quota())),
+        WholeRequest::SetQuota { bytes } => {
+            filesystem.set_quota(*bytes)?;
+            Ok(Response::Done)
+        }
+        WholeRequest::SetCompression(compression) => {
+            filesystem.set_compression((*compression).into())?;
+            Ok(Response::Done)
+        }
+        WholeRequest::Sync => {
+            filesystem.sync()?;
+            Ok(Response::Done)
+        }
+        WholeRequest::Information => Ok(Response::Information(session.engine.information())),
+        WholeRequest::Counters => Ok(Response::Counters(session.engine.counters())),
+        WholeRequest::Compact => {
+            filesystem.compact()?;
+            Ok(Response::Done)
+        }
+        WholeRequest::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        WholeRequest::InstallKeys {
+            base,
+            header,
+            handover,
+            purpose,
+        } => match session.engine.install_keys(
+            *base,
+            header.0,
+            handover.as_ref().map(|handover| handover.0),
+            *purpose,
+        )? {
+            Installed::Yes => Ok(Response::Done),
+            Installed::Stale => Ok(Response::KeysStale),
+        },
+        WholeRequest::AcceptRecords => {
+            let engine = &session.engine;
+            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
+            Ok(Response::Done)
+        }
+        WholeRequest::Check => Ok(Response::Check(check(filesystem)?)),
+    }
+}
+
+/// What the structural check says.
+pub(crate) fn check(filesystem: &Filesystem) -> Result<CheckReport> {
+    Ok(report(filesystem.check()?))
+}
+
+/// The problems of `found`, which are bounded, with the count of those that it does not list in one last line.
+fn report(found: filesystem::CheckReport) -> CheckReport {
+    let mut problems = found.problems;
+    let more = found.problem_count.saturating_sub(problems.len() as u64);
+    if more > 0 {
+        problems.push(format!("and {more} more"));
+    }
+    CheckReport {
+        inodes: found.inodes,
+        entries: found.entries,
+        blocks: found.blocks,
+        problems,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: problems beyond those that the check lists were not counted, but left out without a word.
+    #[test]
+    fn problems_that_are_not_listed_are_counted() {
+        let found = |problem_count| filesystem::CheckReport {
+            problems: vec!["a problem".to_owned(); 2],
+            problem_count,
+            ..filesystem::CheckReport::default()
+        };
+        assert_eq!(report(found(2)).problems, ["a problem"; 2]);
+        let problems = report(found(1202)).problems;
+        assert_eq!(problems, ["a problem", "a problem", "and 1200 more"]);
+    }
+}

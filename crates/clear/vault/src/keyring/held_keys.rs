@@ -1,0 +1,653 @@
+//! Changes the keys that a vault works with: in its folder, and in what runs on them.
+//!
+//! Takes   a header that somebody made from the keys in use
+//! Gives   the same header in the folder, and its newest epoch in use
+//! Never   believes a header: it must go on from the one in use, and open for this device
+//! Spec    spec/1-keys.md, sections 1.7 to 1.9
+//!
+//! Invariants
+//!  (1) Order: the replica file of a new device beside its place, then header, then replica file, then what was seen in the metadata, then the
+//!      second copies. A cut anywhere leaves a vault that the next opening finishes.                          [1.8.5]
+//!  (2) Of several changes made from one header exactly one is installed; the others are told that theirs is stale.
+//!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
+//!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
+
+use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica};
+use strongroom_filesystem::Filesystem;
+use strongroom_format::{Epoch, InstanceId};
+use strongroom_metadata::{Rekey, Store};
+
+use crate::folder::{Folder, HEADER, Prepared, REPLICA, REPLICA_NEXT};
+use crate::keyring::known_records;
+use crate::keyring::known_records::Settings;
+use crate::keyring::metadata_key;
+use crate::keyring::own_replica;
+use crate::keyring::unlocked::Unlocked;
+use crate::request::member::Member;
+use crate::request::{Access, Purpose};
+use crate::{Error, Result};
+
+/// The setting that keeps the wish for a rotation: the epoch before which nothing is to be left.           [1.10.1]
+pub(crate) const ROTATION: &str = "rotation";
+
+/// The keys of a vault that this process owns, and where they are kept.
+pub(crate) struct HeldKeys {
+    folder: Folder,
+    /// Device and inode of the folder when it was opened.
+    identity: (u64, u64),
+    unlocked: Unlocked,
+    /// A change whose header may be in the folder already: putting it there failed at its last step.
+    pending: Option<Keyring>,
+    /// The replica file in the folder is not that of the keys in use: putting it there failed.
+    replica_is_behind: bool,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Installed {
+    Yes,
+    /// It was made from an older header; nothing was done.                                                    (2)
+    Stale,
+}
+
+/// What works with the keys, and must follow when they change.
+pub(crate) trait Follower: Settings {
+    /// Fails if the change could not be followed.
+    fn check(&self) -> Result<()>;
+    /// Seals with `sealer` from now on.
+    fn begin_epoch(&self, sealer: BlockSealer) -> Result<()>;
+    /// Opens with `sealer` from now on, which lacks keys that nothing needs any more.
+    fn forget_epochs(&self, sealer: BlockSealer);
+    /// Gives the database another key.
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()>;
+}
+
+impl Settings for Filesystem {
+    fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(Filesystem::setting(self, name)?)
+    }
+
+    fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+        Ok(Filesystem::keep_setting(self, name, value)?)
+    }
+}
+
+impl Follower for Filesystem {
+    fn check(&self) -> Result<()> {
+        Ok(self.check_writable()?)
+    }
+
+    fn begin_epoch(&self, sealer: BlockSealer) -> Result<()> {
+        Ok(Filesystem::begin_epoch(self, sealer)?)
+    }
+
+    fn forget_epochs(&self, sealer: BlockSealer) {
+        Filesystem::forget_epochs(self, sealer);
+    }
+
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+        Ok(Filesystem::rekey(self, rekey)?)
+    }
+}
+
+/// The metadata of a vault on which no file system runs.
+impl Settings for Store {
+    fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.lock().setting(name)?)
+    }
+
+    fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+        write_setting(self, name, value)
+    }
+}
+
+impl Follower for Store {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn begin_epoch(&self, _: BlockSealer) -> Result<()> {
+        Ok(())
+    }
+
+    fn forget_epochs(&self, _: BlockSealer) {}
+
+    fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+        Ok(Store::rekey(self, rekey)?)
+    }
+}
+
+impl HeldKeys {
+    /// Of the vault in `folder`, whose lock this process holds.
+    pub(crate) fn new(folder: &Folder, unlocked: Unlocked) -> Result<Self> {
+        Ok(Self {
+            folder: folder.absolute()?,
+            identity: folder.identity()?,
+            unlocked,
+            pending: None,
+            replica_is_behind: false,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The name of this copy of the vault.
+    pub(crate) fn instance(&self) -> InstanceId {
+        self.unlocked.replica.instance()
+    }
+
+    /// This copy's own facts.
+    pub(crate) fn replica(&self) -> &Replica {
+        &self.unlocked.replica
+    }
+
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.unlocked.keyring
+    }
+
+    /// Who belongs to the vault.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let own = self.keyring().device();
+        let members = self.keyring().members();
+        members
+            .iter()
+            .map(|member| Member::new(member, own))
+            .collect()
+    }
+
+    /// What people are told of membership records that nobody here made.
+    pub(crate) fn unknown_records(&self) -> Vec<String> {
+        let places = self.unlocked.unknown.iter();
+        places
+            .filter_map(|place| known_records::describe(self.keyring(), *place))
+            .collect()
+    }
+
+    /// Notes that a person knows of every record so far.
+    pub(crate) fn accept_records(&mut self, follower: &dyn Follower) -> Result<()> {
+        follower.check()?;
+        known_records::accept(follower)?;
+        self.unlocked.unknown.clear();
+        Ok(())
+    }
+
+    /// Installs `header`, which was made from the one of generation `base`. `handover`: the device that acts from then on,
+    /// if it is another one.
+    ///
+    /// # Errors
+    /// Nothing was changed, unless it is one of making the last steps durable: those the next opening repeats.
+    pub(crate) fn install(
+        &mut self,
+        base: u64,
+        header: &[u8],
+        handover: Option<&[u8]>,
+        purpose: Purpose,
+        follower: &dyn Follower,
+    ) -> Result<Installed> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        if self.keyring().generation() != base {
+            return Ok(Installed::Stale); // (2)
+        }
+        let next = self.keyring().follow_as(header, handover)?;
+        if base.checked_add(1) != Some(next.generation()) {
+            let why = "the new header of the vault skips a generation; nothing was changed";
+            return Err(Error::Keys(why.to_owned()));
+        }
+        if purpose == Purpose::Rotation {
+            // First: a cut leaves a wish that the next beginning of an epoch fulfils, and never an epoch without it.
+            follower.keep_setting(ROTATION, &next.epoch().0.to_le_bytes())?;
+        }
+        self.put(next, header, follower)?;
+        Ok(Installed::Yes)
+    }
+
+    /// Forgets the keys of every epoch before `first`, in the folder and in what runs on them; gives whether there were some.
+    ///
+    /// `first`: nothing that is durable is sealed under an older one.                                         (4)
+    ///
+    /// # Errors
+    /// Nothing was forgotten, unless it is one of making the last steps durable: those the next opening repeats.
+    pub(crate) fn forget_before(&mut self, first: Epoch, follower: &dyn Follower) -> Result<bool> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        if self.keyring().epochs().all(|epoch| epoch >= first) {
+            return Ok(false);
+        }
+        let Changed {
+            header, keyring, ..
+        } = self.keyring().forget_epochs_before(first)?;
+        self.put(keyring, &header, follower)?;
+        Ok(true)
+    }
+
+    /// Puts `header` in the folder, with the replica file that belongs to it, and works with `next`.           (1)
+    fn put(&mut self, next: Keyring, header: &[u8], follower: &dyn Follower) -> Result<()> {
+        let folder = self.folder.clone();
+        let sealed = self.unlocked.resealed_replica(&next)?;
+        let is_new_device = next.device() != Some(self.unlocked.replica.device());
+        if let (true, Some(sealed)) = (is_new_device, &sealed) {
+            return self.put_device(next, header, sealed, follower);
+        }
+        // Both are written before one is put in its place: a full disk is met while nothing is changed.
+        let new_header = folder.prepare(HEADER, header)?;
+        let new_replica = match &sealed {
+            Some(sealed) => {
+                let prepared = folder.prepare(REPLICA, sealed)?;
+                Some((NewReplica::Prepared(prepared), sealed.as_slice()))
+            }
+            None => None,
+        };
+        known_records::about_to_make(follower, &next)?;
+        if !next
+            .epochs()
+            .any(|epoch| epoch == self.unlocked.replica.epoch())
+        {
+            // (4): the file must open with the header that stands beside it.
+            if let Some((new, sealed)) = new_replica {
+                new.put(&folder)?;
+                self.unlocked.replica = self.keyring().open_replica(sealed)?;
+            }
+            new_header.put()?;
+            self.check_place()?;
+            return self.adopt(next, None, follower);
+        }
+        new_header.put()?; // (1)
+        self.check_place()?; // (3)
+        self.adopt(next, new_replica, follower)
+    }
+
+    /// The same with a new device: no header is in its place before the device that it names is durable.       (1)
+    fn put_device(
+        &mut self,
+        next: Keyring,
+        header: &[u8],
+        sealed: &[u8],
+        follower: &dyn Follower,
+    ) -> Result<()> {
+        let folder = self.folder.clone();
+        let new_header = folder.prepare(HEADER, header)?;
+        let new_replica = folder.prepare(REPLICA_NEXT, sealed)?;
+        // What a cut leaves in the folder is known as made here.
+        known_records::about_to_make(follower, &next)?;
+        new_replica.put()?;
+        self.pending = Some(next.clone());
+        new_header.put()?;
+        self.check_place()?; // (3)
+        self.pending = None;
+        self.adopt(next, Some((NewReplica::Next, sealed)), follower)
+    }
+
+    /// Takes in a header that is in the folder already: a change that failed when it was half durable, or one that
+    /// was put there from another copy of the vault.
+    fn catch_up(&mut self, follower: &dyn Follower) -> Result<()> {
+        let header = self.folder.header()?;
+        let pending = self.pending.as_ref();
+        let pending = pending.and_then(|pending| pending.follow(&header).ok());
+        let next = match pending {
+            Some(next) => next,
+            None => self.keyring().follow(&header)?,
+        };
+        self.pending = None;
+        if next.generation() == self.keyring().generation() {
+            return self.finish_replica();
+        }
+        let folder = self.folder.clone();
+        folder.sync()?; // (3)
+        let sealed = self.unlocked.resealed_replica(&next)?;
+        let new_replica = match &sealed {
+            Some(sealed) => {
+                let prepared = folder.prepare(REPLICA, sealed)?;
+                Some((NewReplica::Prepared(prepared), sealed.as_slice()))
+            }
+            None => None,
+        };
+        self.adopt(next, new_replica, follower)?;
+        self.finish_replica()
+    }
+
+    /// Puts the replica file in its place if that failed before.
+    fn finish_replica(&mut self) -> Result<()> {
+        if self.replica_is_behind {
+            let (keyring, replica) = (&self.unlocked.keyring, &self.unlocked.replica);
+            self.unlocked.replica = own_replica::settle(&self.folder, keyring, replica)?;
+            self.replica_is_behind = false;
+        }
+        Ok(())
+    }
+
+    /// Works with `next`, whose header is durable. Goes on after an error: what is durable is in force.
+    fn adopt(
+        &mut self,
+        next: Keyring,
+        new_replica: Option<(NewReplica, &[u8])>,
+        follower: &dyn Follower,
+    ) -> Result<()> {
+        let begins = next.epoch() != self.keyring().epoch();
+        let forgets = next.epochs().next() != self.keyring().epochs().next();
+        self.unlocked.keyring = next;
+        let replica = match new_replica {
+            Some((new, sealed)) => {
+                let put = new.put(&self.folder);
+                self.replica_is_behind = put.is_err();
+                let opened = self.unlocked.keyring.open_replica(sealed);
+                put.and(opened.map_err(Error::from)).map(|replica| {
+                    self.unlocked.replica = replica;
+                })
+            }
+            None => Ok(()),
+        };
+        let epoch = match begins {
+            true => follower.begin_epoch(self.keyring().block_sealer()),
+            false => Ok(()),
+        };
+        if forgets && !begins {
+            follower.forget_epochs(self.keyring().block_sealer());
+        }
+        let seen = known_records::see(follower, self.keyring(), Access::ReadWrite);
+        let seen = seen.map(|unknown| self.unlocked.unknown = unknown);
+        let saved = own_replica::save_copies(&self.folder);
+        // Last: all that the old key opened until now stays as it was if there is no room for a second database.
+        let rekeyed = self.renew_metadata_key(follower);
+        replica.and(epoch).and(seen).and(saved).and(rekeyed)
+    }
+
+    fn renew_metadata_key(&mut self, follower: &dyn Follower) -> Result<()> {
+        let Unlocked {
+            keyring, replica, ..
+        } = &self.unlocked;
+        let renewed = metadata_key::renew(&self.folder, keyring, replica, |rekey| {
+            follower.rekey(rekey)
+        })?;
+        if let Some(renewed) = renewed {
+            self.unlocked.replica = renewed;
+        }
+        Ok(())
+    }
+
+    /// Whether the path still leads to the folder that was opened.                                            (3)
+    fn check_place(&self) -> Result<()> {
+        match self.folder.identity() {
+            Ok(identity) if identity == self.identity => Ok(()),
+            Ok(_) | Err(Error::NotAVault) => Err(Error::FolderMoved),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A replica file that waits to be put in its place.
+enum NewReplica {
+    Prepared(Prepared),
+    /// Durable beside its place.
+    Next,
+}
+
+impl NewReplica {
+    fn put(self, folder: &Folder) -> Result<()> {
+        match self {
+            Self::Prepared(prepared) => prepared.put(),
+            Self::Next => folder.put_in_place(REPLICA_NEXT, REPLICA),
+        }
+    }
+}
+
+/// Keeps a fact in the metadata, durably.
+fn write_setting(store: &Store, name: &str, value: &[u8]) -> Result<()> {
+    let mut transaction = store.lock();
+    transaction.put_setting(name, value)?;
+    transaction.commit()?;
+    drop(transaction);
+    Ok(store.sync_log()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::PathBuf;
+
+    use strongroom_folder::NEW_PREFIX;
+
+    use crate::folder::refusal;
+
+    use strongroom_crypto::{NewKey, NewSlot, RecoveryCode, Secret, SystemRandom};
+
+    use super::*;
+    use crate::{CreateOptions, KeyFile, Vault};
+
+    /// Notes what it is told, and fails where it is told to.
+    #[derive(Default)]
+    struct Record {
+        fail: &'static str,
+        told: RefCell<Vec<String>>,
+        settings: RefCell<BTreeMap<String, Vec<u8>>>,
+        /// The vault whose progress is looked at while the database gets its key, and what was seen.
+        watched: Option<PathBuf>,
+        progress: RefCell<Option<(u64, u64)>>,
+    }
+
+    impl Record {
+        fn failing(fail: &'static str) -> Self {
+            Self {
+                fail,
+                ..Self::default()
+            }
+        }
+
+        fn note(&self, step: &str, number: u64) -> Result<()> {
+            if self.fail == step {
+                return Err(Error::Storage(step.to_owned()));
+            }
+            self.told.borrow_mut().push(format!("{step} {number}"));
+            Ok(())
+        }
+    }
+
+    impl Settings for Record {
+        fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+            Ok(self.settings.borrow().get(name).cloned())
+        }
+
+        fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+            self.note(name, 0)?;
+            let value = value.to_vec();
+            self.settings.borrow_mut().insert(name.to_owned(), value);
+            Ok(())
+        }
+    }
+
+    impl Follower for Record {
+        fn check(&self) -> Result<()> {
+            if self.fail == "check" {
+                return Err(Error::Closed);
+            }
+            Ok(())
+        }
+
+        fn begin_epoch(&self, sealer: BlockSealer) -> Result<()> {
+            self.note("epoch", u64::from(sealer.epoch().0))
+        }
+
+        fn forget_epochs(&self, sealer: BlockSealer) {
+            let epoch = u64::from(sealer.epoch().0);
+            self.note("forget", epoch).expect("never told to fail");
+        }
+
+        fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
+            rekey
+                .into
+                .new_file(&[7; 5000])
+                .unwrap()
+                .put("metadata.db")
+                .unwrap();
+            let progress = self.watched.as_deref().map(crate::rekey_progress);
+            if let Some(progress) = progress {
+                *self.progress.borrow_mut() = progress;
+            }
+            self.note("rekey", 0)
+        }
+    }
+
+    /// A vault that is closed, and its keys.
+    fn closed_vault() -> (tempfile::TempDir, Folder, HeldKeys) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("vault");
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let options = CreateOptions::new().key_file(key_file.clone());
+        let vault = Vault::create(&path, options).unwrap().vault;
+        vault.close().unwrap();
+        let folder = Folder::new(&path);
+        let unlocked = Unlocked::new(&folder, &Secret::KeyFile(key_file)).unwrap();
+        let keys = HeldKeys::new(&folder, unlocked).unwrap();
+        (place, folder, keys)
+    }
+
+    /// The vault of `keyring` without its recovery code.
+    fn without_code(keyring: &Keyring) -> Changed {
+        let slots = keyring.slots();
+        let code = slots.iter().find(|slot| slot.label == "made at init");
+        let removed = keyring.remove_slot(code.unwrap().id, &SystemRandom);
+        removed.unwrap()
+    }
+
+    fn with_code(keyring: &Keyring) -> Changed {
+        let slot = NewSlot {
+            label: "added".to_owned(),
+            key: NewKey::RecoveryCode(RecoveryCode::random(&SystemRandom).unwrap()),
+        };
+        keyring.add_slot(&slot, &SystemRandom, 1).unwrap()
+    }
+
+    fn install(
+        keys: &mut HeldKeys,
+        base: u64,
+        changed: &Changed,
+        follower: &Record,
+    ) -> Result<Installed> {
+        let handover = changed.handover.as_deref();
+        keys.install(base, &changed.header, handover, Purpose::Future, follower)
+    }
+
+    fn files(folder: &Folder) -> (Vec<u8>, Vec<u8>) {
+        (folder.header().unwrap(), folder.replica().unwrap())
+    }
+
+    #[test]
+    fn a_removal_writes_both_files_begins_the_epoch_and_keeps_the_generation_in_this_order() {
+        let (_place, folder, mut keys) = closed_vault();
+        let (header, replica) = (without_code(keys.keyring()), folder.replica().unwrap());
+        let record = Record::default();
+        assert_eq!(
+            install(&mut keys, 1, &header, &record).unwrap(),
+            Installed::Yes
+        );
+        let steps = ["membership_made 0", "epoch 1", "header_seen 0", "rekey 0"];
+        assert_eq!(*record.told.borrow(), steps);
+        assert_eq!(folder.header().unwrap(), header.header);
+        assert_ne!(folder.replica().unwrap(), replica);
+        let added = with_code(keys.keyring());
+        let record = Record::default();
+        install(&mut keys, 2, &added, &record).unwrap();
+        // A key of an earlier epoch than the newest stays the old one until it could be replaced.
+        let steps = ["membership_made 0", "header_seen 0", "rekey 0"];
+        assert_eq!(*record.told.borrow(), steps);
+    }
+
+    /// Goal: whoever waits for a change of keys sees how far it is, in whatever process it is made.
+    #[test]
+    fn how_much_of_the_database_has_its_new_key_shows_in_the_folder_while_it_changes() {
+        let (_place, folder, mut keys) = closed_vault();
+        let whole = fs::metadata(folder.path().join("metadata.db"))
+            .unwrap()
+            .len();
+        let record = Record {
+            watched: Some(folder.path().to_owned()),
+            ..Record::default()
+        };
+        assert_eq!(crate::rekey_progress(folder.path()), None);
+        let removal = without_code(keys.keyring());
+        install(&mut keys, 1, &removal, &record).unwrap();
+        assert_eq!(*record.progress.borrow(), Some((5000, whole)));
+        assert_eq!(crate::rekey_progress(folder.path()), None);
+    }
+
+    #[test]
+    fn what_is_stale_broken_or_skips_a_generation_is_refused_and_nothing_is_written() {
+        let (_place, folder, mut keys) = closed_vault();
+        let before = files(&folder);
+        let record = Record::default();
+        let one = with_code(keys.keyring());
+        let two = with_code(&one.keyring);
+        assert!(matches!(
+            install(&mut keys, 1, &two, &record),
+            Err(Error::Keys(_))
+        ));
+        let stale = install(&mut keys, 0, &one, &record).unwrap();
+        assert_eq!(stale, Installed::Stale);
+        let same = keys.install(1, &before.0, None, Purpose::Future, &record);
+        assert!(matches!(same, Err(Error::Keys(_))), "{same:?}");
+        for broken in [&b""[..], b"{", &one.header[..one.header.len() - 1]] {
+            let broken = keys.install(1, broken, None, Purpose::Future, &record);
+            assert!(broken.is_err());
+        }
+        assert!(install(&mut keys, 1, &one, &Record::failing("check")).is_err());
+        assert_eq!(files(&folder), before);
+        assert!(record.told.borrow().is_empty());
+        install(&mut keys, 1, &one, &record).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_keys_as_they_were() {
+        let (_place, folder, mut keys) = closed_vault();
+        let before = files(&folder);
+        let header = without_code(keys.keyring());
+        for name in [HEADER, REPLICA_NEXT] {
+            refusal::set(Some(name));
+            let record = Record::default();
+            assert!(install(&mut keys, 1, &header, &record).is_err());
+            assert_eq!(files(&folder), before, "{name}");
+            assert!(record.told.borrow().is_empty());
+            refusal::set(None);
+            let left = folder.list("listing").unwrap();
+            assert!(left.iter().all(|entry| !entry.name.starts_with(NEW_PREFIX)));
+            assert!(!folder.has(REPLICA_NEXT));
+        }
+        install(&mut keys, 1, &header, &Record::default()).unwrap();
+    }
+
+    /// Goal: once the header is durable the change is in force, whatever fails behind it; what failed is made up for.
+    #[test]
+    fn an_error_behind_the_header_is_told_and_the_new_keys_are_in_use() {
+        let (_place, folder, mut keys) = closed_vault();
+        let header = without_code(keys.keyring());
+        let record = Record::failing("header_seen");
+        assert!(install(&mut keys, 1, &header, &record).is_err());
+        let steps = ["membership_made 0", "epoch 1", "rekey 0"];
+        assert_eq!(*record.told.borrow(), steps);
+        assert_eq!(folder.header().unwrap(), header.header);
+
+        let (_place, folder, mut keys) = closed_vault();
+        let header = without_code(keys.keyring());
+        let replica = folder.replica().unwrap();
+        fs::remove_file(folder.part(REPLICA)).unwrap();
+        fs::create_dir(folder.part(REPLICA)).unwrap();
+        let record = Record::default();
+        assert!(install(&mut keys, 1, &header, &record).is_err());
+        let steps = ["membership_made 0", "epoch 1", "header_seen 0", "rekey 0"];
+        assert_eq!(*record.told.borrow(), steps);
+        fs::remove_dir(folder.part(REPLICA)).unwrap();
+        fs::write(folder.part(REPLICA), &replica).unwrap();
+        let added = with_code(keys.keyring());
+        install(&mut keys, 2, &added, &record).unwrap();
+        assert_ne!(
+            folder.replica().unwrap(),
+            replica,
+            "sealed under the newest epoch by the next change"
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! Serves the clients of a vault that this process owns.
+//!
+//! Takes   connections of processes of the same user
+//! Gives   each its own session, and answers to its requests, in order on one connection
+//! Never   lets a client that vanishes keep anything open, or a request get lost when the owner leaves
+//!
+//! Invariants
+//!  (1) A request that was read whole is answered: with its result, or with `Leaving` and not carried out.
+//!  (2) After `stop` no thread of the server uses the file system.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, poll};
+use strongroom_filesystem::{Caller, Checks};
+
+use crate::execute::execute;
+use crate::execute::session::{Engine, Session};
+use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
+use crate::owner::socket::{Listener, is_same_user};
+use crate::request::failure::Failure;
+use crate::request::frame::{self, Arrival};
+use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
+use crate::{Error, Result};
+
+/// How long a client may take to greet, or to take an answer, before it is cut off.
+const SOCKET_WAIT: Duration = Duration::from_secs(30);
+
+/// The serving side of an owner.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    /// The accepting thread, and what is dropped to end it.
+    accepting: Mutex<Option<(JoinHandle<()>, UnixStream)>>,
+}
+
+struct Shared {
+    engine: Arc<Engine>,
+    listener: Listener,
+    clients: Mutex<Clients>,
+    /// Told when a session gets idle or a connection ends.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    next: u64,
+    sessions: HashMap<u64, ClientSession>,
+    streams: HashMap<u64, UnixStream>,
+    threads: HashMap<u64, JoinHandle<()>>,
+    leaving: bool,
+}
+
+struct ClientSession {
+    session: Arc<Session>,
+    successor: Successor,
+    connections: usize,
+    busy: usize,
+    last_request: Instant,
+}
+
+impl ClientSession {
+    /// Whether the owner can leave without this client losing anything, now or at the time given back.
+    fn is_ready(&self, now: Instant) -> std::result::Result<(), Instant> {
+        let idle_at = self.last_request + Duration::from_millis(SESSION_IDLE_MS);
+        let free = self.busy == 0
+            && self.session.holds_nothing()
+            && self.successor == Successor::HasSecret;
+        if free || (self.busy == 0 && idle_at <= now) {
+            Ok(())
+        } else {
+            Err(idle_at)
+        }
+    }
+}
+
+impl Server {
+    /// Begins to serve those who connect to `listener`.
+    pub(crate) fn start(engine: Arc<Engine>, listener: Listener) -> Result<Self> {
+        let (wake, woken) = UnixStream::pair().map_err(Error::io("making a socket pair"))?;
+        let clients = Mutex::default();
+        let shared = Arc::new(Shared {
+            engine,
+            listener,
+            clients,
+            changed: Condvar::new(),
+        });
+        let accepting = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("vault-accept".to_owned());
+        let started = thread.spawn(move || accept(&accepting, &woken));
+        let started = started.map_err(Error::io("starting a thread"))?;
+        Ok(Self {
+            shared,
+            accepting: Mutex::new(Some((started, wake))),
+        })
+    }
+
+    /// How many sessions there are.
+    pub(crate) fn session_count(&self) -> usize {
+        self.shared.clients.lock().sessions.len()
+    }
+
+    /// Waits until every client can do without this owner, then ends all sessions.                           (2)
+    ///
+    /// Waits for a session that is busy, holds files open or cannot open the vault by itself, but not for one that
+    /// asks nothing for `SESSION_IDLE_MS`, and for none longer than `CLOSE_WAIT_MS`.
+    pub(crate) fn stop(&self) {
+        let deadline = Instant::now() + Duration::from_millis(CLOSE_WAIT_MS);
+        let mut clients = self.shared.clients.lock();
+        loop {
+            let now = Instant::now();
+            let waits = clients
+                .sessions
+                .values()
+                .filter_map(|session| session.is_ready(now).err());
+            let Some(next) = waits.min().filter(|_| now < deadline) else {
+                break;
+            };
+            self.shared.changed.wait_until(
+                &mut clients,
+                next.max(now + Duration::from_millis(1)).min(deadline),
+            );
+        }
+        clients.leaving = true;
+        self.shared.listener.hide();
+        for stream in clients.streams.values() {
+            // What arrived before is still read, and answered with `Leaving`; nothing arrives after.           (1)
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+        drop(clients);
+        // Waited for to the very end: a thread that drops the last part of the file system while the process exits
+        // meets libraries that have cleaned up already.
+        if let Some((thread, wake)) = self.accepting.lock().take() {
+            drop(wake);
+            join(thread);
+        }
+        let threads = std::mem::take(&mut self.shared.clients.lock().threads);
+        threads.into_values().for_each(join);
+    }
+}
+
+/// Waits for a thread, unless it is this one: an observer may hold the last part of the vault.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        // A panic has been reported by the thread itself; here only its end counts.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Takes connections until the other end of `woken` goes.
+fn accept(shared: &Arc<Shared>, woken: &UnixStream) {
+    while let Some(bound) = shared.listener.bound() {
+        let mut waits = vec![
+            PollFd::new(&bound.socket, PollFlags::IN),
+            PollFd::new(woken, PollFlags::IN | PollFlags::HUP),
+        ];
+        let watch = bound.kept.watch();
+        waits.extend(
+            watch
+                .as_ref()
+                .map(|watch| PollFd::new(watch, PollFlags::IN)),
+        );
+        match poll(&mut waits, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+            Ok(_) if !waits[1].revents().is_empty() => return,
+            Ok(_) => {}
+        }
+        if waits
+            .get(2)
+            .is_some_and(|watch| !watch.revents().is_empty())
+        {
+            shared.listener.come_back();
+        }
+        if waits[0].revents().is_empty() {
+            continue;
+        }
+        let Ok((stream, _)) = bound.socket.accept() else {
+            continue;
+        };
+        if !is_same_user(&stream).unwrap_or(false) {
+            continue;
+        }
+        begin(shared, stream);
+    }
+}
+
+/// Gives a connection its thread.
+fn begin(shared: &Arc<Shared>, mut stream: UnixStream) {
+    let Ok(copy) = stream.try_clone() else { return };
+    let number = {
+        let mut clients = shared.clients.lock();
+        if clients.leaving {
+            return;
+        }
+        if clients.streams.len() >= CONNECTIONS_MAX {
+            let mut frame = Vec::new();
+            if frame::encode(&mut frame, &Welcome::Full).is_ok() {
+                // The client waits; if it has gone instead, nobody is left to tell.
+                let _ = stream.write(&frame);
+            }
+            return;
+        }
+        clients.next += 1;
+        let number = clients.next;
+        clients.streams.insert(number, copy);
+        clients.threads.retain(|_, thread| !thread.is_finished());
+        number
+    };
+    let serving = Arc::clone(shared);
+    let thread = thread::Builder::new().name("vault-client".to_owned());
+    let started = thread.spawn(move || {
+        let connection = Connection {
+            shared: &serving,
+            number,
+        };
+        // A broken connection concerns only its client, who sees it broken.
+        let _ = connection.serve(&mut stream);
+    });
+    match started {
+        Ok(thread) => {
+            shared.clients.lock().threads.insert(number, thread);
+        }
+        Err(_) => drop(Connection { shared, number }),
+    }
+}
+
+/// One connection while it is served; cleans up after itself even if a request panics.
+struct Connection<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.shared.clients.lock().streams.remove(&self.number);
+    }
+}
+
+impl Connection<'_> {
+    fn serve(&self, stream: &mut UnixStream) -> Result<()> {
+        let socket = Error::io("setting up a socket");
+        stream
+            .set_read_timeout(Some(SOCKET_WAIT))
+            .and_then(|()| stream.set_write_timeout(Some(SOCKET_WAIT)))
+            .map_err(socket)?;
+        let mut buffer = Vec::new();
+        let mut answer = Vec::new();
+        if frame::receive(stream, &mut buffer)? == Arrival::Closed {
+            return Ok(());
+        }
+        let greeting: Greeting = frame::decode(&buffer)?;
+        let (joined, welcome) = self.join(&greeting, stream)?;
+        frame::send(stream, &mut answer, &welcome)?;
+        let Some(joined) = joined else { return Ok(()) };
+        stream
+            .set_read_timeout(None)
+            .map_err(Error::io("setting up a socket"))?;
+        while frame::receive(stream, &mut buffer)? == Arrival::Frame {
+            let response = joined.answer(&buffer);
+            if let Err(Error::Protocol(_)) = frame::encode(&mut answer, &response) {
+                let failure = Failure::Storage("the answer does not fit a message".to_owned());
+                frame::encode(&mut answer, &Response::Failed(failure))?;
+            }
+            stream
+                .write_all(&answer)
+                .map_err(Error::io("writing to the socket of the vault"))?;
+        }
+        Ok(())
+    }
+
+    /// Finds or makes the session that `greeting` asks for.
+    fn join(
+        &self,
+        greeting: &Greeting,
+        stream: &UnixStream,
+    ) -> Result<(Option<Joined<'_>>, Welcome)> {
+        if greeting.protocol != PROTOCOL {
+            return Ok((None, Welcome::OtherVersion));
+        }
+        let peer = rustix::net::sockopt::socket_peercred(stream);
+        let peer = peer.map_err(Error::system("asking who is on the socket"))?;
+        let mut clients = self.shared.clients.lock();
+        let number = match greeting.session {
+            Some(number) if clients.sessions.contains_key(&number) => number,
+            Some(_) => return Ok((None, Welcome::UnknownSession)),
+            None => {
+                clients.next += 1;
+                clients.next
+            }
+        };
+        let entry = clients.sessions.entry(number).or_insert_with(|| {
+            let caller = Caller {
+                uid: peer.uid.as_raw(),
+                gid: peer.gid.as_raw(),
+                groups: Vec::new(),
+                checks: Checks::Above,
+            };
+            ClientSession {
+                session: Arc::new(Session::new(
+                    Arc::clone(&self.shared.engine),
+                    caller,
+                    greeting.access,
+                )),
+                successor: greeting.successor,
+                connections: 0,
+                busy: 0,
+                last_request: Instant::now(),
+            }
+        });
+        entry.connections += 1;
+        let joined = Joined {
+            shared: self.shared,
+            number,
+            session: Arc::clone(&entry.session),
+        };
+        Ok((Some(joined), Welcome::Session(number)))
+    }
+}
+
+/// A connection's part in its session; the last one to go ends it.
+struct Joined<'a> {
+    shared: &'a Shared,
+    number: u64,
+    session: Arc<Session>,
+}
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        let ended = {
+            let mut clients = self.shared.clients.lock();
+            let last = clients
+                .sessions
+                .get_mut(&self.number)
+                .is_some_and(|client| {
+                    client.connections -= 1;
+                    client.connections == 0
+                });
+            if last {
+                clients.sessions.remove(&self.number)
+            } else {
+                None
+            }
+        };
+        drop(ended); // outside of the lock: it gives references back to the file system
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Joined<'_> {
+    fn answer(&self, message: &[u8]) -> Response {
+        let Some(_busy) = Busy::begin(self) else {
+            return Response::Leaving;
+        };
+        let executed = frame::decode::<Request<'_>>(message)
+            .and_then(|request| execute(&self.session, &request));
+        executed.unwrap_or_else(|error| Response::failed(&error))
+    }
+}
+
+/// Counts a request while it is carried out.
+struct Busy<'a> {
+    joined: &'a Joined<'a>,
+}
+
+impl<'a> Busy<'a> {
+    fn begin(joined: &'a Joined<'a>) -> Option<Self> {
+        let mut clients = joined.shared.clients.lock();
+        if clients.leaving {
+            return None;
+        }
+        clients.sessions.get_mut(&joined.number)?.busy += 1;
+        Some(Self { joined })
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self
+            .joined
+            .shared
+            .clients
+            .lock()
+            .sessions
+            .get_mut(&self.joined.number)
+        {
+            client.busy -= 1;
+            client.last_request = Instant::now();
+        }
+        self.joined.shared.changed.notify_all();
+    }
+}

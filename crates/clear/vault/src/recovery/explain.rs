@@ -1,0 +1,304 @@
+//! Explains what a database does not know: kept states are kept again, content gets a name, and the rest goes aside.
+//!
+//! Takes   a repair under way, and what lies in the segments
+//! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
+//! Never   removes a file of the vault folder, or changes the living state but for `lost+found`
+//! Spec    spec/7-recovery.md, section 7.7
+//!
+//! Invariants
+//!  (1) A kept state is kept again in one transaction with the rows of its blocks and their references.
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_format::{BlockId, Kind, SegmentId, hex};
+use strongroom_history::{self as history, Blocks, Revision, Salvage, Survey};
+use strongroom_metadata::{self as metadata, BlockNumber};
+
+use crate::execute::verify::show_segment;
+use crate::folder::{REVISIONS, UNEXPLAINED, below};
+use crate::kept::record::{open_revision, record_files, record_name};
+use crate::recovery::inventory::FoundBlocks;
+use crate::recovery::recover::Trial;
+use crate::recovery::repair::Repair;
+use crate::{Error, FileOptions, Result};
+
+/// Where content goes that nothing names.
+const LOST_FOUND: &str = "/lost+found";
+
+impl Repair<'_> {
+    /// Keeps revisions that have a record and a root, and no row.
+    pub(crate) fn adopt(&mut self, blocks: &FoundBlocks<'_>) -> Result<()> {
+        let kept = &self.owner.session.engine.kept;
+        let engine = self.filesystem().engine();
+        let known: HashSet<[u8; 32]> = engine
+            .reader()?
+            .revisions()?
+            .iter()
+            .map(|row| row.id)
+            .collect();
+        let mut unknown: Vec<Revision> = Vec::new();
+        for (name, bytes) in record_files(self.folder)? {
+            let opened = record_name(&name)
+                .zip(bytes)
+                .and_then(|((_, epoch), bytes)| {
+                    let epoch = strongroom_format::Epoch(epoch);
+                    open_revision(&engine.sealer(), epoch, &bytes)
+                });
+            let revision = opened.and_then(|clear| kept.prove(&clear).ok());
+            let fresh = |revision: &Revision| {
+                !known.contains(&revision.id.0) && !unknown.iter().any(|one| one.id == revision.id)
+            };
+            unknown.extend(revision.filter(fresh));
+        }
+        unknown.sort_by_key(|revision| (revision.body.sequence, revision.body.time, revision.id));
+        for revision in unknown {
+            if Salvage::new(blocks).root(&revision.body.root)?.is_none() {
+                continue;
+            }
+            self.report.adopted.push(revision.id.to_string());
+            if self.trial == Trial::ForReal {
+                self.adopt_one(blocks, &revision)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One transaction: rows for the blocks of its tree that have none, references, and its own row.             (1)
+    fn adopt_one(&self, blocks: &FoundBlocks<'_>, revision: &Revision) -> Result<()> {
+        let engine = self.filesystem().engine();
+        let root = revision.body.root;
+        let mut nodes: Vec<(BlockId, Vec<BlockId>)> = Vec::new();
+        let mut survey = Survey::new(blocks, |id| blocks.inventory.lost(id));
+        survey.tree(&root, &mut |id, _, names| {
+            nodes.push((id, names.to_vec()));
+            Ok::<(), Error>(())
+        })?;
+        engine.change(|writer| {
+            // Those that have a row count what they name already.
+            let mut fresh = HashSet::new();
+            for (id, names) in &nodes {
+                for block in std::iter::once(id).chain(names) {
+                    let Some(found) = blocks.inventory.blocks.get(block) else {
+                        continue;
+                    };
+                    if writer.block_by_id(block)?.is_some() {
+                        continue;
+                    }
+                    let segment = &blocks.inventory.segments[found.segment as usize];
+                    let number = known_segment(writer, segment)?;
+                    let place = metadata::Place::Segment(number, found.offset);
+                    writer.insert_block_of(
+                        found.kind,
+                        block,
+                        found.clear_len,
+                        segment.epoch,
+                        0,
+                        place,
+                        None,
+                    )?;
+                    fresh.insert(*block);
+                }
+            }
+            for (id, names) in &nodes {
+                for name in names.iter().filter(|_| fresh.contains(id)) {
+                    if let Some(number) = writer.block_by_id(name)? {
+                        count(writer, number)?;
+                    }
+                }
+            }
+            let number = writer
+                .block_by_id(&root)?
+                .ok_or(history::Error::MissingBlock)?;
+            count(writer, number)?;
+            writer.insert_revision(&metadata::Revision {
+                number: 0,
+                id: revision.id.0,
+                root: number,
+                taken: revision.body.time,
+                body: revision.encode(),
+            })?;
+            writer.skip_sequence(revision.body.sequence)?;
+            Ok::<(), Error>(())
+        })?;
+        Ok(engine.commit()?)
+    }
+
+    /// Content of segments that the database does not know goes to `lost+found`, and the files aside.
+    pub(crate) fn unexplained_segments(&mut self, blocks: &FoundBlocks<'_>) -> Result<()> {
+        let engine = self.filesystem().engine();
+        let known: HashSet<SegmentId> = engine
+            .reader()?
+            .segments()?
+            .iter()
+            .map(|row| row.id)
+            .collect();
+        let named: Vec<String> = self
+            .report
+            .found
+            .files
+            .iter()
+            .map(|one| one.file.clone())
+            .collect();
+        for id in blocks
+            .store
+            .list()
+            .map_err(strongroom_filesystem::Error::from)?
+        {
+            let file = show_segment(id);
+            if known.contains(&id) || !named.contains(&file) {
+                continue;
+            }
+            self.unnamed_content(blocks, id)?;
+            self.set_aside(&file)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the content of `segment` that has no row into a file of `lost+found`, each block in a cell of its own.
+    fn unnamed_content(&mut self, blocks: &FoundBlocks<'_>, segment: SegmentId) -> Result<()> {
+        let inventory = blocks.inventory;
+        let Some(index) = inventory.segments.iter().position(|one| one.id == segment) else {
+            return Ok(());
+        };
+        let engine = self.filesystem().engine();
+        let reader = engine.reader()?;
+        let mut unnamed: Vec<(u32, BlockId)> = Vec::new();
+        for (id, found) in &inventory.blocks {
+            if found.segment as usize == index
+                && found.kind.is_data()
+                && reader.block_by_id(id)?.is_none()
+            {
+                unnamed.push((found.offset, *id));
+            }
+        }
+        drop(reader);
+        if unnamed.is_empty() {
+            return Ok(());
+        }
+        self.report.unnamed += 1;
+        if self.trial == Trial::OnlyLook {
+            return Ok(());
+        }
+        unnamed.sort_unstable();
+        if self
+            .vault
+            .attributes(LOST_FOUND, crate::Links::Stay)
+            .is_err()
+        {
+            self.vault.make_directory(LOST_FOUND, 0o700)?;
+        }
+        let path = format!("{LOST_FOUND}/{}", hex::encode(&segment.0));
+        let options = FileOptions::new().write().create().truncate().mode(0o600);
+        let file = self.vault.open_file(path, options)?;
+        for ((_, id), cell) in unnamed.iter().zip(0_u64..) {
+            if let Some(clear) = blocks.open(Kind::Data, id)? {
+                file.write_all_at(&clear, cell << 16)?;
+            }
+        }
+        file.sync_all()
+    }
+
+    /// Segments of which the database awaits nothing any more, but of which blocks were lost, go aside: somebody may know
+    /// more of them.
+    pub(crate) fn emptied_segments(&mut self) -> Result<()> {
+        let engine = self.filesystem().engine();
+        let rows = engine.reader()?.segments()?;
+        let lost = std::mem::take(&mut self.lost_in);
+        for row in rows {
+            let file = show_segment(row.id);
+            if row.live_bytes == 0 && lost.contains(&row.number) && self.folder.has(&file) {
+                self.set_aside(&file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a file of the vault folder to the folder `unexplained`, durably.
+    fn set_aside(&mut self, file: &str) -> Result<()> {
+        self.report.set_aside.push(file.to_owned());
+        if self.trial == Trial::OnlyLook {
+            return Ok(());
+        }
+        let aside = self.folder.inside(UNEXPLAINED);
+        aside.make()?;
+        let (folders, name) = file.rsplit_once('/').unwrap_or(("", file));
+        let mut target = name.to_owned();
+        let mut number = 1;
+        while aside.has(&target) {
+            number += 1;
+            target = format!("{name}-{number}");
+        }
+        let moved = self.folder.hold().and_then(|vault| {
+            let holder = match folders {
+                "" => vault,
+                folders => vault.folder(folders)?,
+            };
+            let aside = aside.hold()?;
+            holder.move_to(name, &aside, &target)?;
+            aside.sync()?;
+            holder.sync()
+        });
+        moved.map_err(below("setting a file of the vault folder aside"))
+    }
+
+    /// Damaged records of kept revisions are written anew; others that do not open are set aside.
+    pub(crate) fn records(&mut self) -> Result<()> {
+        let engine = self.filesystem().engine();
+        let rows = engine.reader()?.revisions()?;
+        let bodies: HashMap<String, Vec<u8>> = rows
+            .into_iter()
+            .map(|row| (hex::encode(&row.id), row.body))
+            .collect();
+        let mut sound = HashSet::new();
+        for (name, bytes) in record_files(self.folder)? {
+            let Some((id, epoch)) = record_name(&name) else {
+                continue;
+            };
+            let opened = bytes.and_then(|bytes| {
+                let epoch = strongroom_format::Epoch(epoch);
+                open_revision(&engine.sealer(), epoch, &bytes)
+            });
+            if opened.is_some_and(|clear| bodies.get(id).is_some_and(|body| *body == *clear)) {
+                sound.insert(id.to_owned());
+            } else {
+                self.set_aside(&format!("{REVISIONS}/{name}"))?;
+            }
+        }
+        self.report.records = bodies.keys().filter(|id| !sound.contains(*id)).count() as u64;
+        if self.trial == Trial::ForReal {
+            self.owner
+                .session
+                .engine
+                .kept
+                .mend_records(self.filesystem())?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds one reference to a block, which may have had none.
+fn count(writer: &mut metadata::Transaction<'_>, number: BlockNumber) -> Result<()> {
+    writer.change_references(number, 1)?;
+    Ok(writer.settle_released(number)?)
+}
+
+/// The row of a segment that was found, which covers all that was found in it.
+fn known_segment(
+    writer: &mut metadata::Transaction<'_>,
+    found: &crate::recovery::inventory::FoundSegment,
+) -> Result<metadata::SegmentNumber> {
+    if let Some(row) = writer.segment_by_id(&found.id)? {
+        if row.committed_len < found.end {
+            writer.set_committed_len(row.number, found.end)?;
+        }
+        return Ok(row.number);
+    }
+    let number = writer.insert_segment(&found.id, found.epoch)?;
+    writer.set_committed_len(number, found.end)?;
+    writer.add_total_bytes(number, found.total_bytes)?;
+    if !found.is_open {
+        // It is nobody's to append to. One that is sound gets its end at the next opening.
+        writer.set_segment_state(number, metadata::SegmentState::Finished)?;
+    }
+    Ok(number)
+}

@@ -1,0 +1,532 @@
+//! Brings a vault back whose database, header or replica file is lost or ruined.
+//!
+//! Takes   a vault folder that nobody has open, and a secret
+//! Gives   a vault that opens, in the state of its newest readable revision; a report of what could not be brought back
+//! Never   deletes or overwrites what was there: an old database is kept beside the new one
+//! Spec    spec/7-recovery.md
+//!
+//! Invariants
+//!  (1) Killed at any moment, the folder is as it was before, or finished by the next opening.             [switch]
+//!  (2) Done twice, the second time finds a sound vault and changes nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use strongroom_crypto::{
+    Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
+};
+use strongroom_filesystem::Timestamp;
+use strongroom_format::{Epoch, ReplicaFile};
+use strongroom_history::{Revision, RevisionId};
+use strongroom_metadata::{self as metadata, Store};
+use strongroom_segments::{
+    Access as SegmentAccess, INTENT_LOG, IntentLog, SegmentStore, StoreOptions,
+};
+
+use crate::clock::now_s;
+use crate::execute::verify::intents_problem;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
+use crate::folder::switch;
+use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
+use crate::join::Joining;
+use crate::kept::record::{open_revision, record_files, record_name};
+use crate::keyring::known_records;
+use crate::keyring::metadata_key;
+use crate::keyring::own_replica::save_copies;
+use crate::keyring::own_replica::{Files, settle};
+use crate::keyring::unlocked::Way;
+use crate::open::{self, OpenOptions};
+use crate::owner::port::Port;
+use crate::recovery::inventory::{FoundBlocks, Inventory};
+use crate::recovery::misnamed;
+use crate::recovery::rebuild::{Rebuild, Rebuilt};
+use crate::recovery::report::{Brought, RecoverReport};
+use crate::request::Access;
+use crate::request::history::RevisionInfo;
+use crate::seen::{self, Trust, Watch};
+use crate::{Error, FileProblem, Result, Vault};
+
+/// How a vault is recovered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoverOptions {
+    /// Rebuild the database even if it is sound: it may be an older copy than the rest of the folder.
+    pub rebuild: bool,
+    /// What the vault must be before it is touched. A rebuilt database begins to count again: it is not taken for an older one.
+    pub trust: Trust,
+}
+
+/// Whether anything is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trial {
+    /// Everything is done.
+    ForReal,
+    /// Nothing stays that was not there before.
+    OnlyLook,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoverProgress {
+    /// So many of so many bytes of segments were read.
+    Segments(u64, u64),
+    /// So many nodes were brought back.
+    Nodes(u64),
+}
+
+/// Brings the vault in `folder` back. `told` hears of the progress.
+///
+/// # Errors
+/// `InUse` if a process has the vault open; `HeaderLost`, `WrongSecret`; of the disk: then the folder is as it was, but
+/// for a header or replica file that was put back.
+pub fn recover(
+    folder: impl AsRef<Path>,
+    secret: &Secret,
+    options: RecoverOptions,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
+    let folder = Folder::new(folder.as_ref()).absolute()?;
+    folder.check_finished()?;
+    folder.check_is_no_backup()?;
+    // Nothing is made in a folder that is none of a vault's.
+    if !folder.has(SEGMENTS) {
+        folder.header()?;
+    }
+    let lock = take_lock(&folder)?;
+    folder.check()?;
+    folder.remove_unfinished()?;
+    switch::finish(&folder)?;
+    // The log of small syncs may be gone: that of the database then says that the vault was not closed.
+    let log = format!("{}-wal", metadata::DATABASE_FILE);
+    let was_left = folder.has(INTENT_LOG) || folder.has(&log);
+    let mut report = recover_locked(&folder, secret, &options, Trial::ForReal, told)?;
+    if was_left && !matches!(report.database, Brought::Anew(_)) {
+        let fault = take_in_intents(&folder, lock, secret, options.trust)?;
+        report.files.extend(fault);
+    }
+    Ok(report)
+}
+
+/// Opens and closes a vault that was not closed, so that its log of small syncs is taken in; says what of it is lost.
+fn take_in_intents(
+    folder: &Folder,
+    lock: OwnerLock,
+    secret: &Secret,
+    trust: Trust,
+) -> Result<Option<FileProblem>> {
+    let joining = OpenOptions {
+        trust,
+        ..OpenOptions::default()
+    };
+    let owner = open::open(
+        folder,
+        Some(lock),
+        Way::Secret(secret),
+        Access::ReadWrite,
+        &joining,
+    )?;
+    let fault = intents_problem(owner.session.filesystem());
+    let joining = Joining::new(folder.path(), joining, None);
+    Vault::new(Port::Owner(Arc::new(owner)), joining).close()?;
+    Ok(fault)
+}
+
+/// As `recover`, for who holds the lock.
+pub(crate) fn recover_locked(
+    folder: &Folder,
+    secret: &Secret,
+    options: &RecoverOptions,
+    trial: Trial,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
+    let (mut keyring, header) = bring_header(folder, secret, trial, &options.trust)?;
+    let (keys, replica) = bring_replica(folder, &mut keyring, trial)?;
+    if trial == Trial::ForReal {
+        save_copies(folder)?;
+    }
+    let renamed = misnamed::put_right(folder, trial)?;
+    let mut report = RecoverReport {
+        header,
+        replica,
+        database: Brought::Sound,
+        revision: None,
+        revisions: 0,
+        lost_revisions: Vec::new(),
+        nodes: 0,
+        bytes: 0,
+        damages: Vec::new(),
+        files: Vec::new(),
+        unnamed: (0, 0),
+        renamed,
+    };
+    let mut state = match options.rebuild {
+        true => DatabaseState::Ruined,
+        false => look(folder, &keyring, &keys)?,
+    };
+    if state == DatabaseState::Surplus {
+        report.database = Brought::Cut;
+        if trial == Trial::ForReal {
+            cut(folder, &keys)?;
+            state = look(folder, &keyring, &keys)?;
+        }
+    }
+    if state != DatabaseState::Ruined {
+        if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
+            note_device(folder, &keyring, &keys)?;
+        }
+        return Ok(report);
+    }
+    if trial == Trial::ForReal {
+        seen::expect_rebuilt(folder, &keyring, &options.trust)?;
+    }
+    rebuild(folder, &keyring, &keys, trial, &mut report, told)?;
+    Ok(report)
+}
+
+pub(crate) fn take_lock(folder: &Folder) -> Result<OwnerLock> {
+    match OwnerLock::attempt(folder)? {
+        Attempt::Taken(lock) => Ok(lock),
+        Attempt::HeldByAnother => Err(Error::InUse),
+        Attempt::NotWritable(source) => Err(Error::Io {
+            what: "recovering the vault",
+            source,
+        }),
+    }
+}
+
+// ---- header and replica file
+
+/// Unlocks the newest header that is left, and puts it in its place.
+fn bring_header(
+    folder: &Folder,
+    secret: &Secret,
+    trial: Trial,
+    trust: &Trust,
+) -> Result<(Keyring, Brought)> {
+    // Before anything is put back: nothing is done in a vault that nobody means.
+    let check = |keyring: &Keyring| {
+        Watch::begin(folder, keyring, Access::ReadOnly, trust)?.check_head(keyring)
+    };
+    let present = folder.header();
+    let saved = folder.saved(HEADER).ok().flatten();
+    // Each try at a passphrase costs a second: the same bytes are tried once.
+    let differs = |saved: &&[u8]| !matches!(&present, Ok(present) if present == saved);
+    let from_saved = saved
+        .as_deref()
+        .filter(differs)
+        .map(|saved| unlock(saved, secret, None));
+    let unlocked = present.and_then(|_| Files::read(folder)?.unlock(secret));
+    match (unlocked, from_saved) {
+        // An older header was put in the place of a newer one.
+        (Ok(keyring), Some(Ok(newer)))
+            if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
+        {
+            check(&newer)?;
+            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            Ok((newer, Brought::PutBack))
+        }
+        (Ok(keyring), _) => check(&keyring).map(|()| (keyring, Brought::Sound)),
+        (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
+            check(&keyring)?;
+            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            Ok((keyring, Brought::PutBack))
+        }
+        (
+            Err(Error::Damaged { .. } | Error::HeaderLost { .. }),
+            Some(Err(error @ (UnlockError::WrongSecret { .. } | UnlockError::Format(_)))),
+        ) => Err(error.into()),
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn put_back(folder: &Folder, name: &'static str, saved: Option<&[u8]>, trial: Trial) -> Result<()> {
+    match saved {
+        Some(saved) if trial == Trial::ForReal => folder.replace(name, saved),
+        _ => Ok(()),
+    }
+}
+
+/// The replica file, its second copy, or a new one, which acts as a new device.
+fn bring_replica(
+    folder: &Folder,
+    keyring: &mut Keyring,
+    trial: Trial,
+) -> Result<(Replica, Brought)> {
+    let files = Files::read(folder)?;
+    match files.replica_of(keyring) {
+        Ok(replica) => {
+            if trial == Trial::ForReal {
+                settle(folder, keyring, &replica)?;
+            }
+            return Ok((replica, Brought::Sound));
+        }
+        // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
+        Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
+        Err(_) => {}
+    }
+    let saved = folder.saved(REPLICA).ok().flatten();
+    let opened = saved.as_deref().map(|saved| keyring.open_replica(saved));
+    if let Some(Ok(replica)) = &opened
+        && keyring.act_as(replica).is_ok()
+    {
+        put_back(folder, REPLICA, saved.as_deref(), trial)?;
+        return Ok((replica.clone(), Brought::PutBack));
+    }
+    for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
+        check_is_ruined(keyring, bytes)?;
+    }
+    // One whose device was removed still has the name of this copy and the key of its database.
+    let present = files.replica.ok();
+    let present = present.and_then(|bytes| keyring.open_replica(&bytes).ok());
+    let kept = present.or_else(|| opened.and_then(std::result::Result::ok));
+    let Changed {
+        header,
+        keyring: next,
+        ..
+    } = keyring
+        .add_device(&SystemRandom)
+        .map_err(|error| Error::Keys(error.to_string()))?;
+    let replica = match kept {
+        Some(kept) => next.replica_of_device(&kept),
+        None => next
+            .new_replica(&SystemRandom)
+            .map_err(|error| Error::Keys(error.to_string()))?,
+    };
+    // The header first: it opens every replica file, and a device without one harms nobody.
+    if trial == Trial::ForReal {
+        folder.replace(HEADER, &header)?;
+        folder.replace(REPLICA, &next.seal_replica(&replica, &SystemRandom)?)?;
+    }
+    *keyring = next;
+    Ok((replica, Brought::Anew(None)))
+}
+
+/// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
+/// open: somebody put another header in the place of this vault's, and would get a database of its own.
+fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
+    let Some(Ok(file)) = replica.map(ReplicaFile::decode) else {
+        return Ok(());
+    };
+    let is_known = file.vault == keyring.vault_id() && keyring.epoch_key(file.epoch).is_some();
+    let opened = replica.map(|bytes| keyring.open_replica(bytes));
+    if !is_known || matches!(opened, Some(Ok(_))) {
+        return Ok(());
+    }
+    let why = "it does not belong to vault.json: one of the two was replaced, perhaps by an older or foreign header; put the right one \
+         back. If you know that vault.json is the right one, remove replica.json and replica.json.saved, and recover again";
+    Err(Error::Damaged {
+        what: REPLICA,
+        why: why.to_owned(),
+    })
+}
+
+// ---- the database
+
+/// What a look at the database came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DatabaseState {
+    /// It opens, and every page and tree of it is as it was written.
+    Sound,
+    /// The same, as far as can be seen before what is behind its last page is cut off.
+    Surplus,
+    /// It is none of them.
+    Ruined,
+}
+
+fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        reserve_bytes: 0,
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    };
+    let opened = match Store::open_read_only(folder.path(), key, options.clone()) {
+        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, options),
+        opened => opened,
+    };
+    let store = match opened {
+        Ok(store) => store,
+        Err(metadata::Error::WrongKey | metadata::Error::Damaged(_) | metadata::Error::Missing) => {
+            return Ok(DatabaseState::Ruined);
+        }
+        // The database is there; that it cannot be read now is another matter.
+        Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
+    };
+    // What it keeps of the header may be ruined with the rest; that the header is an older one is another matter.
+    match known_records::see(&store, keyring, Access::ReadOnly) {
+        Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
+            return Err(error);
+        }
+        Err(_) => return Ok(DatabaseState::Ruined),
+        Ok(_) => {}
+    }
+    match store.state_of_file() {
+        Ok(metadata::FileState::Sound) => Ok(DatabaseState::Sound),
+        Ok(metadata::FileState::Longer) => Ok(DatabaseState::Surplus),
+        Ok(metadata::FileState::Damaged)
+        | Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(DatabaseState::Ruined),
+        Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
+    }
+}
+
+/// Cuts the database to its pages.
+fn cut(folder: &Folder, keys: &Replica) -> Result<()> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    };
+    Store::cut_to_pages(folder.path(), key, options)
+        .map_err(|error| strongroom_filesystem::Error::from(error).into())
+}
+
+/// Puts the intent log of the old database out of the way of the new one, which cannot take it in, and says so.
+fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
+    if !folder.has(INTENT_LOG) {
+        return None;
+    }
+    let kept = match trial {
+        Trial::ForReal => IntentLog::set_aside(folder.path()).ok(),
+        Trial::OnlyLook => None,
+    };
+    Some(FileProblem {
+        file: INTENT_LOG.to_owned(),
+        what: format!(
+            "what was synced in the last moments before the vault stopped is in this log of small syncs, which only the old database \
+             could take in; it is kept as `{}`",
+            kept.unwrap_or(INTENT_LOG)
+        ),
+    })
+}
+
+/// Notes in a sound database that the newest record, which added a device, was made here.
+fn note_device(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<()> {
+    let key = keys.metadata_key().bytes();
+    let options = metadata::Options {
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    };
+    let store =
+        Store::open(folder.path(), key, options).map_err(strongroom_filesystem::Error::from)?;
+    known_records::about_to_make(&store, keyring)?;
+    known_records::see(&store, keyring, Access::ReadWrite).map(drop)
+}
+
+fn rebuild(
+    folder: &Folder,
+    keyring: &Keyring,
+    keys: &Replica,
+    trial: Trial,
+    report: &mut RecoverReport,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<()> {
+    let sealer = keyring.block_sealer();
+    let segments = open_segments(folder, keyring)?;
+    let epochs: Vec<Epoch> = keyring.epochs().collect();
+    let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
+        told(RecoverProgress::Segments(bytes, total));
+    })?;
+    let (revisions, lost) = revisions(folder, keyring)?;
+    let making = switch::begin(folder)?;
+    let options = metadata::Options {
+        reserve_bytes: 0,
+        ..metadata::Options::default()
+    };
+    let key = keys.metadata_key().bytes();
+    let held = making.hold().map_err(below("making a new database"))?;
+    let place = held.reach().unwrap_or_else(|| making.place());
+    let store = Store::create(&place, key, options).map_err(strongroom_filesystem::Error::from)?;
+    let blocks = FoundBlocks {
+        store: &segments,
+        sealer: &sealer,
+        inventory: &inventory,
+    };
+    let random: &dyn Random = &SystemRandom;
+    let rebuilt = Rebuild {
+        store: &store,
+        blocks: &blocks,
+        random,
+        epoch: sealer.epoch(),
+        now: now(),
+        owner: (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        ),
+        told: &mut |nodes| told(RecoverProgress::Nodes(nodes)),
+    }
+    .run(revisions)?;
+    known_records::see(&store, keyring, Access::ReadWrite)?;
+    store.finish().map_err(strongroom_filesystem::Error::from)?;
+    report.files.extend(give_up_intents(folder, trial));
+    let aside = match trial {
+        Trial::ForReal => switch::commit(folder, &making)?,
+        Trial::OnlyLook => {
+            switch::abandon(folder)?;
+            None
+        }
+    };
+    report.database = Brought::Anew(aside);
+    report.files.extend(inventory.problems);
+    report.lost_revisions = lost;
+    fill(report, rebuilt);
+    Ok(())
+}
+
+fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
+    let rootless = rebuilt.rootless.iter().map(ToString::to_string);
+    report.lost_revisions.extend(rootless);
+    report.revision = rebuilt.newest.map(|newest| RevisionInfo::from(&newest));
+    report.revisions = rebuilt.revisions;
+    report.nodes = rebuilt.nodes;
+    report.bytes = rebuilt.bytes;
+    report.damages = rebuilt.damages;
+    report.damages.sort_by(|one, next| one.path.cmp(&next.path));
+    report.unnamed = rebuilt.unnamed;
+}
+
+fn open_segments(folder: &Folder, keyring: &Keyring) -> Result<SegmentStore> {
+    let options = StoreOptions {
+        access: match folder.has(SEGMENTS) {
+            true => SegmentAccess::ReadOnly,
+            // A vault needs the folder, even if nothing is left in it.
+            false => SegmentAccess::ReadWrite,
+        },
+        ..StoreOptions::new(keyring.suite())
+    };
+    let held = folder.hold().map_err(below("opening the vault folder"))?;
+    SegmentStore::open_in(&held, SEGMENTS, options)
+        .map_err(|error| strongroom_filesystem::Error::from(error).into())
+}
+
+/// The revisions whose records can be read, oldest first; and the names of the records that cannot.
+fn revisions(folder: &Folder, keyring: &Keyring) -> Result<(Vec<Revision>, Vec<String>)> {
+    let (sealer, signer) = (keyring.block_sealer(), keyring.revision_signer());
+    let mut found: BTreeMap<RevisionId, Revision> = BTreeMap::new();
+    let mut unread = Vec::new();
+    for (name, bytes) in record_files(folder)? {
+        let Some((id, epoch)) = record_name(&name) else {
+            continue;
+        };
+        let opened = bytes.and_then(|bytes| open_revision(&sealer, Epoch(epoch), &bytes));
+        let revision = opened.and_then(|clear| Revision::decode(&clear, &signer).ok());
+        match revision.filter(|revision| revision.id.to_string() == id) {
+            Some(revision) => drop(found.insert(revision.id, revision)),
+            None => unread.push((id.to_owned(), format!("{REVISIONS}/{name}"))),
+        }
+    }
+    // A record may be there twice, sealed under two epochs.
+    let known = |id: &str| found.keys().any(|known| known.to_string() == id);
+    let lost = unread
+        .iter()
+        .filter(|(id, _)| !known(id))
+        .map(|(_, file)| file.clone())
+        .collect();
+    let mut all: Vec<Revision> = found.into_values().collect();
+    all.sort_by_key(|revision| (revision.body.sequence, revision.body.time, revision.id));
+    Ok((all, lost))
+}
+
+fn now() -> Timestamp {
+    let nanoseconds = now_s().saturating_mul(1_000_000_000);
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}

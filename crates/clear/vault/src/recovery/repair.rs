@@ -1,0 +1,399 @@
+//! Mends what a verification finds: from other copies, from tables, and at last by setting apart what cannot be mended.
+//!
+//! Takes   a vault folder that nobody has open, and a secret
+//! Gives   a vault in which everything that can be read can be found, and a report of exactly what cannot
+//! Never   deletes what it cannot explain: such files go to the folder `unexplained`, such content to `lost+found`
+//! Spec    spec/7-recovery.md, section 7.7
+//!
+//! Invariants
+//!  (1) A block is mended by storing its proven content again under its name: files and kept states that name it do not change.
+//!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
+//!  (3) Done twice, the second time finds nothing to do.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use strongroom_crypto::{Compression, Secret};
+use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
+use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
+use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
+
+use crate::execute::verify::show_segment;
+use crate::folder::switch;
+use crate::folder::{Folder, SEGMENTS, below};
+use crate::join::Joining;
+use crate::keyring::unlocked::Way;
+use crate::open::{self, OpenOptions, no_segments};
+use crate::owner::Owner;
+use crate::owner::port::Port;
+use crate::recovery::inventory::{FoundBlocks, Inventory};
+use crate::recovery::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
+use crate::recovery::report::RecoverReport;
+use crate::request::Access;
+use crate::seen::Trust;
+use crate::verification::{VerifyOptions, VerifyReport};
+use crate::{Error, GoOn, Result, Vault};
+
+/// Bytes of content mended together.
+const MEND_BYTES: usize = 4 * 1024 * 1024;
+
+/// How a vault is repaired.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairOptions {
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// What the vault must be before it is touched.
+    pub trust: Trust,
+}
+
+/// What a repair did, or would do, and what it could not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Header, replica file and database: put back or rebuilt as by `recover`.
+    pub recovered: RecoverReport,
+    /// What was found before anything was mended.
+    pub found: VerifyReport,
+    /// Blocks that were mended from other copies.
+    pub mended_blocks: u64,
+    /// Blocks that stay lost, or lost in part.
+    pub lost_blocks: u64,
+    /// Kept states that the database did not know and knows now.
+    pub adopted: Vec<String>,
+    /// Records of revisions that were written anew.
+    pub records: u64,
+    /// Files of the folder that were moved to `unexplained`.
+    pub set_aside: Vec<String>,
+    /// Files in `lost+found` with content that nothing named.
+    pub unnamed: u64,
+    /// What is left when all is done; nothing for a dry run.
+    pub left: VerifyReport,
+}
+
+impl RepairReport {
+    /// Whether nothing is lost and nothing is left to do.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.recovered.is_whole() && self.left.is_sound()
+    }
+
+    /// Whether there was nothing to mend.
+    #[must_use]
+    pub fn needs_nothing(&self) -> bool {
+        self.recovered.is_untouched() && self.found.is_sound()
+    }
+}
+
+/// Repairs the vault in `folder`. `told` hears of the progress.
+///
+/// # Errors
+/// As `recover`.
+pub fn repair(
+    folder: impl AsRef<Path>,
+    secret: &Secret,
+    options: RepairOptions,
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RepairReport> {
+    let folder = Folder::new(folder.as_ref()).absolute()?;
+    let trial = match options.dry_run {
+        true => Trial::OnlyLook,
+        false => Trial::ForReal,
+    };
+    folder.check_finished()?;
+    if trial == Trial::ForReal {
+        folder.check_is_no_backup()?;
+    }
+    let lock = take_lock(&folder)?;
+    folder.check()?;
+    if trial == Trial::ForReal {
+        switch::finish(&folder)?;
+    }
+    let recovering = RecoverOptions {
+        rebuild: false,
+        trust: options.trust.clone(),
+    };
+    let recovered = recover_locked(&folder, secret, &recovering, trial, told)?;
+    let mut report = RepairReport {
+        recovered,
+        found: VerifyReport::default(),
+        mended_blocks: 0,
+        lost_blocks: 0,
+        adopted: Vec::new(),
+        records: 0,
+        set_aside: Vec::new(),
+        unnamed: 0,
+        left: VerifyReport::default(),
+    };
+    if trial == Trial::OnlyLook && !report.recovered.is_untouched() {
+        // What would be rebuilt cannot be looked into before it is.
+        return Ok(report);
+    }
+    let access = match trial {
+        Trial::ForReal => Access::ReadWrite,
+        Trial::OnlyLook => Access::ReadOnly,
+    };
+    let joining = OpenOptions {
+        access,
+        trust: options.trust,
+        ..OpenOptions::default()
+    };
+    let owner = Arc::new(open::open(
+        &folder,
+        Some(lock),
+        Way::Secret(secret),
+        access,
+        &joining,
+    )?);
+    let vault = Vault::new(
+        Port::Owner(Arc::clone(&owner)),
+        Joining::new(folder.path(), joining, None),
+    );
+    let mended = Repair {
+        folder: &folder,
+        owner: &owner,
+        vault: &vault,
+        trial,
+        report: &mut report,
+        lost_in: HashSet::new(),
+    }
+    .run(told);
+    let closed = vault.close();
+    mended?;
+    closed?;
+    Ok(report)
+}
+
+/// A repair under way.
+pub(crate) struct Repair<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) owner: &'a Owner,
+    pub(crate) vault: &'a Vault,
+    pub(crate) trial: Trial,
+    pub(crate) report: &'a mut RepairReport,
+    /// Segments of which blocks are lost.
+    pub(crate) lost_in: HashSet<SegmentNumber>,
+}
+
+impl<'a> Repair<'a> {
+    pub(crate) fn filesystem(&self) -> &'a Filesystem {
+        self.owner.session.filesystem()
+    }
+
+    fn run(mut self, told: &mut dyn FnMut(RecoverProgress)) -> Result<()> {
+        let (found, damaged) = self.verify(told)?;
+        let is_sound = found.is_sound();
+        self.report.found = found;
+        if is_sound {
+            self.report.left = self.report.found.clone();
+            return Ok(());
+        }
+        let keys = self.owner.session.engine.with_keys(|keys| {
+            let keyring = keys.keyring();
+            (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
+        });
+        let options = StoreOptions {
+            access: SegmentAccess::ReadOnly,
+            ..StoreOptions::new(keys.0)
+        };
+        let held = self.folder.hold();
+        let held = held.map_err(below("opening the vault folder"))?;
+        let segments = SegmentStore::open_in(&held, SEGMENTS, options).map_err(no_segments)?;
+        let sealer = self.filesystem().engine().sealer();
+        let inventory = Inventory::take(&segments, &sealer, &keys.1, &mut |bytes, total| {
+            told(RecoverProgress::Segments(bytes, total));
+        })?;
+        let blocks = FoundBlocks {
+            store: &segments,
+            sealer: &sealer,
+            inventory: &inventory,
+        };
+        let damaged = self.with_neighbours(damaged)?;
+        let lost = self.mend(&blocks, damaged)?;
+        self.adopt(&blocks)?;
+        self.unexplained_segments(&blocks)?;
+        self.records()?;
+        let lost = self.mend_nodes(lost)?;
+        self.report.lost_blocks = lost.len() as u64;
+        if self.trial == Trial::OnlyLook {
+            return Ok(());
+        }
+        self.isolate(&lost)?;
+        self.emptied_segments()?;
+        self.filesystem().drop_empty_segments()?;
+        self.owner
+            .session
+            .engine
+            .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
+        self.filesystem().sync()?;
+        self.report.left = self.verify(told)?.0;
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        told: &mut dyn FnMut(RecoverProgress),
+    ) -> Result<(VerifyReport, HashMap<BlockNumber, LostChunks>)> {
+        let options = VerifyOptions {
+            deep: true,
+            resume: false,
+        };
+        let (report, damaged) = self.vault.verify_blocks(options, &mut |progress| {
+            told(RecoverProgress::Segments(
+                progress.bytes,
+                progress.bytes_total,
+            ));
+            GoOn::Yes
+        })?;
+        let damaged = damaged
+            .into_iter()
+            .map(|(number, chunks)| (BlockNumber(number), LostChunks(chunks)));
+        Ok((report, damaged.collect()))
+    }
+
+    /// With the sound blocks of every segment that is not as it was written: they move, and the file goes, unless
+    /// something of it is lost.
+    fn with_neighbours(
+        &self,
+        mut damaged: HashMap<BlockNumber, LostChunks>,
+    ) -> Result<HashMap<BlockNumber, LostChunks>> {
+        let engine = self.filesystem().engine();
+        let reader = engine.reader()?;
+        let files: HashSet<&str> = self
+            .report
+            .found
+            .files
+            .iter()
+            .map(|one| one.file.as_str())
+            .collect();
+        let mut moving = Vec::new();
+        for row in reader.segments()? {
+            if !files.contains(show_segment(row.id).as_str()) {
+                continue;
+            }
+            let mut after = BlockNumber(0);
+            loop {
+                let page = reader.blocks_in_segment(row.number, after, 4096)?;
+                let Some(last) = page.last() else { break };
+                after = last.number;
+                moving.extend(page.iter().map(|block| block.number));
+            }
+        }
+        self.filesystem().suspect(&moving);
+        for number in moving {
+            damaged.entry(number).or_insert(LostChunks::NONE);
+        }
+        Ok(damaged)
+    }
+
+    /// Stores damaged blocks again of which another copy opens; gives those that stay.                           (1)
+    fn mend(
+        &mut self,
+        blocks: &FoundBlocks<'_>,
+        mut damaged: HashMap<BlockNumber, LostChunks>,
+    ) -> Result<HashMap<BlockNumber, LostChunks>> {
+        let engine = self.filesystem().engine();
+        let sealer = engine.sealer();
+        let mut numbers: Vec<BlockNumber> = damaged.keys().copied().collect();
+        numbers.sort_unstable();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for number in numbers {
+            let reader = engine.reader()?;
+            let Some(row) = reader.block(number)? else {
+                damaged.remove(&number);
+                continue;
+            };
+            // As it was sealed: compressed anew it might get another name.
+            let mut clear = blocks.open_exactly(&row.id);
+            if let Place::Segment(segment, _) = row.place
+                && clear.is_none()
+                && let Some(segment) = reader.segment(segment)?
+            {
+                clear = blocks.open_as_row_says(&row, segment.id);
+            }
+            let Some(clear) = clear else {
+                continue;
+            };
+            let was_lost = damaged.remove(&number) != Some(LostChunks::NONE);
+            self.report.mended_blocks += u64::from(was_lost);
+            bytes += clear.len();
+            batch.push(sealer.seal_exactly(row.kind, &clear));
+            if bytes >= MEND_BYTES {
+                bytes = 0;
+                self.store(std::mem::take(&mut batch))?;
+            }
+        }
+        self.store(batch)?;
+        damaged.retain(|_, chunks| *chunks != LostChunks::NONE);
+        Ok(damaged)
+    }
+
+    fn store(&self, batch: Vec<strongroom_format::SealedBlock>) -> Result<()> {
+        if batch.is_empty() || self.trial == Trial::OnlyLook {
+            return Ok(());
+        }
+        let engine = self.filesystem().engine();
+        let epoch = engine.sealer().epoch();
+        engine.store(epoch, batch, |_, _, _, _| Ok::<(), Error>(()))?;
+        Ok(engine.commit()?)
+    }
+
+    /// Nodes of kept states that are lost are built anew from the living state, where that still is what they held.
+    fn mend_nodes(
+        &mut self,
+        lost: HashMap<BlockNumber, LostChunks>,
+    ) -> Result<HashMap<BlockNumber, LostChunks>> {
+        let engine = self.filesystem().engine();
+        let mut nodes = Vec::new();
+        for number in lost.keys() {
+            let row = engine.reader()?.block(*number)?;
+            nodes.extend(row.filter(|row| !row.kind.is_data()));
+        }
+        if nodes.is_empty() || self.trial == Trial::OnlyLook {
+            return Ok(lost);
+        }
+        // Compressed or not they have other names.
+        for compression in Compression::ALL {
+            if nodes
+                .iter()
+                .any(|node| Compression::of_kind(node.kind) == compression)
+            {
+                let kept = &self.owner.session.engine.kept;
+                kept.store_nodes(self.filesystem(), compression)?;
+            }
+        }
+        let mut left = lost;
+        for node in nodes {
+            if engine
+                .open(node.kind, &node.id)
+                .is_ok_and(|opened| opened.is_some())
+            {
+                left.remove(&node.number);
+                self.report.mended_blocks += 1;
+            }
+        }
+        Ok(left)
+    }
+
+    /// What stays lost is remembered, so that nothing new is named after it; blocks of which nothing is left wait for no
+    /// file any more.
+    fn isolate(&mut self, lost: &HashMap<BlockNumber, LostChunks>) -> Result<()> {
+        let reader = self.filesystem().engine().reader()?;
+        let mut blocks: Vec<DamagedBlock> = Vec::new();
+        for (number, chunks) in lost {
+            let Some(row) = reader.block(*number)? else {
+                continue;
+            };
+            if let Place::Segment(segment, _) = row.place {
+                self.lost_in.insert(segment);
+            }
+            blocks.push(DamagedBlock {
+                number: *number,
+                chunks: *chunks,
+            });
+        }
+        drop(reader);
+        blocks.sort_unstable_by_key(|block| block.number);
+        Ok(self.filesystem().isolate(&blocks)?)
+    }
+}

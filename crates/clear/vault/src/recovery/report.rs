@@ -1,0 +1,79 @@
+//! What a recovery says that it did, and what it could not do.
+
+use crate::request::history::RevisionInfo;
+use crate::{Damage, FileProblem};
+
+/// What was done about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// It was sound.
+    Sound,
+    /// The second copy was put in its place.
+    PutBack,
+    /// It was sound, and what was behind its last page was cut off.
+    Cut,
+    /// It was made anew. With the name under which the old one is kept, if there was one.
+    Anew(Option<String>),
+}
+
+/// What a recovery did, and what it could not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoverReport {
+    /// The header.
+    pub header: Brought,
+    /// This copy's own facts; made anew, it acts as a new device.
+    pub replica: Brought,
+    /// The database.
+    pub database: Brought,
+    /// The state in which the vault is now, if its database was made anew and there was one.
+    pub revision: Option<RevisionInfo>,
+    /// How many revisions are kept.
+    pub revisions: u64,
+    /// Revisions whose record or whose root is lost.
+    pub lost_revisions: Vec<String>,
+    /// Nodes that were brought back.
+    pub nodes: u64,
+    /// Their content in bytes.
+    pub bytes: u64,
+    /// What is lost of them.
+    pub damages: Vec<Damage>,
+    /// Segment files that stood under the name of another, and got their own back.
+    pub renamed: u64,
+    /// Files of the vault folder that are damaged, or not of this vault.
+    pub files: Vec<FileProblem>,
+    /// Files with content that no kept state names, in `lost+found`, and their bytes.
+    pub unnamed: (u64, u64),
+}
+
+impl RecoverReport {
+    /// Whether everything was brought back, as far as anybody can tell.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let is_nothing_newer = match self.database {
+            // Content that no kept state names was stored behind the newest one, or removed; nothing says which.
+            Brought::Anew(_) => self.revision.is_some() && self.unnamed.0 == 0,
+            _ => true,
+        };
+        is_nothing_newer
+            && self.lost_revisions.is_empty()
+            && self.damages.is_empty()
+            && self.files.is_empty()
+    }
+
+    /// Whether something may have been lost of which nothing is left to tell: names, attributes and small content that were
+    /// newer than the newest kept state lay in the lost database alone.
+    #[must_use]
+    pub const fn may_lack_newer(&self) -> bool {
+        matches!(self.database, Brought::Anew(_))
+    }
+
+    /// Whether header, replica file and database were sound, and every segment had its name.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        let brought = [&self.header, &self.replica, &self.database];
+        self.renamed == 0
+            && brought
+                .into_iter()
+                .all(|brought| *brought == Brought::Sound)
+    }
+}

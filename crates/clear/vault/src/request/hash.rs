@@ -1,0 +1,116 @@
+//! What can be asked about names of contents, and what is answered.
+//!
+//! Takes   the calls of the public API
+//! Gives   values that travel with `request.rs`, under its version
+//! Never   carries content, or more than a frame holds: who asks goes on where an answer ended
+
+use serde::{Deserialize, Serialize};
+use strongroom_filesystem::InodeId;
+use strongroom_format::hex;
+
+use crate::request::failure::Failure;
+
+/// Everything that can be asked about names of contents. `algorithm` by its number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum HashRequest {
+    /// The hashes of these files, as far as so many bytes go; at most `HASH_FILES_MAX`.
+    Files {
+        inodes: Vec<u64>,
+        algorithm: u8,
+        bytes_max: u64,
+    },
+    /// Files behind `after` whose hash is not stored.
+    Missing { after: u64, algorithm: u8 },
+    /// Files behind `after` whose hash is not above `last`.
+    Named {
+        algorithm: u8,
+        after: ([u8; 32], u64),
+        last: [u8; 32],
+    },
+    /// Paths of files whose hashes the client was just told.
+    Paths { files: Vec<(u64, [u8; 32])> },
+    /// Files of at least `size_min` bytes that have the same content as another, whose hash is behind `after`.
+    Equal {
+        algorithm: u8,
+        after: Option<[u8; 32]>,
+        size_min: u64,
+    },
+}
+
+/// The answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum HashResponse {
+    /// One for each file, and how many bytes were read.
+    Files {
+        files: Vec<HashedFields>,
+        bytes: u64,
+    },
+    /// Files and their lengths.
+    Missing(Vec<(u64, u64)>),
+    /// A page of files, and where the next begins.
+    Named {
+        files: Vec<NamedContent>,
+        next: Option<([u8; 32], u64)>,
+    },
+    Equal {
+        groups: Vec<EqualContents>,
+        next: Option<[u8; 32]>,
+    },
+}
+
+/// What came of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HashedFields {
+    Whole {
+        hash: ContentHash,
+        size: u64,
+        stored: bool,
+    },
+    Unfinished,
+    Changing,
+    /// With a path of the file, if it has one.
+    Failed(Failure, Option<Vec<u8>>),
+}
+
+/// The hash of a whole content, as `b3sum` or `sha256sum` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl std::fmt::Display for ContentHash {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&hex::encode(&self.0))
+    }
+}
+
+/// A file that was found by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedContent {
+    /// The file.
+    pub inode: InodeId,
+    /// The hash of its content.
+    pub hash: ContentHash,
+    /// Its length.
+    pub size: u64,
+    /// How many names it has.
+    pub nlink: u32,
+    /// Its paths, from the root; fewer than it has names if those are thousands.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl NamedContent {
+    /// About what it takes on its way, in bytes.
+    pub(crate) fn len_on_its_way(&self) -> usize {
+        self.paths.iter().map(|path| path.len() + 8).sum::<usize>() + 64
+    }
+}
+
+/// Files with the same content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EqualContents {
+    /// They, at least two; many are cut off.
+    pub files: Vec<NamedContent>,
+    /// How many were cut off.
+    pub more: u64,
+    /// Sealed bytes that would come back if all of those listed shared the blocks of the first; 0: they do.
+    pub extra_bytes: u64,
+}

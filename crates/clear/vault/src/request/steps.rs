@@ -1,0 +1,163 @@
+//! The steps of a transaction on their way.
+//!
+//! Takes   `Operation`s
+//! Gives   values that travel with `request.rs`, under its version
+//! Never   takes a list beyond its bounds from the socket
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use crate::path::Links;
+use crate::request::fields::{NodeFields, RenameName, SetFields, XattrName};
+use crate::request::frame::Bytes;
+use crate::{Error, Result};
+
+/// An `Operation` on its way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+pub(crate) enum Step<'a> {
+    RequireMissing {
+        path: Bytes<'a>,
+    },
+    RequireUnchanged {
+        path: Bytes<'a>,
+        links: Links,
+        seen: NodeFields,
+    },
+    MakeDirectory {
+        path: Bytes<'a>,
+        mode: u32,
+    },
+    MakeSymlink {
+        path: Bytes<'a>,
+        target: Bytes<'a>,
+    },
+    WriteFile {
+        path: Bytes<'a>,
+        mode: u32,
+        content: Bytes<'a>,
+    },
+    WriteAt {
+        path: Bytes<'a>,
+        offset: u64,
+        data: Bytes<'a>,
+    },
+    Rename {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+        mode: RenameName,
+    },
+    Link {
+        path: Bytes<'a>,
+        new_path: Bytes<'a>,
+    },
+    RemoveFile {
+        path: Bytes<'a>,
+    },
+    RemoveDirectory {
+        path: Bytes<'a>,
+    },
+    SetAttributes {
+        path: Bytes<'a>,
+        links: Links,
+        set: SetFields,
+    },
+    SetXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+        value: Bytes<'a>,
+        mode: XattrName,
+    },
+    RemoveXattr {
+        path: Bytes<'a>,
+        links: Links,
+        name: Bytes<'a>,
+    },
+}
+
+impl Step<'_> {
+    /// Bytes of paths, names and content.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::RequireMissing { path }
+            | Self::RequireUnchanged { path, .. }
+            | Self::MakeDirectory { path, .. }
+            | Self::RemoveFile { path }
+            | Self::RemoveDirectory { path }
+            | Self::SetAttributes { path, .. } => path.0.len(),
+            Self::MakeSymlink { path, target: more }
+            | Self::WriteFile {
+                path,
+                content: more,
+                ..
+            }
+            | Self::WriteAt {
+                path, data: more, ..
+            }
+            | Self::Rename {
+                path,
+                new_path: more,
+                ..
+            }
+            | Self::Link {
+                path,
+                new_path: more,
+            }
+            | Self::RemoveXattr {
+                path, name: more, ..
+            } => path.0.len() + more.0.len(),
+            Self::SetXattr {
+                path, name, value, ..
+            } => path.0.len() + name.0.len() + value.0.len(),
+        }
+    }
+}
+
+/// The steps of a transaction on their way: from a socket never more than `TRANSACTION_OPERATIONS_MAX`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Steps<'a>(pub(crate) Vec<Step<'a>>);
+
+impl Steps<'_> {
+    /// # Errors
+    /// `TransactionTooLarge`.
+    pub(crate) fn check_bounds(&self) -> Result<()> {
+        let bytes: usize = self.0.iter().map(Step::bytes).sum();
+        if self.0.len() > TRANSACTION_OPERATIONS_MAX || bytes > TRANSACTION_BYTES_MAX {
+            return Err(Error::TransactionTooLarge);
+        }
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Steps<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Bounded;
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Vec<Step<'de>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the steps of a transaction")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut steps: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                let mut taken = Vec::new();
+                while let Some(step) = steps.next_element()? {
+                    // A step takes two bytes on its way and a hundred times that in memory.
+                    if taken.len() == TRANSACTION_OPERATIONS_MAX {
+                        return Err(de::Error::custom("too many steps"));
+                    }
+                    taken.push(step);
+                }
+                Ok(taken)
+            }
+        }
+        deserializer.deserialize_seq(Bounded).map(Steps)
+    }
+}
