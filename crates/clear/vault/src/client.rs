@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -36,6 +36,8 @@ pub(crate) struct Client {
     pool: Mutex<Pool>,
     returned: Condvar,
     gone: AtomicBool,
+    /// How many writes of this process a sync of the vault through this owner covered.
+    pub(crate) synced: AtomicU64,
 }
 
 #[derive(Default)]
@@ -88,6 +90,7 @@ impl Client {
             }),
             returned: Condvar::new(),
             gone: AtomicBool::new(false),
+            synced: AtomicU64::default(),
         }))
     }
 

@@ -14,7 +14,7 @@ use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::{Access, CheckFields, NodeFields, Request, Response, node_kind};
 use crate::session::Session;
-use crate::{Error, Result, carry_out, content};
+use crate::{Error, Result, carry_out, content, remove_tree};
 
 /// How many problems a check reports; more are counted in one last line.
 const PROBLEMS_MAX: usize = 1000;
@@ -38,7 +38,9 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Allocate { .. }
         | Request::Seek { .. }
         | Request::CopyRange { .. }
-        | Request::SyncHandle { .. } => on_handle(session, request),
+        | Request::SyncHandle { .. }
+        | Request::Lock { .. }
+        | Request::Unlock { .. } => on_handle(session, request),
         Request::Xattr { .. }
         | Request::SetXattr { .. }
         | Request::RemoveXattr { .. }
@@ -85,6 +87,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             Ok(Response::Attributes(NodeFields::from(&node.attributes)))
         }
         Request::Open { path, opening } => content::open(session, path.0, opening),
+        Request::Reopen { node, opening } => content::reopen(session, node, opening),
         Request::OpenUnnamed { path, mode } => content::open_unnamed(session, path.0, mode),
         Request::Name { handle, path } => {
             let node = session.writable(handle)?;
@@ -130,6 +133,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
         Request::RemoveDirectory { path } => {
             names.remove_directory(path.0).map(|()| Response::Done)
         }
+        Request::RemoveTree { path } => remove_tree::remove(session, path.0),
         Request::Rename {
             path,
             new_path,
@@ -229,6 +233,15 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             session
                 .filesystem()
                 .sync_inode(session.node(handle)?.inode)?;
+            Ok(Response::Done)
+        }
+        Request::Lock {
+            handle,
+            kind,
+            patience,
+        } => Ok(Response::Locked(session.lock(handle, kind, patience)?)),
+        Request::Unlock { handle } => {
+            session.unlock(handle)?;
             Ok(Response::Done)
         }
         _ => Err(Error::Protocol("a request in the wrong place")),

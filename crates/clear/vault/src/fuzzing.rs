@@ -77,6 +77,11 @@ pub fn requests() -> Vec<Vec<u8>> {
             ]),
             durable: true,
         },
+        Request::Lock {
+            handle,
+            kind: crate::locks::LockKind::Shared,
+            patience: crate::locks::Patience::AMoment,
+        },
         Request::Check,
         Request::InstallKeys {
             base: 7,

@@ -12,7 +12,7 @@ use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
-use crate::path::Links;
+use crate::path::{Links, VaultPath};
 use crate::port::unexpected;
 use crate::request::{Request, Response};
 use crate::request_hash::{EqualFields, HashRequest, HashResponse, HashedFields, NamedFields};
@@ -180,10 +180,10 @@ impl Vault {
     /// As `open_file`; `File(Damaged)`; `Changed` if somebody writes to it all the time.
     pub fn content_hash(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         algorithm: HashAlgorithm,
     ) -> Result<ContentHash> {
-        let inode = self.attributes(path.as_ref(), Links::Follow)?.inode;
+        let inode = self.attributes(path.path_bytes(), Links::Follow)?.inode;
         let never = &mut |_: u64| GoOn::Yes;
         if is_kept(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
@@ -203,7 +203,7 @@ impl Vault {
     /// As `open_file`; `File(Damaged)`.
     pub fn content_hash_by_reading(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         algorithm: HashAlgorithm,
         told: &mut dyn FnMut(u64) -> GoOn,
     ) -> Result<Option<(ContentHash, u64)>> {

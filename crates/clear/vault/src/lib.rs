@@ -17,6 +17,11 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+/// The examples of the guide, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/library.md")]
+struct Guide;
+
 mod backup;
 mod below;
 mod carry_out;
@@ -30,6 +35,7 @@ mod execute;
 mod explain;
 mod failure;
 mod file;
+mod file_lock;
 mod folder;
 mod frame;
 #[doc(hidden)]
@@ -39,6 +45,7 @@ mod hash;
 mod hashing;
 mod held;
 mod held_keys;
+mod interactive;
 mod inventory;
 mod join;
 #[doc(hidden)]
@@ -48,6 +55,7 @@ mod keys;
 mod known_records;
 mod leave;
 pub mod limits;
+mod locks;
 mod member;
 mod metadata_key;
 mod misnamed;
@@ -65,8 +73,10 @@ mod public_information;
 mod rebuild;
 mod recover;
 mod recover_report;
+mod remove_tree;
 mod repair;
 mod request;
+mod request_enums;
 mod request_hash;
 mod request_history;
 mod request_verify;
@@ -80,16 +90,20 @@ mod seen;
 mod server;
 mod session;
 mod settings;
+mod snapshot;
+mod staging;
 mod switch;
 #[cfg(test)]
 mod take_over;
 mod transaction;
+mod tree;
 pub mod tuning;
 mod unnamed;
 mod vault;
 mod verification;
 mod verify;
 mod verify_state;
+mod walk;
 mod whole;
 mod xattrs;
 
@@ -102,13 +116,14 @@ pub use file::{File, FileOptions};
 pub use hashing::{
     ContentHash, EqualContents, HashPrefix, HashPrefixError, HashedAll, HashedContent, NamedContent,
 };
+pub use interactive::Transaction;
 pub use join::SecretSource;
 pub use keys::{AddKey, Keys, list_slots};
 pub use member::Member;
 pub use metadata_key::rekey_progress;
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use open::{IfOwned, OpenOptions};
-pub use path::Links;
+pub use path::{Links, VaultPath};
 pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
@@ -121,6 +136,7 @@ pub use request_verify::{FileProblem, Loss};
 pub use rotation::Rotation;
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, OlderFolder, SeenPlace, SeenRecords, Trust, forget, last_seen};
+pub use snapshot::Snapshot;
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
@@ -136,4 +152,5 @@ pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;
 pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
+pub use walk::{Walk, WalkEntry};
 pub use whole::CheckReport;

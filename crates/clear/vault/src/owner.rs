@@ -74,6 +74,8 @@ impl Owner {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // Nobody can use them here any more, and clients are waited for that wait for them.
+        self.session.unlock_all();
         if let Some(server) = &self.server {
             server.stop();
         }

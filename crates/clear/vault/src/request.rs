@@ -10,14 +10,14 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{
-    AllocateMode, Attributes, InodeId, ListedEntry, NodeKind, RenameMode, SeekTarget,
-    SetAttributes, SetTime, Space, Timestamp, XattrMode,
+    Attributes, InodeId, ListedEntry, NodeKind, SetAttributes, SetTime, Space, Timestamp,
 };
 
 use crate::Error;
 use crate::failure::Failure;
 use crate::frame::{ByteBuffer, Bytes};
 use crate::held_keys::Purpose;
+use crate::locks::{LockKind, Patience};
 use crate::member::Member;
 use crate::observer::{Attachment, HeldOpen};
 use crate::path::Links;
@@ -30,9 +30,10 @@ use crate::settings::CompressionField;
 use crate::transaction::Steps;
 
 pub(crate) use crate::greeting::{Greeting, Successor, Welcome};
+pub(crate) use crate::request_enums::{AllocateName, RenameName, SeekName, XattrName};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 15;
+pub(crate) const PROTOCOL: u32 = 16;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,6 +71,22 @@ pub(crate) enum Creation {
     IfMissing,
     /// It must not exist.
     Always,
+}
+
+/// A node that was open, so that it is not taken for another one that has its number after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenedNode {
+    pub(crate) inode: u64,
+    pub(crate) btime: i64,
+}
+
+impl From<&Attributes> for OpenedNode {
+    fn from(node: &Attributes) -> Self {
+        Self {
+            inode: node.inode.0,
+            btime: node.btime.0,
+        }
+    }
 }
 
 /// Everything that can be asked of a vault.
@@ -138,6 +155,19 @@ pub(crate) enum Request<'a> {
     SyncHandle {
         handle: Handle,
     },
+    /// Opens once more what an owner that has gone had open for this session.
+    Reopen {
+        node: OpenedNode,
+        opening: Opening,
+    },
+    Lock {
+        handle: Handle,
+        kind: LockKind,
+        patience: Patience,
+    },
+    Unlock {
+        handle: Handle,
+    },
     Name {
         handle: Handle,
         path: Bytes<'a>,
@@ -160,6 +190,10 @@ pub(crate) enum Request<'a> {
         path: Bytes<'a>,
     },
     RemoveDirectory {
+        path: Bytes<'a>,
+    },
+    /// Removes a directory with what lies below, or a part of that.
+    RemoveTree {
         path: Bytes<'a>,
     },
     Rename {
@@ -246,6 +280,14 @@ impl Request<'_> {
         match self {
             Self::Open { opening, .. } => !opening.truncate && opening.create == Creation::Never,
             Self::Attributes { .. }
+            | Self::HandleAttributes { .. }
+            | Self::Read { .. }
+            | Self::Seek { .. }
+            | Self::SyncHandle { .. }
+            | Self::Reopen { .. }
+            // An owner takes its locks with it.
+            | Self::Lock { .. }
+            | Self::Unlock { .. }
             | Self::ReadLink { .. }
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
@@ -283,6 +325,7 @@ impl Request<'_> {
             | Self::Link { .. }
             | Self::RemoveFile { .. }
             | Self::RemoveDirectory { .. }
+            | Self::RemoveTree { .. }
             | Self::Rename { .. }
             | Self::SetAttributes { .. }
             | Self::SetXattr { .. }
@@ -308,6 +351,11 @@ pub(crate) enum Response {
     Entries(Vec<EntryFields>),
     Data(ByteBuffer),
     Count(u64),
+    Removed {
+        whole: bool,
+    },
+    /// False: somebody else has it.
+    Locked(bool),
     Names(Vec<ByteBuffer>),
     Space {
         total_bytes: u64,
@@ -524,36 +572,6 @@ pub(crate) struct CheckFields {
     pub(crate) blocks: u64,
     pub(crate) problems: Vec<String>,
 }
-
-/// Gives an enum of the file system a twin that can travel.
-macro_rules! twin {
-    ($(#[$doc:meta])* $twin:ident = $original:ident { $($variant:ident),+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub(crate) enum $twin { $($variant),+ }
-
-        impl From<$original> for $twin {
-            fn from(value: $original) -> Self {
-                match value { $($original::$variant => Self::$variant),+ }
-            }
-        }
-
-        impl From<$twin> for $original {
-            fn from(value: $twin) -> Self {
-                match value { $($twin::$variant => Self::$variant),+ }
-            }
-        }
-    };
-}
-
-twin!(/// `RenameMode` on its way.
-    RenameName = RenameMode { Replace, NoReplace, Exchange, Whiteout });
-twin!(/// `XattrMode` on its way.
-    XattrName = XattrMode { Set, CreateOnly, ReplaceOnly });
-twin!(/// `AllocateMode` on its way.
-    AllocateName = AllocateMode { Reserve, ReserveKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize });
-twin!(/// `SeekTarget` on its way.
-    SeekName = SeekTarget { Data, Hole });
 
 impl From<Space> for Response {
     fn from(space: Space) -> Self {

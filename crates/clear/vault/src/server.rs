@@ -24,6 +24,7 @@ use crate::execute::execute;
 use crate::failure::Failure;
 use crate::frame::{self, Arrival};
 use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
+use crate::locks::Patience;
 use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
 use crate::runtime::{Listener, is_same_user};
 use crate::session::{Engine, Session};
@@ -360,12 +361,26 @@ impl Drop for Joined<'_> {
 
 impl Joined<'_> {
     fn answer(&self, message: &[u8]) -> Response {
-        let Some(_busy) = Busy::begin(self) else {
-            return Response::Leaving;
+        let request = match frame::decode::<Request<'_>>(message) {
+            Ok(request) => request,
+            Err(error) => return Response::failed(&error),
         };
-        let executed = frame::decode::<Request<'_>>(message)
-            .and_then(|request| execute(&self.session, &request));
-        executed.unwrap_or_else(|error| Response::failed(&error))
+        // Who waits for a lock is idle: an owner that closes waits for nobody who waits for others.
+        let waits = matches!(
+            request,
+            Request::Lock {
+                patience: Patience::AMoment,
+                ..
+            }
+        );
+        let busy = match waits {
+            true => None,
+            false => Busy::begin(self),
+        };
+        if busy.is_none() && (!waits || self.shared.clients.lock().leaving) {
+            return Response::Leaving;
+        }
+        execute(&self.session, &request).unwrap_or_else(|error| Response::failed(&error))
     }
 }
 

@@ -13,7 +13,7 @@ use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, X
 use crate::frame::Bytes;
 use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use crate::path::Links;
-use crate::request::{NodeFields, RenameName, Request, SetFields, XattrName};
+use crate::request::{Handle, NodeFields, RenameName, SetFields, XattrName};
 use crate::{Error, Result, Vault};
 
 /// One operation of a transaction. Paths are those of `Vault`; each is resolved when its turn comes, so an
@@ -159,6 +159,29 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// The paths that it names.
+    pub(crate) fn paths(&self) -> Vec<&[u8]> {
+        match self {
+            Self::RequireMissing { path }
+            | Self::RequireUnchanged { path, .. }
+            | Self::MakeDirectory { path, .. }
+            | Self::MakeSymlink { path, .. }
+            | Self::WriteFile { path, .. }
+            | Self::WriteAt { path, .. }
+            | Self::Truncate { path, .. }
+            | Self::RemoveFile { path }
+            | Self::RemoveDirectory { path }
+            | Self::SetAttributes { path, .. }
+            | Self::SetXattr { path, .. }
+            | Self::RemoveXattr { path, .. } => vec![path],
+            Self::Rename { path, new_path, .. } | Self::Link { path, new_path } => {
+                vec![path, new_path]
+            }
+        }
+    }
+}
+
 // Names and content are not for logs.
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -180,8 +203,9 @@ impl Vault {
     /// with `writeback`) is not part of what a transaction sees, and lands after it.
     ///
     /// Everyone else waits meanwhile, so it is bounded: `TRANSACTION_OPERATIONS_MAX` operations with
-    /// `TRANSACTION_BYTES_MAX` bytes of paths, names and content. For more content write it under a temporary name
-    /// first and let the transaction rename it.
+    /// `TRANSACTION_BYTES_MAX` bytes of paths, names and values, and `TRANSACTION_CONTENT_BYTES_MAX` bytes of content. Content of more
+    /// than a mebibyte is written to files without names first, while nobody waits. For still more write it under a temporary
+    /// name, and let the transaction rename it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -222,12 +246,7 @@ impl Vault {
         if operations.len() > TRANSACTION_OPERATIONS_MAX {
             return Err(Error::TransactionTooLarge);
         }
-        let steps = Steps(operations.iter().map(Step::from).collect());
-        steps.check_bounds()?;
-        self.ask_done(&Request::Transaction {
-            steps,
-            durable: durability == Durability::OnReturn,
-        })
+        self.carry_out(operations.iter().map(Step::from).collect(), durability)
     }
 }
 
@@ -260,6 +279,18 @@ pub(crate) enum Step<'a> {
         path: Bytes<'a>,
         offset: u64,
         data: Bytes<'a>,
+    },
+    /// `WriteFile` with what an open file holds.
+    WriteFileFrom {
+        path: Bytes<'a>,
+        mode: u32,
+        source: Handle,
+    },
+    /// `WriteAt` with what an open file holds.
+    WriteAtFrom {
+        path: Bytes<'a>,
+        offset: u64,
+        source: Handle,
     },
     Rename {
         path: Bytes<'a>,
@@ -393,13 +424,24 @@ impl<'a> From<&'a Operation> for Step<'a> {
     }
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
+    /// What it writes.
+    pub(crate) fn content(&self) -> &'a [u8] {
+        match self {
+            Self::WriteFile { content, .. } => content.0,
+            Self::WriteAt { data, .. } => data.0,
+            _ => &[],
+        }
+    }
+
     /// Bytes of paths, names and content.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::RequireMissing { path }
             | Self::RequireUnchanged { path, .. }
             | Self::MakeDirectory { path, .. }
+            | Self::WriteFileFrom { path, .. }
+            | Self::WriteAtFrom { path, .. }
             | Self::RemoveFile { path }
             | Self::RemoveDirectory { path }
             | Self::SetAttributes { path, .. } => path.0.len(),
@@ -480,6 +522,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Steps<'a> {
 mod tests {
     use super::*;
     use crate::frame;
+    use crate::request::Request;
 
     #[test]
     fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {
