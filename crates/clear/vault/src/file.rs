@@ -127,7 +127,8 @@ impl FileOptions {
 ///
 /// If another process owns the vault and goes, the file goes on through the next owner: it is the same file, whatever its name is
 /// by then. It does not where that could hide a loss, and says so from then on; open the file again then:
-/// - `OwnerGone`: something was written through it that was not synced. What of it is there, only a look can tell.
+/// - `OwnerGone`: something was written through it that was not synced, and the owner did not close the vault in order. What of it is
+///   there, only a look can tell.
 /// - `LockLost`: it held a lock, which others may have had since.
 /// - `File(Stale)`: the file is not there any more: it had lost its last name, or its creation was not synced.
 pub struct File {

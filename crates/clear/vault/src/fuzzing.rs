@@ -110,6 +110,7 @@ pub fn responses() -> Vec<Vec<u8>> {
         Response::Failed(Failure::Storage("no".to_owned())),
         Response::OperationFailed(3, Failure::Changed),
         Response::KeysStale,
+        Response::Left,
     ];
     responses.iter().map(framed).collect()
 }

@@ -89,6 +89,9 @@ impl Owner {
         let closed = self.session.filesystem().close();
         // What is durable is recorded, also if the rest could not be made so.
         self.session.engine.note_seen();
+        if let Some(server) = &self.server {
+            server.part(closed.is_ok());
+        }
         Ok(closed?)
     }
 }

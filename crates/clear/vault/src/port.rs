@@ -88,9 +88,10 @@ impl Port {
         }
     }
 
-    /// How many writes of this process such a sync covered.
+    /// How many writes of this process through this port are durable for certain.
     pub(crate) fn synced(&self) -> u64 {
         match self {
+            Self::Client(client) if client.has_left.load(Ordering::Acquire) => u64::MAX,
             Self::Client(client) => client.synced.load(Ordering::Acquire),
             _ => 0,
         }

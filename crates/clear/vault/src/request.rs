@@ -377,6 +377,8 @@ pub(crate) enum Response {
     Backup(Result<ByteBuffer, String>),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
+    /// The last message of an owner that has closed: everything that it acknowledged is durable. Unasked.
+    Left,
     Failed(Failure),
     /// The operation of this index, of a transaction of which nothing was done. Beside `Failure` and not in it, so that no
     /// message nests without end.

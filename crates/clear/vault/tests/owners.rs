@@ -230,6 +230,27 @@ fn a_file_with_unsynced_writes_says_that_the_owner_has_gone_and_so_from_then_on(
     vault.close().unwrap();
 }
 
+/// Failed before: `OwnerGone`. An owner that closes says that all is durable, also to those who ask nothing at that time.
+#[test]
+fn a_file_with_unsynced_writes_goes_on_when_the_owner_closed_in_order() {
+    if let Some(vault) = as_child() {
+        return own(&vault);
+    }
+    let place = Place::new();
+    let owner = place.owner("a_file_with_unsynced_writes_goes_on_when_the_owner_closed_in_order");
+    let vault = place.join();
+    let file = vault.open_file("/file", both()).unwrap();
+    file.write_all_at(b"acknowledged", 0).unwrap();
+    owner.leave();
+    assert_eq!(read(&file), b"acknowledged");
+    assert!(vault.is_owner());
+    file.write_all_at(b"A", 0).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(read(&file), b"Acknowledged");
+    drop(file);
+    vault.close().unwrap();
+}
+
 #[test]
 fn a_file_that_is_gone_with_the_owner_is_stale_and_none_takes_its_place() {
     if let Some(vault) = as_child() {

@@ -8,11 +8,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use strongroom::filesystem::{Error as FileError, NodeKind};
-use strongroom::{Error, Links, OpenOptions, Vault};
+use strongroom::filesystem::{Durability, Error as FileError, NodeKind};
+use strongroom::{Change, Error, Links, Observer, OpenOptions, Vault};
 
-use support::Place;
+use support::{Place, content};
 
 /// The owner and a client of it: each call must do the same for both.
 fn both(place: &Place, owner: &Vault) -> [Vault; 2] {
@@ -218,4 +219,48 @@ fn a_walk_does_not_go_where_a_directory_was_replaced() {
     vault.remove_dir_all("/top/a").unwrap();
     vault.make_symlink("/other", "/top/a").unwrap();
     assert!(walk.next().is_none());
+}
+
+#[derive(Default)]
+struct Record(Mutex<Vec<Change>>);
+
+impl Observer for Record {
+    fn changed(&self, change: &Change) {
+        self.0.lock().unwrap().push(change.clone());
+    }
+}
+
+/// A mount that is not told shows what is gone.
+#[test]
+fn observers_hear_of_all_that_a_removed_tree_and_a_replaced_file_change() {
+    let (place, owner) = Place::new();
+    owner.create_dir_all("/tree/inner", 0o755).unwrap();
+    owner.write("/tree/inner/file", "").unwrap();
+    owner.write("/file", "old").unwrap();
+    let number = |path: &str| owner.attributes(path, Links::Stay).unwrap().inode;
+    let expected = [("/", "tree"), ("/tree", "inner"), ("/tree/inner", "file")];
+    let expected = expected.map(|(parent, name)| Change::Entry {
+        parent: number(parent),
+        name: name.into(),
+    });
+    let record = Arc::new(Record::default());
+    let _subscription = owner.subscribe(Arc::clone(&record) as Arc<dyn Observer>);
+    let [_, client] = both(&place, &owner);
+    client.remove_dir_all("/tree").unwrap();
+    for change in expected {
+        assert!(record.0.lock().unwrap().contains(&change), "{change:?}");
+    }
+    let new = content(3 << 20, 1);
+    client
+        .replace("/file", &new, Durability::WriteBehind)
+        .unwrap();
+    let inode = number("/file");
+    for len in [u64::MAX, new.len() as u64] {
+        let change = Change::Content {
+            inode,
+            offset: 0,
+            len,
+        };
+        assert!(record.0.lock().unwrap().contains(&change), "{change:?}");
+    }
 }
