@@ -16,6 +16,9 @@ use crate::limits::WALK_ENTRIES_MAX;
 use crate::path::{Links, VaultPath, join};
 use crate::{Error, Result, Vault};
 
+/// How often a directory is read when an owner goes meanwhile.
+const READS_MAX: usize = 4;
+
 /// What a walk met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkEntry {
@@ -135,7 +138,14 @@ impl Walk {
         let Some((level, outer)) = self.levels.split_last_mut() else {
             return Ok(());
         };
-        level.read(&self.vault, self.entries_max)?;
+        let mut attempts = 1;
+        while let Err(error) = level.read(&self.vault, self.entries_max) {
+            // The next owner lists it from the start; what was gathered already is met again.
+            if !matches!(error, Error::OwnerGone) || attempts == READS_MAX {
+                return Err(error);
+            }
+            attempts += 1;
+        }
         let mut held = level.entries.len();
         // The outermost is needed last.
         for level in outer.iter_mut().rev() {
