@@ -303,18 +303,7 @@ fn splice(
     }
     let mut drops = core.options.thresholds.purge_extents_per_step;
     let mut edit = RegionEdit::new(core, to, state, &mut drops);
-    edit.punch(writer, until..until + len)?;
-    let pieces: Vec<Extent> = parts
-        .iter()
-        .flat_map(|part| cut_at_cells(part, until + (part.start - at)))
-        .collect();
-    // What was written in one run has numbers in one run.
-    for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
-        writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
-    }
-    for piece in pieces {
-        edit.put(writer, piece)?;
-    }
+    put_shared(&mut edit, writer, parts, at, until..until + len)?;
     // Sharing makes no new block, so a fragmented copy is as good as its source.
     edit.finish(writer)?;
     core.end_reservation(state, &(until..until + len));
@@ -324,6 +313,29 @@ fn splice(
     core.list_dirty(to, state);
     core.changed();
     Ok(len)
+}
+
+/// Makes `parts`, which begin at or behind `at` in their own file, the content of `range`.
+pub(crate) fn put_shared(
+    edit: &mut RegionEdit<'_>,
+    writer: &mut Transaction<'_>,
+    parts: &[Extent],
+    at: u64,
+    range: Range<u64>,
+) -> Result<()> {
+    edit.punch(writer, range.clone())?;
+    let pieces: Vec<Extent> = parts
+        .iter()
+        .flat_map(|part| cut_at_cells(part, range.start + (part.start - at)))
+        .collect();
+    // What was written in one run has numbers in one run.
+    for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
+        writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
+    }
+    for piece in pieces {
+        edit.put(writer, piece)?;
+    }
+    Ok(())
 }
 
 /// `part` at its new `start`, cut where the target's cells meet: an extent lies inside one cell.

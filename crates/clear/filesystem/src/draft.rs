@@ -13,10 +13,11 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use strongroom_metadata::{Extent, Inode, InodeId, NodeKind, Timestamp, Transaction};
+use strongroom_metadata::{Extent, Inode, InodeId, NodeKind, REGION_BYTES, Timestamp, Transaction};
 
 use crate::attributes::{self, CAPABILITY, attributes_of_row, living};
 use crate::core::Core;
+use crate::extents;
 use crate::flush::{RegionEdit, number_of};
 use crate::limits::FILE_BYTES_MAX;
 use crate::namespace::{self, Link, Removal};
@@ -364,21 +365,26 @@ impl Draft<'_> {
             return Ok(());
         }
         self.drafts.wait_for_content(&held.node);
+        self.install(&held, index)?;
+        self.written(&held, content.offset..end)
+    }
+
+    /// What follows when `range` of a file got new content.
+    fn written(&mut self, held: &Held, range: Range<u64>) -> Result<()> {
         let is_superuser = permission::is_superuser(self.caller);
         if !is_superuser {
-            self.drop_capability(&held)?;
+            self.drop_capability(held)?;
         }
-        self.install(&held, index)?;
         let now = self.drafts.now;
         let drafted = self.drafts.drafted(&held.node);
         let inode = &mut drafted.inode;
         if !is_superuser {
             inode.mode = permission::mode_after_write(inode);
         }
-        inode.size = inode.size.max(end);
+        inode.size = inode.size.max(range.end);
         content_changed_in(inode, now);
         drafted.has_new_content = true;
-        drafted.ended.push(content.offset..end);
+        drafted.ended.push(range);
         Ok(())
     }
 
@@ -406,6 +412,55 @@ impl Draft<'_> {
                 start += u64::from(len);
             }
             Ok(())
+        };
+        self.drafts.edit(&mut self.writer, &held.node, put)
+    }
+
+    /// Makes what `source` holds, from its first byte to its last, the content of `inode` at `offset`, by sharing blocks: for
+    /// more content than a transaction holds in memory. `source` is not changed by the list and by nobody else meanwhile: who
+    /// brings content this way writes it to a file without a name first.
+    ///
+    /// # Errors
+    /// As `write`; `InvalidArgument` if both are one file.
+    pub fn share(&mut self, source: InodeId, inode: InodeId, offset: u64) -> Result<()> {
+        let (from, held) = (self.held(source)?, self.held(inode)?);
+        check_kind(&from.inode)?;
+        check_kind(&held.inode)?;
+        if source == inode {
+            return Err(Error::InvalidArgument("a file shares nothing with itself"));
+        }
+        let len = from.inode.size;
+        let end = offset.checked_add(len);
+        let end = end
+            .filter(|end| *end <= FILE_BYTES_MAX)
+            .ok_or(Error::FileTooLarge)?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.drafts.wait_for_content(&from.node);
+        self.drafts.wait_for_content(&held.node);
+        // (2): the list is not kept this time; what memory holds of the source is in no extent yet.
+        if self.drafts.pending.is_empty() {
+            self.share_extents(source, &held, offset, len)?;
+        }
+        self.written(&held, offset..end)
+    }
+
+    fn share_extents(&mut self, source: InodeId, held: &Held, at: u64, len: u64) -> Result<()> {
+        let core = self.drafts.core;
+        let mut parts = Vec::new();
+        for region in 0..len.div_ceil(REGION_BYTES) {
+            if core.holes.around(source, region).is_none() {
+                let extents = self.writer.region(source, region)?;
+                parts.extend(
+                    extents
+                        .iter()
+                        .filter_map(|one| extents::part(one, &(0..len))),
+                );
+            }
+        }
+        let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
+            crate::copy::put_shared(edit, writer, &parts, 0, at..at + len)
         };
         self.drafts.edit(&mut self.writer, &held.node, put)
     }

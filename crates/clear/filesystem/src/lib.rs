@@ -78,7 +78,9 @@ pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
 pub use lost_chunks::LostChunks;
 pub use open::Counters;
 pub use reseal::{Older, Resealed};
-pub use strongroom_metadata::{ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, Timestamp};
+pub use strongroom_metadata::{
+    ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,
+};
 pub use transaction::Content;
 pub use types::*;
 pub use verify::{DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize};

@@ -1,5 +1,7 @@
 //! One struct per table row, in the words of the glossary. Plaintext: these never leave the clear zone.
 
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
@@ -17,6 +19,36 @@ impl InodeId {
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 pub struct Timestamp(pub i64);
+
+/// A time that a `Timestamp` cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time lies outside of the years 1677 to 2262")]
+pub struct TimeOutOfRange;
+
+impl TryFrom<SystemTime> for Timestamp {
+    type Error = TimeOutOfRange;
+
+    fn try_from(time: SystemTime) -> Result<Self, TimeOutOfRange> {
+        let nanoseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).ok(),
+            // The earliest time has no positive counterpart.
+            Err(before) => i128::try_from(before.duration().as_nanos())
+                .ok()
+                .and_then(|before| i64::try_from(-before).ok()),
+        };
+        nanoseconds.map(Self).ok_or(TimeOutOfRange)
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> Self {
+        let distance = Duration::from_nanos(time.0.unsigned_abs());
+        match time.0 {
+            0.. => Self::UNIX_EPOCH + distance,
+            _ => Self::UNIX_EPOCH - distance,
+        }
+    }
+}
 
 /// What a node is. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -210,4 +242,30 @@ pub struct Revision {
     pub taken: Timestamp,
     /// The signed body, as the history writes it.
     pub body: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_and_a_time_of_the_system_say_the_same_at_both_ends_and_around_1970() {
+        for nanoseconds in [
+            i64::MIN,
+            -1_000_000_001,
+            -1,
+            0,
+            1,
+            1_700_000_000_123_456_789,
+            i64::MAX,
+        ] {
+            let time = SystemTime::from(Timestamp(nanoseconds));
+            assert_eq!(Timestamp::try_from(time), Ok(Timestamp(nanoseconds)));
+        }
+        let step = Duration::from_nanos(1);
+        let late = SystemTime::from(Timestamp(i64::MAX)) + step;
+        assert_eq!(Timestamp::try_from(late), Err(TimeOutOfRange));
+        let early = SystemTime::from(Timestamp(i64::MIN)) - step;
+        assert_eq!(Timestamp::try_from(early), Err(TimeOutOfRange));
+    }
 }

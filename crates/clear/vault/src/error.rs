@@ -11,7 +11,23 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed. The side at fault is said with each variant.
 ///
-/// The same values come from a vault this process owns and from one that another process owns.
+/// The same values come from a vault this process owns and from one that another process owns. As a `std::io::Error` it has the
+/// kind that `std::fs` gives for the same reason:
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("vault");
+/// # use strongroom::{CreateOptions, Vault};
+/// # let vault = Vault::create(&folder, CreateOptions::new())?.vault;
+/// fn load(vault: &Vault) -> std::io::Result<String> {
+///     Ok(vault.read_to_string("/settings")?)
+/// }
+/// assert_eq!(load(&vault).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+/// # vault.close()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,11 +43,23 @@ pub enum Error {
     /// Caller: the file was not opened for this.
     #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
+    /// Environment: somebody else holds a lock on the file.
+    #[error("another open file holds a lock on it; wait with `lock`, or try again")]
+    Locked,
+    /// Environment: the process that kept the lock has gone, so that others may have had it since.
+    #[error("the process that kept the lock of this file has gone; open it again and lock it")]
+    LockLost,
+    /// Environment: the content is no text; read its bytes instead.
+    #[error("the content is not UTF-8; read it as bytes")]
+    NotText,
     /// Caller: more open files than one session may hold.
     #[error("too many open files; close some")]
     TooManyOpenFiles,
     /// Caller: a transaction beyond its bounds.
-    #[error("the transaction is too large: at most 1024 operations and 1 MiB of paths and content")]
+    #[error(
+        "the transaction is too large: at most 1024 operations, 1 MiB of paths, names and values, and 1 GiB of content; \
+         write larger content to a file of its own first, and rename it in the transaction"
+    )]
     TransactionTooLarge,
     /// Whoever `error` says: an operation of a transaction failed, and nothing of the transaction was done.
     #[error("operation {index} (counted from 0): {error}; nothing of the transaction was done")]
@@ -330,39 +358,63 @@ fn of_metadata(error: &metadata::Error) -> Error {
 }
 
 impl Error {
-    /// What `std::io` calls it.
+    /// What `std::io` calls it: the kind that `std::fs` gives for the same reason, as far as there is one. No variant is left
+    /// to a rest, so that a new one gets its kind.
     fn io_kind(&self) -> std::io::ErrorKind {
         use std::io::ErrorKind as Kind;
         match self {
             Self::Io { source, .. } => source.kind(),
             Self::File(file) => file_kind(file),
             Self::Operation { error, .. } => error.io_kind(),
-            Self::NotOpenFor(_) | Self::WrongSecret(_) | Self::CostNotAllowed(_) => {
-                Kind::PermissionDenied
-            }
+            // Its name in `std` is not stable yet.
+            Self::TooManySymlinks => std::io::Error::from(rustix::io::Errno::LOOP).kind(),
+            Self::NotOpenFor(_)
+            | Self::WrongSecret(_)
+            | Self::CostNotAllowed(_)
+            | Self::NoSecret(_)
+            | Self::UnknownVault { .. } => Kind::PermissionDenied,
             Self::PathTooLong => Kind::InvalidFilename,
-            Self::TransactionTooLarge => Kind::InvalidInput,
-            Self::NotAVault | Self::ParentMissing | Self::Revision(_) => Kind::NotFound,
+            Self::TransactionTooLarge | Self::BackupTarget(_) | Self::Preference(_) => {
+                Kind::InvalidInput
+            }
+            Self::NotAVault
+            | Self::ParentMissing
+            | Self::Revision(_)
+            | Self::NoRuntimeFolder(_)
+            | Self::NoUserFolder(_) => Kind::NotFound,
             Self::AlreadyAVault | Self::TagTaken { .. } => Kind::AlreadyExists,
             Self::FolderNotEmpty => Kind::DirectoryNotEmpty,
             Self::DiskTooSmall { .. } => Kind::StorageFull,
+            Self::IsBackup => Kind::ReadOnlyFilesystem,
             Self::InUse
+            | Self::Changed
             | Self::BeingCreated
             | Self::KeysContended
             | Self::OwnerUnreachable
             | Self::OtherVersion
             | Self::MeasuringElsewhere => Kind::ResourceBusy,
-            Self::Damaged { .. }
+            Self::NotText
+            | Self::Protocol(_)
+            | Self::Damaged { .. }
             | Self::Odd { .. }
             | Self::HeaderLost { .. }
+            | Self::InterruptedCreate
+            | Self::InterruptedRecovery
             | Self::GenerationBehind { .. }
             | Self::HeaderForeign { .. }
             | Self::OlderFolder(_)
             | Self::OtherVault { .. }
             | Self::PathOfAnother { .. } => Kind::InvalidData,
-            Self::UnknownFormat(_) | Self::NoLocks => Kind::Unsupported,
-            Self::OwnerGone => Kind::ConnectionAborted,
-            _ => Kind::Other,
+            Self::UnknownFormat(_) | Self::NoLocks | Self::OwnerOnly(_) | Self::Provider(_) => {
+                Kind::Unsupported
+            }
+            Self::FolderMoved => Kind::StaleNetworkFileHandle,
+            Self::Locked => Kind::WouldBlock,
+            Self::OwnerGone | Self::LockLost => Kind::ConnectionAborted,
+            Self::Closed => Kind::NotConnected,
+            Self::TooManyOpenFiles | Self::BackupStopped | Self::Keys(_) | Self::Storage(_) => {
+                Kind::Other
+            }
         }
     }
 }
@@ -372,7 +424,7 @@ fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
     use filesystem::Error as File;
     use std::io::ErrorKind as Kind;
     match error {
-        File::NotFound | File::Erased { .. } => Kind::NotFound,
+        File::NotFound | File::NoAttribute | File::Erased { .. } => Kind::NotFound,
         File::Exists => Kind::AlreadyExists,
         File::NotADirectory => Kind::NotADirectory,
         File::IsADirectory => Kind::IsADirectory,
@@ -387,7 +439,10 @@ fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
         File::Stale => Kind::StaleNetworkFileHandle,
         File::WouldBlock => Kind::WouldBlock,
         File::NotSupported => Kind::Unsupported,
-        File::InvalidArgument(_) | File::InvalidName => Kind::InvalidInput,
+        File::InvalidArgument(_) | File::InvalidName | File::NoSuchOffset | File::ValueTooLarge => {
+            Kind::InvalidInput
+        }
+        File::NoThread(source) => source.kind(),
         File::Damaged { .. } | File::DamagedHistory => Kind::InvalidData,
         _ => Kind::Other,
     }
@@ -401,32 +456,175 @@ impl From<Error> for std::io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind as Kind;
+
     use super::*;
 
-    /// Failed before: `Other` for all of these.
+    fn kind(error: Error) -> Kind {
+        std::io::Error::from(error).kind()
+    }
+
+    fn text() -> String {
+        "text".to_owned()
+    }
+
+    /// What the kernel's number of the same reason is to `std::fs`.
+    fn kind_of(errno: rustix::io::Errno) -> Kind {
+        std::io::Error::from(errno).kind()
+    }
+
+    /// Failed before: `Other` for too many symlinks, a missing attribute, a closed vault, a backup, and others.
     #[test]
-    fn an_error_has_the_kind_that_std_gives_it() {
-        use std::io::ErrorKind as Kind;
-        let file = Error::File;
-        for (error, kind) in [
-            (file(filesystem::Error::NameTooLong), Kind::InvalidFilename),
-            (Error::PathTooLong, Kind::InvalidFilename),
-            (Error::NotAVault, Kind::NotFound),
-            (Error::InUse, Kind::ResourceBusy),
-            (Error::OwnerUnreachable, Kind::ResourceBusy),
-            (Error::AlreadyAVault, Kind::AlreadyExists),
-            (Error::WrongSecret(String::new()), Kind::PermissionDenied),
-            (file(filesystem::Error::TooManyLinks), Kind::TooManyLinks),
-            (file(filesystem::Error::KeptState), Kind::ReadOnlyFilesystem),
-            (file(filesystem::Error::DamagedHistory), Kind::InvalidData),
+    fn what_the_file_system_says_has_the_kind_that_std_gives_its_number() {
+        use filesystem::Error as File;
+        use rustix::io::Errno;
+        for (error, errno) in [
+            (File::NotFound, Errno::NOENT),
+            (File::Exists, Errno::EXIST),
+            (File::NotADirectory, Errno::NOTDIR),
+            (File::IsADirectory, Errno::ISDIR),
+            (File::NotEmpty, Errno::NOTEMPTY),
+            (File::NameTooLong, Errno::NAMETOOLONG),
+            (File::InvalidName, Errno::INVAL),
+            (File::InvalidArgument("x"), Errno::INVAL),
+            (File::PermissionDenied, Errno::ACCESS),
+            (File::NotPermitted, Errno::PERM),
+            (File::TooManyLinks, Errno::MLINK),
+            (File::FileTooLarge, Errno::FBIG),
+            (File::NotSupported, Errno::OPNOTSUPP),
+            (File::WouldBlock, Errno::AGAIN),
+            (File::Stale, Errno::STALE),
+            (File::NoSpace, Errno::NOSPC),
+            (File::QuotaExceeded, Errno::DQUOT),
+            (File::ReadOnly, Errno::ROFS),
+            (File::KeptState, Errno::ROFS),
         ] {
-            assert_eq!(std::io::Error::from(error).kind(), kind);
+            let shown = error.to_string();
+            assert_eq!(kind(Error::File(error)), kind_of(errno), "{shown}");
+        }
+        // Numbers that `std` has no kind for.
+        let (inode, offset) = (strongroom_filesystem::InodeId(7), 0);
+        let thread = std::io::Error::from(Errno::AGAIN);
+        for (error, expected) in [
+            (File::NoAttribute, Kind::NotFound),
+            (File::ValueTooLarge, Kind::InvalidInput),
+            (File::NoSuchOffset, Kind::InvalidInput),
+            (File::Failed, Kind::Other),
+            (File::NoThread(thread), Kind::WouldBlock),
+            (File::DamagedHistory, Kind::InvalidData),
+            (File::Damaged { inode, offset }, Kind::InvalidData),
+            (
+                File::Erased {
+                    inode,
+                    offset,
+                    when: None,
+                },
+                Kind::NotFound,
+            ),
+        ] {
+            let shown = error.to_string();
+            assert_eq!(kind(Error::File(error)), expected, "{shown}");
+        }
+    }
+
+    /// Failed before: `Other` for too many symlinks, a missing attribute, a closed vault, a backup, and others.
+    #[test]
+    fn what_a_vault_says_has_the_kind_that_fits() {
+        use rustix::io::Errno;
+        let source = || std::io::Error::from(Errno::NOSPC);
+        let io = Error::Io {
+            what: "a test",
+            source: source(),
+        };
+        let operation = Error::Operation {
+            index: 1,
+            error: Box::new(Error::PathTooLong),
+        };
+        for (error, expected) in [
+            (io, Kind::StorageFull),
+            (operation, Kind::InvalidFilename),
+            (Error::TooManySymlinks, kind_of(Errno::LOOP)),
+            (Error::PathTooLong, Kind::InvalidFilename),
+            (Error::NotOpenFor("reading"), Kind::PermissionDenied),
+            (Error::WrongSecret(text()), Kind::PermissionDenied),
+            (Error::CostNotAllowed(text()), Kind::PermissionDenied),
+            (Error::NoSecret(text()), Kind::PermissionDenied),
+            (Error::TransactionTooLarge, Kind::InvalidInput),
+            (Error::BackupTarget(text()), Kind::InvalidInput),
+            (Error::NotAVault, Kind::NotFound),
+            (Error::ParentMissing, Kind::NotFound),
+            (Error::Revision(text()), Kind::NotFound),
+            (Error::NoRuntimeFolder("x"), Kind::NotFound),
+            (Error::NoUserFolder("x"), Kind::NotFound),
+            (Error::AlreadyAVault, Kind::AlreadyExists),
+            (
+                Error::TagTaken {
+                    tag: text(),
+                    revision: text(),
+                },
+                Kind::AlreadyExists,
+            ),
+            (Error::FolderNotEmpty, Kind::DirectoryNotEmpty),
+            (
+                Error::DiskTooSmall {
+                    free_bytes: 1,
+                    needed_bytes: 2,
+                },
+                Kind::StorageFull,
+            ),
+            (Error::IsBackup, Kind::ReadOnlyFilesystem),
+            (Error::InUse, Kind::ResourceBusy),
+            (Error::Changed, Kind::ResourceBusy),
+            (Error::BeingCreated, Kind::ResourceBusy),
+            (Error::KeysContended, Kind::ResourceBusy),
+            (Error::OwnerUnreachable, Kind::ResourceBusy),
+            (Error::OtherVersion, Kind::ResourceBusy),
+            (Error::MeasuringElsewhere, Kind::ResourceBusy),
+            (Error::NotText, Kind::InvalidData),
+            (Error::Protocol("x"), Kind::InvalidData),
+            (
+                Error::Damaged {
+                    what: "x",
+                    why: text(),
+                },
+                Kind::InvalidData,
+            ),
+            (
+                Error::Odd {
+                    file: text(),
+                    what: text(),
+                },
+                Kind::InvalidData,
+            ),
+            (Error::HeaderLost { saved: true }, Kind::InvalidData),
+            (Error::InterruptedCreate, Kind::InvalidData),
+            (Error::InterruptedRecovery, Kind::InvalidData),
+            (
+                Error::GenerationBehind { seen: 2, found: 1 },
+                Kind::InvalidData,
+            ),
+            (Error::HeaderForeign { record: 1 }, Kind::InvalidData),
+            (Error::UnknownFormat(text()), Kind::Unsupported),
+            (Error::NoLocks, Kind::Unsupported),
+            (Error::OwnerOnly("x"), Kind::Unsupported),
+            (Error::FolderMoved, Kind::StaleNetworkFileHandle),
+            (Error::Locked, Kind::WouldBlock),
+            (Error::LockLost, Kind::ConnectionAborted),
+            (Error::OwnerGone, Kind::ConnectionAborted),
+            (Error::Closed, Kind::NotConnected),
+            (Error::TooManyOpenFiles, Kind::Other),
+            (Error::BackupStopped, Kind::Other),
+            (Error::Keys(text()), Kind::Other),
+            (Error::Storage(text()), Kind::Other),
+        ] {
+            let shown = error.to_string();
+            assert_eq!(kind(error), expected, "{shown}");
         }
         // Opened twice in one process: failed before, as it spoke of another one.
+        let shown = Error::InUse.to_string();
         assert!(
-            Error::InUse
-                .to_string()
-                .contains("in another process or in this one")
+            shown.contains("in another process or in this one"),
+            "{shown}"
         );
     }
 }

@@ -9,7 +9,9 @@ pub(crate) mod carry_out;
 pub(crate) mod content;
 pub(crate) mod hash;
 mod history;
+mod locks;
 pub(crate) mod namespace;
+mod remove_tree;
 pub(crate) mod restore;
 pub(crate) mod rotation;
 pub(crate) mod session;
@@ -47,7 +49,9 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::Allocate { .. }
         | Request::Seek { .. }
         | Request::CopyRange { .. }
-        | Request::SyncHandle { .. } => on_handle(session, request),
+        | Request::SyncHandle { .. }
+        | Request::Lock { .. }
+        | Request::Unlock { .. } => on_handle(session, request),
         Request::Xattr { .. }
         | Request::SetXattr { .. }
         | Request::RemoveXattr { .. }
@@ -81,6 +85,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             Ok(Response::Attributes(NodeFields::from(&node.attributes)))
         }
         Request::Open { path, opening } => content::open(session, path.0, opening),
+        Request::Reopen { node, opening } => content::reopen(session, node, opening),
         Request::OpenUnnamed { path, mode } => content::open_unnamed(session, path.0, mode),
         Request::Name { handle, path } => {
             let node = session.writable(handle)?;
@@ -126,6 +131,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
         Request::RemoveDirectory { path } => {
             names.remove_directory(path.0).map(|()| Response::Done)
         }
+        Request::RemoveTree { path } => remove_tree::remove(session, path.0),
         Request::Rename {
             path,
             new_path,
@@ -225,6 +231,15 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             session
                 .filesystem()
                 .sync_inode(session.node(handle)?.inode)?;
+            Ok(Response::Done)
+        }
+        Request::Lock {
+            handle,
+            kind,
+            patience,
+        } => Ok(Response::Locked(session.lock(handle, kind, patience)?)),
+        Request::Unlock { handle } => {
+            session.unlock(handle)?;
             Ok(Response::Done)
         }
         _ => Err(Error::Protocol("a request in the wrong place")),

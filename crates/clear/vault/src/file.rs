@@ -5,17 +5,25 @@
 //! Never   buffers: a write that returned is seen by every other reader of the vault
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use strongroom_filesystem::{
-    self as filesystem, AllocateMode, Attributes, SeekTarget, SetAttributes,
+    self as filesystem, AllocateMode, Attributes, InodeId, SeekTarget, SetAttributes,
 };
 
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
-use crate::request::{Creation, Handle, NodeFields, Opening, Request, Response, SetFields};
-use crate::{Error, Result};
+use crate::request::{
+    Creation, Handle, NodeFields, OpenedNode, Opening, Request, Response, SetFields,
+};
+use crate::{Error, Result, Vault};
+
+/// How often two files of one copy are brought to the same owner; each time an owner has gone.
+const FOLLOWS_MAX: usize = 4;
 
 /// How to open a file: like `std::fs::OpenOptions`.
 ///
@@ -116,17 +124,51 @@ impl FileOptions {
 /// An open file. Closed when dropped; what was written stays write-behind until `sync_all` or the vault's `sync`.
 ///
 /// Usable from many threads; `Read`, `Write` and `Seek` share one position, `read_at` and `write_at` need none.
+///
+/// If another process owns the vault and goes, the file goes on through the next owner: it is the same file, whatever its name is
+/// by then. It does not where that could hide a loss, and says so from then on; open the file again then:
+/// - `OwnerGone`: something was written through it that was not synced, and the owner did not close the vault in order. What of it is
+///   there, only a look can tell.
+/// - `LockLost`: it held a lock, which others may have had since.
+/// - `File(Stale)`: the file is not there any more: it had lost its last name, or its creation was not synced.
 pub struct File {
-    port: Port,
-    handle: Handle,
+    pub(crate) vault: Vault,
+    /// Where it is open.
+    at: RwLock<(Port, Handle)>,
+    node: OpenedNode,
+    /// Of a file of a kept state: its number is known only where its path was looked up.
+    kept_path: Option<Vec<u8>>,
+    /// How to open it again.
+    opening: Opening,
     position: Mutex<u64>,
-    append: bool,
+    /// The number of the newest write, and that of the newest write that is durable: see `Shared::writes`.
+    written: AtomicU64,
+    durable: AtomicU64,
+    pub(crate) locked: AtomicBool,
+    /// Why it does not go on.
+    ended: OnceLock<Ended>,
+}
+
+/// Why a file does not go on through the next owner.
+#[derive(Clone, Copy)]
+enum Ended {
+    Unsynced,
+    LockLost,
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Unsynced => Self::OwnerGone,
+            Ended::LockLost => Self::LockLost,
+        }
+    }
 }
 
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File")
-            .field("handle", &self.handle.0)
+            .field("inode", &self.node.inode)
             .finish_non_exhaustive()
     }
 }
@@ -134,49 +176,177 @@ impl std::fmt::Debug for File {
 impl Drop for File {
     fn drop(&mut self) {
         // A session that has gone has closed everything already.
-        let _ = self.port.ask(&Request::Close {
-            handle: self.handle,
-        });
+        let (port, handle) = self.at();
+        let _ = port.ask(&Request::Close { handle });
     }
 }
 
 impl File {
-    pub(crate) fn new(port: Port, handle: Handle, append: bool) -> Self {
-        Self {
-            port,
-            handle,
+    /// What an answer of `port` to a request of `vault` opened; `path` if that was one to open it by.
+    pub(crate) fn new(
+        vault: &Vault,
+        (port, response): (Port, Response),
+        opening: Opening,
+        path: Option<&[u8]>,
+    ) -> Result<Self> {
+        let (handle, fields) = opened(response)?;
+        let attributes = Attributes::try_from(fields)?;
+        let is_kept = filesystem::is_kept(attributes.inode);
+        Ok(Self {
+            vault: vault.clone(),
+            at: RwLock::new((port, handle)),
+            node: OpenedNode::from(&attributes),
+            kept_path: path.filter(|_| is_kept).map(<[u8]>::to_vec),
+            opening: Opening {
+                create: Creation::Never,
+                truncate: false,
+                ..opening
+            },
             position: Mutex::new(0),
-            append,
+            written: AtomicU64::default(),
+            durable: AtomicU64::default(),
+            locked: AtomicBool::default(),
+            ended: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn inode(&self) -> InodeId {
+        InodeId(self.node.inode)
+    }
+
+    /// All that it holds.
+    pub(crate) fn read_whole(&self) -> Result<Vec<u8>> {
+        let mut content = Vec::new();
+        let mut part = vec![0; TRANSFER_BYTES_MAX];
+        loop {
+            let count = self.read_at(&mut part, content.len() as u64)?;
+            content.extend_from_slice(&part[..count]);
+            if count < part.len() {
+                return Ok(content);
+            }
         }
     }
 
-    pub(crate) fn port(&self) -> &Port {
-        &self.port
+    /// Where it is open now.
+    pub(crate) fn at(&self) -> (Port, Handle) {
+        self.at.read().clone()
     }
 
-    pub(crate) fn handle(&self) -> Handle {
-        self.handle
+    pub(crate) fn ask<'a>(&self, request: impl Fn(Handle) -> Request<'a>) -> Result<Response> {
+        self.ask_at(request).map(|(_, response)| response)
     }
 
-    fn ask(&self, request: &Request<'_>) -> Result<Response> {
-        self.port.ask_here(request)
+    /// Asks, and if the owner has gone, goes on through the next one.
+    pub(crate) fn ask_at<'a>(
+        &self,
+        request: impl Fn(Handle) -> Request<'a>,
+    ) -> Result<(Port, Response)> {
+        self.on_port(|port, handle| port.ask(&request(handle)))
     }
 
-    fn ask_attributes(&self, request: &Request<'_>) -> Result<Attributes> {
-        match self.ask(request)? {
-            Response::Attributes(fields) => fields.try_into(),
-            _ => Err(unexpected()),
+    fn on_port<T>(
+        &self,
+        mut ask: impl FnMut(&Port, Handle) -> std::result::Result<T, Unanswered>,
+    ) -> Result<(Port, T)> {
+        loop {
+            if let Some(ended) = self.ended.get() {
+                return Err((*ended).into());
+            }
+            let (port, handle) = self.at();
+            match ask(&port, handle) {
+                Ok(response) => return Ok((port, response)),
+                Err(Unanswered::Failed(error)) => return Err(error),
+                Err(Unanswered::NotDone) => self.go_on(&port)?,
+                // A change that may have been made.
+                Err(Unanswered::Unknown) => {
+                    self.go_on(&port)?;
+                    return Err(Error::OwnerGone);
+                }
+            }
+        }
+    }
+
+    /// Opens the file at the next owner, unless that could hide a loss.
+    fn go_on(&self, gone: &Port) -> Result<()> {
+        let mut at = self.at.write();
+        if !at.0.is_same(gone) {
+            return Ok(());
+        }
+        let is_unsynced = {
+            let durable = self.durable.load(Ordering::Acquire);
+            let durable = durable.max(gone.synced());
+            self.written.load(Ordering::Acquire) > durable
+        };
+        let ended = if self.locked.load(Ordering::Acquire) {
+            Some(Ended::LockLost)
+        } else {
+            is_unsynced.then_some(Ended::Unsynced)
+        };
+        if let Some(ended) = ended {
+            return Err((*self.ended.get_or_init(|| ended)).into());
+        }
+        let opening = self.opening;
+        let (port, response) = self.vault.ask(&match &self.kept_path {
+            Some(path) => Request::Open {
+                path: Bytes(path),
+                opening,
+            },
+            None => Request::Reopen {
+                node: self.node,
+                opening,
+            },
+        })?;
+        let (handle, fields) = opened(response)?;
+        if OpenedNode::from(&Attributes::try_from(fields)?) != self.node {
+            // The selector in its path means another state now.
+            let _ = port.ask(&Request::Close { handle });
+            return Err(Error::File(filesystem::Error::Stale));
+        }
+        *at = (port, handle);
+        Ok(())
+    }
+
+    /// Asks for a change.
+    fn change<'a>(&self, request: impl Fn(Handle) -> Request<'a>) -> Result<Response> {
+        let mut sent_to = None;
+        let answer = self.on_port(|port, handle| {
+            let answer = port.ask(&request(handle));
+            if !matches!(answer, Err(Unanswered::NotDone)) {
+                sent_to = Some(port.clone());
+            }
+            answer
+        });
+        if let Some(port) = sent_to {
+            self.note_written(&port)?;
+        }
+        answer.map(|(_, response)| response)
+    }
+
+    /// Notes a change that `port` may have made. After it: a sync that began before covers less.
+    fn note_written(&self, port: &Port) -> Result<()> {
+        // Here it goes when this process goes, and the file with it.
+        if matches!(port, Port::Owner(_)) {
+            return Ok(());
+        }
+        let number = 1 + self.vault.shared.writes.fetch_add(1, Ordering::AcqRel);
+        self.written.fetch_max(number, Ordering::AcqRel);
+        // Another thread went on to the next owner before it could know of this.
+        if self.at().0.is_same(port) {
+            Ok(())
+        } else {
+            Err((*self.ended.get_or_init(|| Ended::Unsynced)).into())
         }
     }
 
     /// What `stat` tells.
     ///
     /// # Errors
-    /// `OwnerGone` if the process that had the vault open has gone; true of every method here.
+    /// Those of a file whose owner has gone, see `File`; true of every method here.
     pub fn attributes(&self) -> Result<Attributes> {
-        self.ask_attributes(&Request::HandleAttributes {
-            handle: self.handle,
-        })
+        match self.ask(|handle| Request::HandleAttributes { handle })? {
+            Response::Attributes(fields) => fields.try_into(),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Changes attributes.
@@ -184,10 +354,11 @@ impl File {
     /// # Errors
     /// `NotOpenFor` if the size shall change and the file is not open for writing.
     pub fn set_attributes(&self, set: &SetAttributes) -> Result<Attributes> {
-        self.ask_attributes(&Request::SetHandleAttributes {
-            handle: self.handle,
-            set: SetFields::from(set),
-        })
+        let set = SetFields::from(set);
+        match self.change(|handle| Request::SetHandleAttributes { handle, set })? {
+            Response::Attributes(fields) => fields.try_into(),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Cuts the file, or extends it by a hole, to `len` bytes.
@@ -209,15 +380,19 @@ impl File {
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            let count = self
-                .port
-                .read(self.handle, offset + done as u64, &mut buffer[done..])?;
+            let count = self.read_part(&mut buffer[done..], offset + done as u64)?;
             if count == 0 {
                 break;
             }
             done += count;
         }
         Ok(done)
+    }
+
+    /// Reads at most `TRANSFER_BYTES_MAX` bytes.
+    fn read_part(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let read = self.on_port(|port, handle| port.read(handle, offset, buffer))?;
+        Ok(read.1)
     }
 
     /// Writes all of `data` at `offset`, or at the end if the file was opened to append.
@@ -235,8 +410,8 @@ impl File {
 
     /// Writes one part; gives the offset it went to.
     fn write_part(&self, part: &[u8], offset: u64) -> Result<u64> {
-        match self.ask(&Request::Write {
-            handle: self.handle,
+        match self.change(|handle| Request::Write {
+            handle,
             offset,
             data: Bytes(part),
         })? {
@@ -250,10 +425,18 @@ impl File {
     /// # Errors
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync_all(&self) -> Result<()> {
-        self.ask(&Request::SyncHandle {
-            handle: self.handle,
-        })
-        .map(drop)
+        let written = self.written.load(Ordering::Acquire);
+        self.ask(|handle| Request::SyncHandle { handle })?;
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Makes content and size durable. It costs the same as `sync_all` and does the same: attributes go with them.
+    ///
+    /// # Errors
+    /// As `sync_all`.
+    pub fn sync_data(&self) -> Result<()> {
+        self.sync_all()
     }
 
     /// Reserves, punches or zeroes a range, as `fallocate(2)`.
@@ -261,8 +444,8 @@ impl File {
     /// # Errors
     /// `NoSpace` if the reservation cannot be kept.
     pub fn allocate(&self, mode: AllocateMode, offset: u64, len: u64) -> Result<()> {
-        self.ask(&Request::Allocate {
-            handle: self.handle,
+        self.change(|handle| Request::Allocate {
+            handle,
             mode: mode.into(),
             offset,
             len,
@@ -275,8 +458,8 @@ impl File {
     /// # Errors
     /// `NoSuchOffset` beyond the end.
     pub fn find(&self, target: SeekTarget, offset: u64) -> Result<u64> {
-        match self.ask(&Request::Seek {
-            handle: self.handle,
+        match self.ask(|handle| Request::Seek {
+            handle,
             target: target.into(),
             offset,
         })? {
@@ -298,29 +481,47 @@ impl File {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        if !self.port.is_same(&target.port) {
+        if !self.vault.is_same(&target.vault) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
                 "files of two openings",
             )));
         }
-        let (source, target) = (self.handle, target.handle);
-        match self.ask(&Request::CopyRange {
-            source,
-            source_offset: offset,
-            target,
-            target_offset,
-            len,
-        })? {
-            Response::Count(count) => Ok(count),
-            _ => Err(unexpected()),
+        // One of the two may have to follow the other to the next owner.
+        for _ in 0..FOLLOWS_MAX {
+            let (port, into) = target.at();
+            let (asked, response) = self.on_port(|own, source| match own.is_same(&port) {
+                true => {
+                    let request = Request::CopyRange {
+                        source,
+                        source_offset: offset,
+                        target: into,
+                        target_offset,
+                        len,
+                    };
+                    own.ask(&request).map(Some)
+                }
+                false => Ok(None),
+            })?;
+            match response {
+                Some(Response::Count(count)) => {
+                    target.note_written(&port)?;
+                    return Ok(count);
+                }
+                Some(_) => return Err(unexpected()),
+                None => {
+                    let behind = if asked.is_gone() { self } else { target };
+                    behind.attributes()?;
+                }
+            }
         }
+        Err(Error::OwnerGone)
     }
 }
 
 impl Read for &File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut position = self.position.lock();
-        let count = self.port.read(self.handle, *position, buffer)?;
+        let count = self.read_part(buffer, *position)?;
         *position += count as u64;
         Ok(count)
     }
@@ -334,7 +535,7 @@ impl Write for &File {
         }
         let mut position = self.position.lock();
         let at = self.write_part(part, *position)?;
-        *position = if self.append { at } else { *position } + part.len() as u64;
+        *position = if self.opening.append { at } else { *position } + part.len() as u64;
         Ok(part.len())
     }
 

@@ -78,6 +78,11 @@ pub fn requests() -> Vec<Vec<u8>> {
             ]),
             durable: true,
         },
+        Request::Lock {
+            handle,
+            kind: crate::request::lock::LockKind::Shared,
+            patience: crate::request::lock::Patience::AMoment,
+        },
         Request::Whole(WholeRequest::Check),
         Request::Whole(WholeRequest::InstallKeys {
             base: 7,
@@ -106,6 +111,7 @@ pub fn responses() -> Vec<Vec<u8>> {
         Response::Failed(Failure::Storage("no".to_owned())),
         Response::OperationFailed(3, Failure::Changed),
         Response::KeysStale,
+        Response::Left,
     ];
     responses.iter().map(framed).collect()
 }

@@ -13,7 +13,7 @@ use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
 use crate::owner::port::unexpected;
-use crate::path::Links;
+use crate::path::{Links, VaultPath};
 use crate::request::hash::{
     ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
 };
@@ -124,10 +124,10 @@ impl Vault {
     /// As `open_file`; `File(Damaged)`; `Changed` if somebody writes to it all the time.
     pub fn content_hash(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         algorithm: HashAlgorithm,
     ) -> Result<ContentHash> {
-        let inode = self.attributes(path.as_ref(), Links::Follow)?.inode;
+        let inode = self.attributes(path.path_bytes(), Links::Follow)?.inode;
         let never = &mut |_: u64| GoOn::Yes;
         if is_kept(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
@@ -147,7 +147,7 @@ impl Vault {
     /// As `open_file`; `File(Damaged)`.
     pub fn content_hash_by_reading(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         algorithm: HashAlgorithm,
         told: &mut dyn FnMut(u64) -> GoOn,
     ) -> Result<Option<(ContentHash, u64)>> {

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use strongroom_crypto::Keyring;
 
-use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::Folder;
+use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, IfOwned, OpenOptions};
 use crate::owner::client::{Client, Unanswered};

@@ -27,6 +27,11 @@
 #[doc = include_str!("../../../../README.md")]
 struct Readme;
 
+/// The examples of the guide, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/library.md")]
+struct Guide;
+
 mod backup;
 mod clock;
 mod counters;
@@ -35,10 +40,12 @@ mod directory;
 mod error;
 mod execute;
 mod file;
+mod file_lock;
 mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hashing;
+mod interactive;
 mod join;
 #[doc(hidden)]
 pub mod kept;
@@ -62,12 +69,16 @@ mod rotation;
 mod schedule;
 mod seen;
 mod settings;
+mod snapshot;
+mod staging;
 #[cfg(test)]
 mod take_over;
 mod transaction;
+mod tree;
 pub mod tuning;
 mod vault;
 mod verification;
+mod walk;
 mod whole;
 mod xattrs;
 
@@ -78,13 +89,14 @@ pub use directory::{Directory, DirectoryEntry};
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use hashing::{HashPrefix, HashPrefixError, HashedAll, HashedContent};
+pub use interactive::Transaction;
 pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
 pub use keys::{AddKey, Keys, list_slots};
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
-pub use path::Links;
+pub use path::{Links, VaultPath};
 pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
@@ -98,6 +110,7 @@ pub use request::verify::{FileProblem, Loss};
 pub use request::{Access, CheckReport, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
+pub use snapshot::Snapshot;
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
 pub use strongroom_crypto::providers;
 pub use strongroom_crypto::{
@@ -113,3 +126,4 @@ pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;
 pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
+pub use walk::{Walk, WalkEntry};

@@ -17,6 +17,13 @@ pub const SYMLINKS_MAX: usize = 40;
 /// How many entries one listing request gives: 255-byte names and attributes stay well inside a frame.
 pub const LIST_ENTRIES_MAX: u32 = 1024;
 
+/// How many entries a walk over a tree holds in memory.
+pub const WALK_ENTRIES_MAX: usize = 65_536;
+
+/// How many nodes one request of `remove_dir_all` removes, and how many it looks at together.
+pub(crate) const REMOVE_NODES_MAX: usize = 1024;
+pub(crate) const REMOVE_PAGE: usize = 128;
+
 /// How many connections the owner serves at once.
 pub const CONNECTIONS_MAX: usize = 256;
 
@@ -32,8 +39,12 @@ pub const NAMES_BYTES_MAX: usize = 1024 * 1024;
 /// The largest transaction: operations.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 1024;
 
-/// The largest transaction: bytes of paths and contents, so that it fits a frame.
+/// The largest transaction: bytes of paths, names and values, and of contents that travel with them, so that it fits a frame.
 pub const TRANSACTION_BYTES_MAX: usize = 1024 * 1024;
+
+/// The largest transaction: bytes of contents, those that are written to files without names first among them. Some 16,000
+/// extents, as many as one step of a copy shares.
+pub const TRANSACTION_CONTENT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
 pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;

@@ -80,6 +80,8 @@ impl Owner {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // Nobody can use them here any more, and clients are waited for that wait for them.
+        self.session.unlock_all();
         if let Some(server) = &self.server {
             server.stop();
         }
@@ -93,6 +95,9 @@ impl Owner {
         let closed = self.session.filesystem().close();
         // What is durable is recorded, also if the rest could not be made so.
         self.session.engine.note_seen();
+        if let Some(server) = &self.server {
+            server.part(closed.is_ok());
+        }
         Ok(closed?)
     }
 }

@@ -8,6 +8,10 @@
 //!  (1) Every reference that a look-up took is given back, on every way out.
 //!  (2) A path leads through at most `SYMLINKS_MAX` symlinks, so that resolving ends.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
 use strongroom_filesystem::{
     self as filesystem, Attributes, Caller, Filesystem, InodeId, NodeKind,
 };
@@ -22,6 +26,75 @@ pub enum Links {
     Follow,
     /// Means the symlink itself.
     Stay,
+}
+
+/// What names a place in a vault: text, bytes, or a path of the standard library. Names are bytes; they need not be UTF-8.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let folder = place.path().join("vault");
+/// use std::path::{Path, PathBuf};
+///
+/// use strongroom::{CreateOptions, Vault};
+///
+/// let vault = Vault::create(&folder, CreateOptions::new())?.vault;
+/// vault.write(Path::new("/notes").with_extension("txt"), "of a path")?;
+/// vault.write(b"/caf\xe9", "a name in Latin-1")?;
+/// assert_eq!(vault.read("/notes.txt")?, b"of a path");
+/// assert_eq!(vault.read(PathBuf::from("/").join("notes.txt"))?, b"of a path");
+/// # vault.close()?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait VaultPath {
+    /// Its bytes; a path of a vault begins with `/`.
+    fn path_bytes(&self) -> &[u8];
+}
+
+/// For what gives a slice of bytes by one expression.
+macro_rules! vault_paths {
+    ($($kind:ty => |$value:ident| $bytes:expr),+ $(,)?) => {
+        $(impl VaultPath for $kind {
+            fn path_bytes(&self) -> &[u8] {
+                let $value = self;
+                $bytes
+            }
+        })+
+    };
+}
+
+vault_paths!(
+    [u8] => |path| path,
+    Vec<u8> => |path| path,
+    str => |path| path.as_bytes(),
+    String => |path| path.as_bytes(),
+    OsStr => |path| path.as_bytes(),
+    OsString => |path| path.as_bytes(),
+    Path => |path| path.as_os_str().as_bytes(),
+    PathBuf => |path| path.as_os_str().as_bytes(),
+);
+
+impl<const LEN: usize> VaultPath for [u8; LEN] {
+    fn path_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<P: VaultPath + ?Sized> VaultPath for &P {
+    fn path_bytes(&self) -> &[u8] {
+        (**self).path_bytes()
+    }
+}
+
+/// `name` below `directory`.
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
 }
 
 /// A node, held by one reference.

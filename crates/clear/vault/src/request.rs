@@ -15,13 +15,14 @@ pub(crate) mod greeting;
 pub(crate) mod hash;
 pub(crate) mod history;
 mod information;
+pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod steps;
 pub(crate) mod verify;
 mod whole;
 
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::Space;
+use strongroom_filesystem::{Attributes, Space};
 
 use crate::Error;
 use crate::path::Links;
@@ -37,6 +38,7 @@ pub(crate) use crate::request::fields::{
 pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
+use crate::request::lock::{LockKind, Patience};
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
@@ -70,6 +72,22 @@ pub(crate) enum Creation {
     IfMissing,
     /// It must not exist.
     Always,
+}
+
+/// A node that was open, so that it is not taken for another one that has its number after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenedNode {
+    pub(crate) inode: u64,
+    pub(crate) btime: i64,
+}
+
+impl From<&Attributes> for OpenedNode {
+    fn from(node: &Attributes) -> Self {
+        Self {
+            inode: node.inode.0,
+            btime: node.btime.0,
+        }
+    }
 }
 
 /// Everything that can be asked of a vault.
@@ -138,6 +156,19 @@ pub(crate) enum Request<'a> {
     SyncHandle {
         handle: Handle,
     },
+    /// Opens once more what an owner that has gone had open for this session.
+    Reopen {
+        node: OpenedNode,
+        opening: Opening,
+    },
+    Lock {
+        handle: Handle,
+        kind: LockKind,
+        patience: Patience,
+    },
+    Unlock {
+        handle: Handle,
+    },
     Name {
         handle: Handle,
         path: Bytes<'a>,
@@ -160,6 +191,10 @@ pub(crate) enum Request<'a> {
         path: Bytes<'a>,
     },
     RemoveDirectory {
+        path: Bytes<'a>,
+    },
+    /// Removes a directory with what lies below, or a part of that.
+    RemoveTree {
         path: Bytes<'a>,
     },
     Rename {
@@ -214,6 +249,14 @@ impl Request<'_> {
         match self {
             Self::Open { opening, .. } => !opening.truncate && opening.create == Creation::Never,
             Self::Attributes { .. }
+            | Self::HandleAttributes { .. }
+            | Self::Read { .. }
+            | Self::Seek { .. }
+            | Self::SyncHandle { .. }
+            | Self::Reopen { .. }
+            // An owner takes its locks with it.
+            | Self::Lock { .. }
+            | Self::Unlock { .. }
             | Self::ReadLink { .. }
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
@@ -242,6 +285,7 @@ impl Request<'_> {
             | Self::Link { .. }
             | Self::RemoveFile { .. }
             | Self::RemoveDirectory { .. }
+            | Self::RemoveTree { .. }
             | Self::Rename { .. }
             | Self::SetAttributes { .. }
             | Self::SetXattr { .. }
@@ -263,6 +307,11 @@ pub(crate) enum Response {
     Entries(Vec<EntryFields>),
     Data(ByteBuffer),
     Count(u64),
+    Removed {
+        whole: bool,
+    },
+    /// False: somebody else has it.
+    Locked(bool),
     Names(Vec<ByteBuffer>),
     Space {
         total_bytes: u64,
@@ -284,6 +333,8 @@ pub(crate) enum Response {
     Backup(Result<ByteBuffer, String>),
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
+    /// The last message of an owner that has closed: everything that it acknowledged is durable. Unasked.
+    Left,
     Failed(Failure),
     /// The operation of this index, of a transaction of which nothing was done. Beside `Failure` and not in it, so that no
     /// message nests without end.

@@ -10,6 +10,7 @@ use strongroom_history::{self as history, Candidate, NewRevision, Retention, Rev
 
 use crate::limits::REVISIONS_MAX;
 use crate::owner::port::unexpected;
+use crate::path::VaultPath;
 use crate::request::history::{
     ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored, RevisionInfo, Usage,
 };
@@ -184,8 +185,8 @@ impl Vault {
     ///
     /// # Errors
     /// `File(NotFound)` if no kept state has anything there; `File(InvalidArgument)` if there is something now.
-    pub fn erase(&self, path: impl AsRef<[u8]>, trial: bool) -> Result<ErasedContent> {
-        let path = path.as_ref().to_vec();
+    pub fn erase(&self, path: impl VaultPath, trial: bool) -> Result<ErasedContent> {
+        let path = path.path_bytes().to_vec();
         match self.ask_history(HistoryRequest::Erase { path, trial })? {
             HistoryResponse::Erased(erased) => Ok(erased),
             _ => Err(unexpected()),
@@ -214,7 +215,7 @@ impl Vault {
         &self,
         before: RevisionId,
         after: impl Into<Option<RevisionId>>,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         mut take: impl FnMut(PathDifference) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let mut behind = None;
@@ -223,7 +224,7 @@ impl Vault {
             let response = self.ask_history(HistoryRequest::Differences {
                 before: before.0,
                 after,
-                path: path.as_ref().to_vec(),
+                path: path.path_bytes().to_vec(),
                 behind: behind.take(),
             })?;
             let HistoryResponse::Differences(page) = response else {
@@ -250,13 +251,13 @@ impl Vault {
     pub fn restore(
         &self,
         revision: RevisionId,
-        path: impl AsRef<[u8]>,
-        to: impl AsRef<[u8]>,
+        path: impl VaultPath,
+        to: impl VaultPath,
     ) -> Result<Restored> {
         let request = HistoryRequest::Restore {
             id: revision.0,
-            path: path.as_ref().to_vec(),
-            to: to.as_ref().to_vec(),
+            path: path.path_bytes().to_vec(),
+            to: to.path_bytes().to_vec(),
         };
         match self.ask_history(request)? {
             HistoryResponse::Restored(restored) => Ok(restored),

@@ -10,9 +10,9 @@ use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, X
 
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::path::Links;
+use crate::request::SetFields;
 use crate::request::frame::Bytes;
-use crate::request::steps::{Step, Steps};
-use crate::request::{Request, SetFields};
+use crate::request::steps::Step;
 use crate::{Error, Result, Vault};
 
 /// One operation of a transaction. Paths are those of `Vault`; each is resolved when its turn comes, so an
@@ -158,6 +158,29 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// The paths that it names.
+    pub(crate) fn paths(&self) -> Vec<&[u8]> {
+        match self {
+            Self::RequireMissing { path }
+            | Self::RequireUnchanged { path, .. }
+            | Self::MakeDirectory { path, .. }
+            | Self::MakeSymlink { path, .. }
+            | Self::WriteFile { path, .. }
+            | Self::WriteAt { path, .. }
+            | Self::Truncate { path, .. }
+            | Self::RemoveFile { path }
+            | Self::RemoveDirectory { path }
+            | Self::SetAttributes { path, .. }
+            | Self::SetXattr { path, .. }
+            | Self::RemoveXattr { path, .. } => vec![path],
+            Self::Rename { path, new_path, .. } | Self::Link { path, new_path } => {
+                vec![path, new_path]
+            }
+        }
+    }
+}
+
 // Names and content are not for logs.
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,8 +202,9 @@ impl Vault {
     /// with `writeback`) is not part of what a transaction sees, and lands after it.
     ///
     /// Everyone else waits meanwhile, so it is bounded: `TRANSACTION_OPERATIONS_MAX` operations with
-    /// `TRANSACTION_BYTES_MAX` bytes of paths, names and content. For more content write it under a temporary name
-    /// first and let the transaction rename it.
+    /// `TRANSACTION_BYTES_MAX` bytes of paths, names and values, and `TRANSACTION_CONTENT_BYTES_MAX` bytes of content. Content of more
+    /// than a mebibyte is written to files without names first, while nobody waits. For still more write it under a temporary
+    /// name, and let the transaction rename it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -221,12 +245,7 @@ impl Vault {
         if operations.len() > TRANSACTION_OPERATIONS_MAX {
             return Err(Error::TransactionTooLarge);
         }
-        let steps = Steps(operations.iter().map(Step::from).collect());
-        steps.check_bounds()?;
-        self.ask_done(&Request::Transaction {
-            steps,
-            durable: durability == Durability::OnReturn,
-        })
+        self.carry_out(operations.iter().map(Step::from).collect(), durability)
     }
 }
 
@@ -332,7 +351,8 @@ impl<'a> From<&'a Operation> for Step<'a> {
 mod tests {
     use super::*;
     use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
-    use crate::request::{NodeFields, frame};
+    use crate::request::steps::Steps;
+    use crate::request::{NodeFields, Request, frame};
 
     #[test]
     fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use strongroom_filesystem::{
-    self as filesystem, Attributes, Filesystem, NodeKind, RenameMode, SetAttributes,
+    self as filesystem, Attributes, Filesystem, InodeId, NodeKind, RenameMode, SetAttributes,
 };
 
 use crate::directory::Directory;
@@ -15,14 +16,14 @@ use crate::join::{Joining, SecretSource};
 use crate::observer::{Observer, Subscription};
 use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
-use crate::path::Links;
+use crate::path::{Links, VaultPath};
 use crate::request::frame::Bytes;
 use crate::request::{Access, NodeFields, Opening, Request, Response, SetFields};
 use crate::{Error, OpenOptions, Result, Secret};
 
 /// An open vault. Cheap to clone; usable from many threads.
 ///
-/// Paths are bytes, begin with `/` and are resolved as POSIX does, `..` and symlinks included.
+/// Paths are text, bytes or `std::path::Path`, begin with `/` and are resolved as POSIX does, `..` and symlinks included.
 /// The superuser's rights apply: who opens a vault may do everything in it. New nodes belong to the user of the
 /// process.
 ///
@@ -45,13 +46,17 @@ use crate::{Error, OpenOptions, Result, Secret};
 /// ```
 #[derive(Clone)]
 pub struct Vault {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What all clones of a `Vault` share.
 pub(crate) struct Shared {
     pub(crate) port: RwLock<Port>,
     pub(crate) joining: Joining,
+    /// Counts what files write, so that it is known whether all of it is durable.
+    pub(crate) writes: AtomicU64,
+    /// Held by the one that waits for a lock at another process.
+    pub(crate) lock_turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for Vault {
@@ -137,9 +142,16 @@ impl Vault {
         let shared = Arc::new(Shared {
             port: RwLock::new(port),
             joining,
+            writes: AtomicU64::default(),
+            lock_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());
         Self { shared }
+    }
+
+    /// Whether both are clones of one opening.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     pub(crate) fn port(&self) -> Port {
@@ -163,7 +175,7 @@ impl Vault {
     }
 
     /// Replaces the port that leads to an owner who has gone.
-    fn succeed(&self, gone: &Port) -> Result<()> {
+    pub(crate) fn succeed(&self, gone: &Port) -> Result<()> {
         let mut port = self.shared.port.write();
         if port.is_same(gone) {
             *port = self.shared.joining.own_or_connect()?;
@@ -192,68 +204,73 @@ impl Vault {
     ///
     /// # Errors
     /// `NotFound`, `Exists`, `IsADirectory`; `NotSupported` for pipes, sockets and devices.
-    pub fn open_file(&self, path: impl AsRef<[u8]>, options: FileOptions) -> Result<File> {
+    pub fn open_file(&self, path: impl VaultPath, options: FileOptions) -> Result<File> {
         let opening = options.checked()?;
-        let (port, response) = self.ask(&Request::Open {
-            path: Bytes(path.as_ref()),
+        let path = path.path_bytes();
+        let answer = self.ask(&Request::Open {
+            path: Bytes(path),
             opening,
         })?;
-        let (handle, _) = opened(response)?;
-        Ok(File::new(port, handle, opening.append))
+        File::new(self, answer, opening, Some(path))
     }
 
     /// A new file without a name in the directory `path`; gone when it is closed, unless `name_file` names it.
     ///
     /// # Errors
     /// `NotADirectory` if `path` is none.
-    pub fn unnamed_file(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<File> {
-        let (port, response) = self.ask(&Request::OpenUnnamed {
-            path: Bytes(path.as_ref()),
+    pub fn unnamed_file(&self, path: impl VaultPath, mode: u32) -> Result<File> {
+        let answer = self.ask(&Request::OpenUnnamed {
+            path: Bytes(path.path_bytes()),
             mode,
         })?;
-        let (handle, _) = opened(response)?;
-        Ok(File::new(port, handle, false))
+        let opening = Opening {
+            read: true,
+            write: true,
+            ..Opening::default()
+        };
+        File::new(self, answer, opening, None)
     }
 
     /// Gives an open file a further name: of an unnamed file, its first.
     ///
     /// # Errors
     /// `Exists` if the name is taken; `InvalidArgument` if `file` was opened through another `Vault`.
-    pub fn name_file(&self, file: &File, path: impl AsRef<[u8]>) -> Result<()> {
-        if !file.port().is_same(&self.port()) {
+    pub fn name_file(&self, file: &File, path: impl VaultPath) -> Result<()> {
+        let (port, handle) = file.at();
+        if !port.is_same(&self.port()) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
                 "a file of another opening",
             )));
         }
         let request = Request::Name {
-            handle: file.handle(),
-            path: Bytes(path.as_ref()),
+            handle,
+            path: Bytes(path.path_bytes()),
         };
-        file.port().ask_here(&request).map(drop)
+        port.ask_here(&request).map(drop)
     }
 
     /// The whole content of a file.
     ///
     /// # Errors
     /// As `open_file`.
-    pub fn read(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        let file = self.open_file(path, FileOptions::new().read())?;
-        let mut content = Vec::new();
-        let mut part = vec![0; crate::limits::TRANSFER_BYTES_MAX];
-        loop {
-            let count = file.read_at(&mut part, content.len() as u64)?;
-            content.extend_from_slice(&part[..count]);
-            if count < part.len() {
-                return Ok(content);
-            }
-        }
+    pub fn read(&self, path: impl VaultPath) -> Result<Vec<u8>> {
+        self.open_file(path, FileOptions::new().read())?
+            .read_whole()
     }
 
-    /// Makes or empties a file and writes `content`. Not atomic: see `unnamed_file`.
+    /// The whole content of a file that is text.
+    ///
+    /// # Errors
+    /// As `open_file`; `NotText` if it is not UTF-8.
+    pub fn read_to_string(&self, path: impl VaultPath) -> Result<String> {
+        String::from_utf8(self.read(path)?).map_err(|_| Error::NotText)
+    }
+
+    /// Makes or empties a file and writes `content`. Not atomic: `replace` is.
     ///
     /// # Errors
     /// As `open_file`, and `NoSpace`.
-    pub fn write(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> Result<()> {
+    pub fn write(&self, path: impl VaultPath, content: impl AsRef<[u8]>) -> Result<()> {
         let file = self.open_file(path, FileOptions::new().write().create().truncate())?;
         file.write_all_at(content.as_ref(), 0)
     }
@@ -262,20 +279,26 @@ impl Vault {
     ///
     /// # Errors
     /// `NotADirectory`, `NotFound`.
-    pub fn list(&self, path: impl AsRef<[u8]>) -> Result<Directory> {
+    pub fn list(&self, path: impl VaultPath) -> Result<Directory> {
+        Ok(self.list_node(path.path_bytes())?.0)
+    }
+
+    /// The same with the number of the directory.
+    pub(crate) fn list_node(&self, path: &[u8]) -> Result<(Directory, InodeId)> {
         let opening = Opening {
             read: true,
             directory: true,
             ..Opening::default()
         };
         let (port, response) = self.ask(&Request::Open {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path),
             opening,
         })?;
         let (handle, fields): (_, NodeFields) = opened(response)?;
         let directory = Directory::new(port, handle);
-        match Attributes::try_from(fields)?.kind {
-            NodeKind::Directory => Ok(directory),
+        let node = Attributes::try_from(fields)?;
+        match node.kind {
+            NodeKind::Directory => Ok((directory, node.inode)),
             _ => Err(Error::File(filesystem::Error::NotADirectory)),
         }
     }
@@ -286,9 +309,9 @@ impl Vault {
     ///
     /// # Errors
     /// `NotFound`, `NotADirectory`, `TooManySymlinks`.
-    pub fn attributes(&self, path: impl AsRef<[u8]>, links: Links) -> Result<Attributes> {
+    pub fn attributes(&self, path: impl VaultPath, links: Links) -> Result<Attributes> {
         self.ask_attributes(&Request::Attributes {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
             links,
         })
     }
@@ -297,7 +320,7 @@ impl Vault {
     ///
     /// # Errors
     /// `Exists`; `NotFound` if the directory that should hold it is missing.
-    pub fn make_directory(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<Attributes> {
+    pub fn make_directory(&self, path: impl VaultPath, mode: u32) -> Result<Attributes> {
         self.make_node(path, NodeKind::Directory, mode, 0)
     }
 
@@ -309,12 +332,12 @@ impl Vault {
     /// As `make_directory`.
     pub fn make_node(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         kind: NodeKind,
         mode: u32,
         rdev: u64,
     ) -> Result<Attributes> {
-        let (path, target) = (Bytes(path.as_ref()), Bytes(&[]));
+        let (path, target) = (Bytes(path.path_bytes()), Bytes(&[]));
         self.ask_attributes(&Request::MakeNode {
             path,
             kind: kind as u8,
@@ -328,12 +351,8 @@ impl Vault {
     ///
     /// # Errors
     /// As `make_directory`.
-    pub fn make_symlink(
-        &self,
-        target: impl AsRef<[u8]>,
-        path: impl AsRef<[u8]>,
-    ) -> Result<Attributes> {
-        let (path, target) = (Bytes(path.as_ref()), Bytes(target.as_ref()));
+    pub fn make_symlink(&self, target: impl VaultPath, path: impl VaultPath) -> Result<Attributes> {
+        let (path, target) = (Bytes(path.path_bytes()), Bytes(target.path_bytes()));
         self.ask_attributes(&Request::MakeNode {
             path,
             kind: NodeKind::Symlink as u8,
@@ -347,10 +366,10 @@ impl Vault {
     ///
     /// # Errors
     /// `Exists`; `NotPermitted` for directories.
-    pub fn link(&self, path: impl AsRef<[u8]>, new_path: impl AsRef<[u8]>) -> Result<Attributes> {
+    pub fn link(&self, path: impl VaultPath, new_path: impl VaultPath) -> Result<Attributes> {
         self.ask_attributes(&Request::Link {
-            path: Bytes(path.as_ref()),
-            new_path: Bytes(new_path.as_ref()),
+            path: Bytes(path.path_bytes()),
+            new_path: Bytes(new_path.path_bytes()),
         })
     }
 
@@ -358,9 +377,9 @@ impl Vault {
     ///
     /// # Errors
     /// `InvalidArgument` if it is none.
-    pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+    pub fn read_link(&self, path: impl VaultPath) -> Result<Vec<u8>> {
         match self.ask(&Request::ReadLink {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
         })? {
             (_, Response::Data(target)) => Ok(target.0),
             _ => Err(unexpected()),
@@ -371,9 +390,9 @@ impl Vault {
     ///
     /// # Errors
     /// `IsADirectory`, `NotFound`.
-    pub fn remove_file(&self, path: impl AsRef<[u8]>) -> Result<()> {
+    pub fn remove_file(&self, path: impl VaultPath) -> Result<()> {
         self.ask_done(&Request::RemoveFile {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
         })
     }
 
@@ -381,9 +400,9 @@ impl Vault {
     ///
     /// # Errors
     /// `NotEmpty`, `NotADirectory`, `NotFound`.
-    pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<()> {
+    pub fn remove_directory(&self, path: impl VaultPath) -> Result<()> {
         self.ask_done(&Request::RemoveDirectory {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
         })
     }
 
@@ -393,11 +412,11 @@ impl Vault {
     /// `InvalidArgument` for a directory moved into itself; `Exists`, `NotEmpty`, `IsADirectory`, `NotADirectory`.
     pub fn rename(
         &self,
-        path: impl AsRef<[u8]>,
-        new_path: impl AsRef<[u8]>,
+        path: impl VaultPath,
+        new_path: impl VaultPath,
         mode: RenameMode,
     ) -> Result<()> {
-        let (path, new_path) = (Bytes(path.as_ref()), Bytes(new_path.as_ref()));
+        let (path, new_path) = (Bytes(path.path_bytes()), Bytes(new_path.path_bytes()));
         self.ask_done(&Request::Rename {
             path,
             new_path,
@@ -411,13 +430,13 @@ impl Vault {
     /// `NotFound`; `InvalidArgument` for the size of something that has none.
     pub fn set_attributes(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         links: Links,
         set: &SetAttributes,
     ) -> Result<Attributes> {
         let set = SetFields::from(set);
         self.ask_attributes(&Request::SetAttributes {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
             links,
             set,
         })

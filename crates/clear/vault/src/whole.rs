@@ -1,5 +1,7 @@
 //! Asks about a vault as a whole: its space, its facts, its structure.
 
+use std::sync::atomic::Ordering;
+
 use strongroom_filesystem::Space;
 
 use crate::owner::port::unexpected;
@@ -34,7 +36,14 @@ impl Vault {
     /// # Errors
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync(&self) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::Sync))
+        let written = self.shared.writes.load(Ordering::Acquire);
+        match self.ask(&Request::Whole(WholeRequest::Sync))? {
+            (port, Response::Done) => {
+                port.note_synced(written);
+                Ok(())
+            }
+            _ => Err(unexpected()),
+        }
     }
 
     /// What the vault is.

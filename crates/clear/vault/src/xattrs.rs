@@ -3,7 +3,7 @@
 use strongroom_filesystem::XattrMode;
 
 use crate::owner::port::unexpected;
-use crate::path::Links;
+use crate::path::{Links, VaultPath};
 use crate::request::frame::Bytes;
 use crate::request::{Request, Response};
 use crate::{Result, Vault};
@@ -15,12 +15,12 @@ impl Vault {
     /// `NoAttribute`.
     pub fn xattr(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         links: Links,
         name: impl AsRef<[u8]>,
     ) -> Result<Vec<u8>> {
         match self.ask(&Request::Xattr {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
             links,
             name: Bytes(name.as_ref()),
         })? {
@@ -35,14 +35,14 @@ impl Vault {
     /// `Exists`, `NoAttribute` as `mode` says; `ValueTooLarge`.
     pub fn set_xattr(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         links: Links,
         name: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         mode: XattrMode,
     ) -> Result<()> {
         let (path, name, value) = (
-            Bytes(path.as_ref()),
+            Bytes(path.path_bytes()),
             Bytes(name.as_ref()),
             Bytes(value.as_ref()),
         );
@@ -61,11 +61,11 @@ impl Vault {
     /// `NoAttribute`.
     pub fn remove_xattr(
         &self,
-        path: impl AsRef<[u8]>,
+        path: impl VaultPath,
         links: Links,
         name: impl AsRef<[u8]>,
     ) -> Result<()> {
-        let (path, name) = (Bytes(path.as_ref()), Bytes(name.as_ref()));
+        let (path, name) = (Bytes(path.path_bytes()), Bytes(name.as_ref()));
         self.ask_done(&Request::RemoveXattr { path, links, name })
     }
 
@@ -73,9 +73,9 @@ impl Vault {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn xattrs(&self, path: impl AsRef<[u8]>, links: Links) -> Result<Vec<Vec<u8>>> {
+    pub fn xattrs(&self, path: impl VaultPath, links: Links) -> Result<Vec<Vec<u8>>> {
         match self.ask(&Request::Xattrs {
-            path: Bytes(path.as_ref()),
+            path: Bytes(path.path_bytes()),
             links,
         })? {
             (_, Response::Names(names)) => Ok(names.into_iter().map(|name| name.0).collect()),

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use strongroom::filesystem::{
     Durability, Error as FileError, InodeId, RenameMode, SetAttributes, Timestamp, XattrMode,
 };
-use strongroom::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
+use strongroom::limits::{
+    TRANSACTION_BYTES_MAX, TRANSACTION_CONTENT_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
+};
 use strongroom::{
     Access, Change, CreateOptions, Error, FileOptions, KeyFile, Links, Observer, OpenOptions,
     Operation, Secret, SystemRandom, Vault,
@@ -258,9 +260,16 @@ fn a_list_beyond_its_bounds_is_refused_whole() {
             .transaction(&[write("/fits", &content)], Durability::WriteBehind)
             .unwrap();
         assert_eq!(vault.read("/fits").unwrap(), content.as_bytes());
-        let too_long = [write("/fits!", &content)];
         let too_many = vec![write("/a", ""); TRANSACTION_OPERATIONS_MAX + 1];
-        for list in [&too_long[..], &too_many] {
+        let target = vec![b'x'; TRANSACTION_BYTES_MAX / TRANSACTION_OPERATIONS_MAX];
+        let path = b"/a".to_vec();
+        let too_long = vec![Operation::MakeSymlink { path, target }; TRANSACTION_OPERATIONS_MAX];
+        let too_large = [Operation::WriteFile {
+            path: b"/a".to_vec(),
+            mode: 0o600,
+            content: vec![0; TRANSACTION_CONTENT_BYTES_MAX + 1],
+        }];
+        for list in [&too_long[..], &too_many, &too_large] {
             let refused = vault.transaction(list, Durability::WriteBehind);
             assert!(matches!(refused, Err(Error::TransactionTooLarge)));
         }
@@ -382,4 +391,211 @@ fn observers_hear_of_a_list_once_it_has_happened_and_of_a_failed_one_nothing() {
     ] {
         assert!(heard.contains(&expected), "{expected:?} in {heard:?}");
     }
+}
+
+/// Content of `len` bytes in which no two blocks are equal.
+fn content(len: usize, seed: u32) -> Vec<u8> {
+    let words = (0..).map(|number: u32| (number ^ seed).wrapping_mul(0x9e37_79b1));
+    words.flat_map(u32::to_le_bytes).take(len).collect()
+}
+
+/// Names and content of all files.
+fn tree(vault: &Vault) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let entries = vault.walk("/").unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| (entry.path.clone(), vault.read(entry.path).unwrap()))
+        .collect()
+}
+
+/// Failed before: `TransactionTooLarge`.
+#[test]
+fn a_list_with_more_content_than_a_message_happens_whole_or_not_at_all() {
+    let (place, owner) = Place::new();
+    let client = place.connect(OpenOptions::default());
+    for (seed, vault) in [(1, &owner), (2, &client)] {
+        vault.write("/there", content(300_000, 9)).unwrap();
+        let before = tree(vault);
+        let mut list: Vec<Operation> = (0..3)
+            .map(|number| Operation::WriteFile {
+                path: format!("/large-{number}").into(),
+                mode: 0o640,
+                content: content((3 << 20) + number, seed + number as u32),
+            })
+            .collect();
+        // Into the middle of a file, not where its blocks begin; and small ones beside.
+        list.push(Operation::WriteAt {
+            path: b"/there".to_vec(),
+            offset: 100_001,
+            data: content(2 << 20, seed),
+        });
+        list.push(write("/small", "small"));
+        list.push(Operation::RequireMissing {
+            path: b"/small".to_vec(),
+        });
+        let refused = vault.transaction(&list, Durability::OnReturn);
+        assert!(
+            matches!(refused, Err(Error::Operation { index: 5, .. })),
+            "{refused:?}"
+        );
+        assert!(tree(vault) == before);
+        list.pop();
+        vault.transaction(&list, Durability::OnReturn).unwrap();
+        let mut there = content(300_000, 9);
+        there.truncate(100_001);
+        there.extend(content(2 << 20, seed));
+        let mut expected: Vec<(Vec<u8>, Vec<u8>)> = (0..3)
+            .map(|number| {
+                let large = content((3 << 20) + number, seed + number as u32);
+                (format!("/large-{number}").into(), large)
+            })
+            .collect();
+        expected.push((b"/small".to_vec(), b"small".to_vec()));
+        expected.push((b"/there".to_vec(), there));
+        assert!(tree(vault) == expected);
+        for (path, _) in expected {
+            vault.remove_file(path).unwrap();
+        }
+        assert!(vault.check().unwrap().problems.is_empty());
+    }
+    drop(client);
+    owner.close().unwrap();
+    let again = place.open();
+    assert!(tree(&again).is_empty() && again.check().unwrap().problems.is_empty());
+    again.close().unwrap();
+}
+
+#[test]
+fn what_is_replaced_stays_the_same_file_for_all_that_name_it() {
+    let (place, owner) = Place::new();
+    let client = place.connect(OpenOptions::default());
+    for vault in [&owner, &client] {
+        vault.write("/file", content(200_000, 1)).unwrap();
+        vault.link("/file", "/second").unwrap();
+        vault.make_symlink("file", "/link").unwrap();
+        let set = SetAttributes {
+            mode: Some(0o604),
+            ..SetAttributes::default()
+        };
+        let before = vault.set_attributes("/file", Links::Follow, &set).unwrap();
+        vault
+            .set_xattr("/file", Links::Follow, "user.a", "kept", XattrMode::Set)
+            .unwrap();
+        // By one message, beyond it, and through a symlink; also shorter than before, and empty.
+        for (path, len) in [
+            ("/file", 7),
+            ("/link", 5 << 20),
+            ("/file", 100_000),
+            ("/file", 0),
+        ] {
+            let new = content(len, 3);
+            vault.replace(path, &new, Durability::OnReturn).unwrap();
+            assert!(vault.read("/second").unwrap() == new);
+            let after = vault.attributes("/file", Links::Stay).unwrap();
+            assert_eq!(
+                (after.inode, after.mode, after.nlink),
+                (before.inode, 0o604, 2)
+            );
+            assert_eq!(
+                vault.xattr("/file", Links::Follow, "user.a").unwrap(),
+                b"kept"
+            );
+        }
+        vault
+            .replace("/new", "made", Durability::WriteBehind)
+            .unwrap();
+        assert_eq!(vault.read("/new").unwrap(), b"made");
+        let refused = vault.replace("/", "x", Durability::WriteBehind);
+        assert!(matches!(refused, Err(Error::File(_))), "{refused:?}");
+        for path in ["/file", "/second", "/link", "/new"] {
+            vault.remove_file(path).unwrap();
+        }
+        assert!(vault.check().unwrap().problems.is_empty());
+    }
+}
+
+/// What somebody else does meanwhile.
+type Edit = fn(&Vault);
+
+/// A transaction that reads before it decides: what it read must still be so when it commits.
+#[test]
+fn of_two_that_read_the_same_the_slower_one_changes_nothing() {
+    let (place, owner) = Place::new();
+    let client = place.connect(OpenOptions::default());
+    owner.write("/balance", "100").unwrap();
+    owner.make_directory("/letters", 0o755).unwrap();
+    let begin = |vault: &Vault| {
+        let mut transaction = vault.begin();
+        assert_eq!(transaction.read("/balance").unwrap(), b"100");
+        assert!(!transaction.exists("/receipt").unwrap());
+        assert!(transaction.names("/letters").unwrap().is_empty());
+        transaction
+    };
+    // What each does to the other's read; nothing of it is done by a transaction that was rolled back.
+    let changes: [(&str, Edit); 4] = [
+        ("content", |vault| vault.write("/balance", "200").unwrap()),
+        ("a name that was missing", |vault| {
+            vault.write("/receipt", "").unwrap()
+        }),
+        ("a listing", |vault| {
+            vault.write("/letters/one", "").unwrap()
+        }),
+        ("nothing", |_| {}),
+    ];
+    for (what, change) in changes {
+        let mut slow = begin(&client);
+        slow.write("/balance", "1").write("/new", "1");
+        let mut given_up = begin(&owner);
+        given_up.write("/balance", "2");
+        given_up.roll_back();
+        change(&owner);
+        let committed = slow.commit(Durability::OnReturn);
+        if what == "nothing" {
+            committed.unwrap();
+            assert_eq!(owner.read("/new").unwrap(), b"1");
+        } else {
+            assert!(
+                matches!(committed, Err(Error::Changed)),
+                "{what}: {committed:?}"
+            );
+            assert!(!owner.exists("/new").unwrap(), "{what}");
+        }
+        // As it was, for the next one.
+        if what == "content" {
+            owner.write("/balance", "100").unwrap();
+        }
+        for made in ["/receipt", "/letters/one", "/new"] {
+            if owner.exists(made).unwrap() {
+                owner.remove_file(made).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_transaction_reads_what_was_there_before_it_and_not_what_it_changes() {
+    let (_place, vault) = Place::new();
+    vault.create_dir_all("/a/b", 0o755).unwrap();
+    vault.write("/a/b/file", "1").unwrap();
+    let mut transaction = vault.begin();
+    assert_eq!(transaction.read_to_string("/a/b/file").unwrap(), "1");
+    transaction.rename("/a/b", "/a/c", RenameMode::Replace);
+    for path in ["/a/b/file", "/a/b", "/a/c/file", "/a", "/"] {
+        let read = transaction.attributes(path, Links::Follow);
+        let refused = matches!(read, Err(Error::File(FileError::InvalidArgument(_))));
+        assert!(refused, "{path}: {read:?}");
+    }
+    transaction.attributes("/a2", Links::Follow).unwrap_err();
+    // The index is that of the change, whatever was read before it.
+    transaction.remove_file("/nothing");
+    let failed = transaction.commit(Durability::WriteBehind);
+    assert!(
+        matches!(failed, Err(Error::Operation { index: 1, .. })),
+        "{failed:?}"
+    );
+    assert!(vault.exists("/a/b/file").unwrap());
+    // What somebody else changed between two reads is known at once.
+    let mut transaction = vault.begin();
+    transaction.read("/a/b/file").unwrap();
+    vault.write("/a/b/file", "22").unwrap();
+    assert!(matches!(transaction.read("/a/b/file"), Err(Error::Changed)));
 }

@@ -14,10 +14,11 @@ use strongroom_filesystem::{
 };
 
 use crate::execute::session::Session;
+use crate::limits::TRANSACTION_CONTENT_BYTES_MAX;
 use crate::observer::Change;
 use crate::path::{Links, Place, Tree, resolve_in, resolve_place_in, wants_directory};
-use crate::request::Response;
 use crate::request::steps::{Step, Steps};
+use crate::request::{Handle, Response};
 use crate::{Error, Result};
 
 /// Carries out `steps`, all or none.
@@ -33,9 +34,11 @@ pub(crate) fn transaction(
     let result = filesystem.transaction(&session.caller, &contents, durability, |draft| {
         told = Told::default();
         let mut run = Run {
+            session,
             draft,
             told: &mut told,
             contents: 0,
+            shared: 0,
         };
         for (index, step) in steps.0.iter().enumerate() {
             let failed = |error| Error::Operation {
@@ -110,10 +113,13 @@ impl AsRef<Attributes> for Found {
 }
 
 struct Run<'r, 'd> {
+    session: &'r Session,
     draft: &'r mut Draft<'d>,
     told: &'r mut Told,
     /// How many contents were reached.
     contents: usize,
+    /// Bytes of content from open files so far.
+    shared: u64,
 }
 
 impl Tree for Run<'_, '_> {
@@ -163,7 +169,25 @@ impl Run<'_, '_> {
                 path,
                 mode,
                 content,
-            } => self.write_file(path.0, mode, content.0.len() as u64),
+            } => {
+                let index = self.next_content();
+                let inode = self.file_to_write(path.0, mode)?;
+                self.draft.write(inode, index)?;
+                self.told.content(inode, 0, content.0.len() as u64);
+                Ok(())
+            }
+            Step::WriteFileFrom { path, mode, source } => {
+                let inode = self.file_to_write(path.0, mode)?;
+                self.share(source, inode, 0)
+            }
+            Step::WriteAtFrom {
+                path,
+                offset,
+                source,
+            } => {
+                let inode = self.node(path.0, Links::Follow)?.inode;
+                self.share(source, inode, offset)
+            }
             Step::WriteAt { path, offset, data } => {
                 let inode = self.node(path.0, Links::Follow)?.inode;
                 let index = self.next_content();
@@ -246,13 +270,13 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn write_file(&mut self, path: &[u8], mode: u32, len: u64) -> Result<()> {
+    /// The file at `path`, emptied or made.
+    fn file_to_write(&mut self, path: &[u8], mode: u32) -> Result<InodeId> {
         if wants_directory(path) {
             return Err(Error::File(filesystem::Error::IsADirectory));
         }
-        let index = self.next_content();
         let place = resolve_place_in(self, path, Links::Follow)?;
-        let inode = match &place.node {
+        match &place.node {
             Some(node) => {
                 match node.0.kind {
                     NodeKind::File => {}
@@ -266,7 +290,7 @@ impl Run<'_, '_> {
                     ..SetAttributes::default()
                 };
                 self.set_attributes(&node.0, &empty)?;
-                node.0.inode
+                Ok(node.0.inode)
             }
             None => {
                 let node = NewNode {
@@ -278,11 +302,21 @@ impl Run<'_, '_> {
                 let parent = place.parent.0.inode;
                 let made = self.draft.create(parent, &place.name, &node)?;
                 self.told.entry(&place);
-                made.inode
+                Ok(made.inode)
             }
-        };
-        self.draft.write(inode, index)?;
-        self.told.content(inode, 0, len);
+        }
+    }
+
+    /// Brings in what an open file of this session holds.
+    fn share(&mut self, source: Handle, inode: InodeId, offset: u64) -> Result<()> {
+        let source = self.session.readable(source)?;
+        let len = self.draft.attributes(source)?.size;
+        self.shared = self.shared.saturating_add(len);
+        if self.shared > TRANSACTION_CONTENT_BYTES_MAX as u64 {
+            return Err(Error::TransactionTooLarge);
+        }
+        self.draft.share(source, inode, offset)?;
+        self.told.content(inode, offset, len);
         Ok(())
     }
 

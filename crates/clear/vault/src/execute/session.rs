@@ -5,7 +5,7 @@
 //! Never   outlives its references: when a session ends, however it ends, all of them are given back
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
 use crate::execute::backup::Kept as Backup;
+use crate::execute::locks::Locks;
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
 use crate::kept::Kept;
@@ -21,6 +22,7 @@ use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::path::Held;
 use crate::request::Purpose;
+use crate::request::lock::{LockKind, Patience};
 use crate::request::{Access, Handle, Information, Opening};
 use crate::seen::Sight;
 use crate::{Error, Result, counters};
@@ -40,6 +42,9 @@ pub(crate) struct Engine {
     keys: Mutex<HeldKeys>,
     pub(crate) kept: Arc<Kept>,
     pub(crate) rotating: Rotating,
+    pub(crate) locks: Locks,
+    /// How many sessions there were.
+    sessions: AtomicU64,
     sight: Sight,
     closed: AtomicBool,
     /// Whether this process uses the vault in ways that end with its ownership.
@@ -66,6 +71,8 @@ impl Engine {
             keys: Mutex::new(keys),
             kept,
             rotating: Rotating::default(),
+            locks: Locks::default(),
+            sessions: AtomicU64::default(),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -197,6 +204,8 @@ pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) caller: Caller,
     pub(crate) access: Access,
+    /// Which one of its engine's: who holds its locks.
+    number: u64,
     nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
     /// While it copies the vault folder.
     pub(crate) backup: Mutex<Option<Backup>>,
@@ -204,10 +213,12 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(engine: Arc<Engine>, caller: Caller, access: Access) -> Self {
+        let number = engine.sessions.fetch_add(1, Ordering::Relaxed);
         Self {
             engine,
             caller,
             access,
+            number,
             nodes: Mutex::default(),
             backup: Mutex::default(),
         }
@@ -270,10 +281,36 @@ impl Session {
         }
     }
 
+    /// Locks the node behind `handle`; gives false if somebody else has a lock on it.
+    pub(crate) fn lock(&self, handle: Handle, kind: LockKind, patience: Patience) -> Result<bool> {
+        let inode = self.node(handle)?.inode;
+        let holder = (self.number, handle);
+        let locked = self.engine.locks.lock(inode, holder, kind, patience);
+        // Closed by another thread meanwhile: nobody else would give the lock back.
+        if let Err(closed) = self.node(handle) {
+            self.engine.locks.unlock(inode, holder);
+            return Err(closed);
+        }
+        Ok(locked)
+    }
+
+    /// Gives back the lock of the node behind `handle`.
+    pub(crate) fn unlock(&self, handle: Handle) -> Result<()> {
+        let inode = self.node(handle)?.inode;
+        self.engine.locks.unlock(inode, (self.number, handle));
+        Ok(())
+    }
+
+    /// Gives back all locks.
+    pub(crate) fn unlock_all(&self) {
+        self.engine.locks.unlock_all(self.number);
+    }
+
     /// Gives the node back; closing twice does nothing.
     pub(crate) fn close(&self, handle: Handle) {
         let node = self.nodes.lock().1.remove(&handle);
         if let Some(node) = node {
+            self.engine.locks.unlock(node.inode, (self.number, handle));
             self.filesystem().forget(node.inode, 1);
         }
     }
@@ -285,6 +322,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.unlock_all();
         let nodes = std::mem::take(&mut self.nodes.get_mut().1);
         for node in nodes.into_values() {
             self.engine.filesystem.forget(node.inode, 1);

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -16,7 +16,7 @@ use crate::limits::{CLIENT_CONNECTIONS_MAX, GREETING_WAIT_MS};
 use crate::owner::socket;
 use crate::request::frame::{self, Arrival};
 use crate::request::{Access, Greeting, PROTOCOL, Request, Response, Successor, Welcome};
-
+use crate::retry::OWNER_WAIT;
 use crate::{Error, Result};
 
 /// Why a request has no answer.
@@ -37,6 +37,10 @@ pub(crate) struct Client {
     pool: Mutex<Pool>,
     returned: Condvar,
     gone: AtomicBool,
+    /// It said that everything it acknowledged is durable.
+    pub(crate) has_left: AtomicBool,
+    /// How many writes of this process a sync of the vault through this owner covered.
+    pub(crate) synced: AtomicU64,
 }
 
 #[derive(Default)]
@@ -89,6 +93,8 @@ impl Client {
             }),
             returned: Condvar::new(),
             gone: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
+            synced: AtomicU64::default(),
         }))
     }
 
@@ -103,6 +109,14 @@ impl Client {
         let answer = connection.ask(request);
         match answer {
             Ok(Response::Leaving) => {
+                if connection.hears_that_it_left() {
+                    self.has_left.store(true, Ordering::Release);
+                }
+                self.lose();
+                Err(Unanswered::NotDone)
+            }
+            Ok(Response::Left) => {
+                self.has_left.store(true, Ordering::Release);
                 self.lose();
                 Err(Unanswered::NotDone)
             }
@@ -184,15 +198,31 @@ impl Client {
 impl Connection {
     fn ask(&mut self, request: &Request<'_>) -> std::result::Result<Response, Unanswered> {
         frame::encode(&mut self.buffer, request).map_err(Unanswered::Failed)?;
-        // A frame that was not written whole is not carried out.
-        self.stream
-            .write_all(&self.buffer)
-            .map_err(|_| Unanswered::NotDone)?;
+        if self.stream.write_all(&self.buffer).is_err() {
+            // A frame that was not written whole is not carried out.
+            return match self.hears_that_it_left() {
+                true => Ok(Response::Left),
+                false => Err(Unanswered::NotDone),
+            };
+        }
         match frame::receive(&mut self.stream, &mut self.buffer) {
             Ok(Arrival::Frame) => {}
             Ok(Arrival::Closed) | Err(_) => return Err(Unanswered::Unknown),
         }
         frame::decode(&self.buffer).map_err(|_| Unanswered::Unknown)
+    }
+}
+
+impl Connection {
+    /// Whether the owner, which answers nothing any more, says within `OWNER_WAIT` that it has closed and nothing is lost.
+    fn hears_that_it_left(&mut self) -> bool {
+        let waits = self.stream.set_read_timeout(Some(OWNER_WAIT));
+        waits.is_ok()
+            && matches!(
+                frame::receive(&mut self.stream, &mut self.buffer),
+                Ok(Arrival::Frame)
+            )
+            && matches!(frame::decode(&self.buffer), Ok(Response::Left))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one way from the public API to the file system: here, or in the process that owns the vault.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::execute::content;
 use crate::execute::execute;
@@ -52,16 +53,22 @@ impl Port {
     }
 
     /// Reads into `buffer`, at most `TRANSFER_BYTES_MAX` bytes; here without a copy on the way.
-    pub(crate) fn read(&self, handle: Handle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read(
+        &self,
+        handle: Handle,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> std::result::Result<usize, Unanswered> {
         let len = buffer.len().min(TRANSFER_BYTES_MAX);
         if let Self::Owner(owner) = self {
             if owner.session.engine.is_closed() {
-                return Err(Error::Closed);
+                return Err(Unanswered::Failed(Error::Closed));
             }
-            return content::read(&owner.session, handle, offset, &mut buffer[..len]);
+            return content::read(&owner.session, handle, offset, &mut buffer[..len])
+                .map_err(Unanswered::Failed);
         }
         let len = u32::try_from(len).expect("TRANSFER_BYTES_MAX fits 32 bits");
-        match self.ask_here(&Request::Read {
+        match self.ask(&Request::Read {
             handle,
             offset,
             len,
@@ -70,7 +77,32 @@ impl Port {
                 buffer[..data.0.len()].copy_from_slice(&data.0);
                 Ok(data.0.len())
             }
-            _ => Err(unexpected()),
+            _ => Err(Unanswered::Failed(unexpected())),
+        }
+    }
+
+    /// Notes that a sync of the whole vault through this port covered the first `count` writes of this process.
+    pub(crate) fn note_synced(&self, count: u64) {
+        if let Self::Client(client) = self {
+            client.synced.fetch_max(count, Ordering::AcqRel);
+        }
+    }
+
+    /// How many writes of this process through this port are durable for certain.
+    pub(crate) fn synced(&self) -> u64 {
+        match self {
+            Self::Client(client) if client.has_left.load(Ordering::Acquire) => u64::MAX,
+            Self::Client(client) => client.synced.load(Ordering::Acquire),
+            _ => 0,
+        }
+    }
+
+    /// Whether the owner that this led to is known to have gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Client(client) => client.is_gone(),
+            Self::Left => true,
+            Self::Owner(_) | Self::Closed => false,
         }
     }
 

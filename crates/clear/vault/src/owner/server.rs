@@ -26,6 +26,7 @@ use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
 use crate::owner::socket::{Listener, is_same_user};
 use crate::request::failure::Failure;
 use crate::request::frame::{self, Arrival};
+use crate::request::lock::Patience;
 use crate::request::{Greeting, PROTOCOL, Request, Response, Successor, Welcome};
 use crate::{Error, Result};
 
@@ -37,6 +38,8 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     /// The accepting thread, and what is dropped to end it.
     accepting: Mutex<Option<(JoinHandle<()>, UnixStream)>>,
+    /// The connections at the time of `stop`: they wait for a last word.
+    stopped: Mutex<Vec<UnixStream>>,
 }
 
 struct Shared {
@@ -97,6 +100,7 @@ impl Server {
         Ok(Self {
             shared,
             accepting: Mutex::new(Some((started, wake))),
+            stopped: Mutex::default(),
         })
     }
 
@@ -128,6 +132,10 @@ impl Server {
         }
         clients.leaving = true;
         self.shared.listener.hide();
+        let open = clients.streams.values();
+        self.stopped
+            .lock()
+            .extend(open.filter_map(|stream| stream.try_clone().ok()));
         for stream in clients.streams.values() {
             // What arrived before is still read, and answered with `Leaving`; nothing arrives after.           (1)
             let _ = stream.shutdown(Shutdown::Read);
@@ -141,6 +149,25 @@ impl Server {
         }
         let threads = std::mem::take(&mut self.shared.clients.lock().threads);
         threads.into_values().for_each(join);
+    }
+}
+
+impl Server {
+    /// Ends the connections that were open at `stop`; tells those who are there that nothing is lost, if `is_durable`.
+    pub(crate) fn part(&self, is_durable: bool) {
+        let mut frame = Vec::new();
+        for mut stream in self.stopped.lock().drain(..) {
+            if is_durable {
+                // Who has gone needs it no more, and who does not read must not hold this up.
+                let told = stream
+                    .set_nonblocking(true)
+                    .map_err(Error::io("setting up a socket"))
+                    .and_then(|()| frame::send(&mut stream, &mut frame, &Response::Left));
+                if let Err(error) = told {
+                    log::debug!("a client does not hear that the vault was closed: {error}");
+                }
+            }
+        }
     }
 }
 
@@ -360,12 +387,26 @@ impl Drop for Joined<'_> {
 
 impl Joined<'_> {
     fn answer(&self, message: &[u8]) -> Response {
-        let Some(_busy) = Busy::begin(self) else {
-            return Response::Leaving;
+        let request = match frame::decode::<Request<'_>>(message) {
+            Ok(request) => request,
+            Err(error) => return Response::failed(&error),
         };
-        let executed = frame::decode::<Request<'_>>(message)
-            .and_then(|request| execute(&self.session, &request));
-        executed.unwrap_or_else(|error| Response::failed(&error))
+        // Who waits for a lock is idle: an owner that closes waits for nobody who waits for others.
+        let waits = matches!(
+            request,
+            Request::Lock {
+                patience: Patience::AMoment,
+                ..
+            }
+        );
+        let busy = match waits {
+            true => None,
+            false => Busy::begin(self),
+        };
+        if busy.is_none() && (!waits || self.shared.clients.lock().leaving) {
+            return Response::Leaving;
+        }
+        execute(&self.session, &request).unwrap_or_else(|error| Response::failed(&error))
     }
 }
 

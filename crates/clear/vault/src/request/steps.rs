@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use crate::path::Links;
+use crate::request::Handle;
 use crate::request::fields::{NodeFields, RenameName, SetFields, XattrName};
 use crate::request::frame::Bytes;
 use crate::{Error, Result};
@@ -44,6 +45,18 @@ pub(crate) enum Step<'a> {
         path: Bytes<'a>,
         offset: u64,
         data: Bytes<'a>,
+    },
+    /// `WriteFile` with what an open file holds.
+    WriteFileFrom {
+        path: Bytes<'a>,
+        mode: u32,
+        source: Handle,
+    },
+    /// `WriteAt` with what an open file holds.
+    WriteAtFrom {
+        path: Bytes<'a>,
+        offset: u64,
+        source: Handle,
     },
     Rename {
         path: Bytes<'a>,
@@ -79,13 +92,24 @@ pub(crate) enum Step<'a> {
     },
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
+    /// What it writes.
+    pub(crate) fn content(&self) -> &'a [u8] {
+        match self {
+            Self::WriteFile { content, .. } => content.0,
+            Self::WriteAt { data, .. } => data.0,
+            _ => &[],
+        }
+    }
+
     /// Bytes of paths, names and content.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::RequireMissing { path }
             | Self::RequireUnchanged { path, .. }
             | Self::MakeDirectory { path, .. }
+            | Self::WriteFileFrom { path, .. }
+            | Self::WriteAtFrom { path, .. }
             | Self::RemoveFile { path }
             | Self::RemoveDirectory { path }
             | Self::SetAttributes { path, .. } => path.0.len(),
