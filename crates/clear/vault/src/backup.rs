@@ -203,7 +203,8 @@ impl Backup<'_> {
         let mut all = BTreeSet::new();
         let mut progress = BackupProgress::default();
         for path in segment_paths(&from).map_err(failed())? {
-            progress.bytes_total += len(&from, &path).map_err(failed())?.unwrap_or(0);
+            let len = len(&from, &path).map_err(failed())?.unwrap_or(0);
+            progress.bytes_total += len.min(SEGMENT_BYTES_MAX);
             all.insert(path);
         }
         let mut in_folder = String::new();
@@ -219,8 +220,9 @@ impl Backup<'_> {
                     .and_then(|made| made.remove_unfinished());
                 made.map_err(failed())?;
             }
-            let bytes = from.read(path, SEGMENT_BYTES_MAX).map_err(failed())?;
-            let Some(bytes) = bytes else { continue };
+            let Some(bytes) = read_segment(&from, path).map_err(failed())? else {
+                continue;
+            };
             progress.bytes += bytes.len() as u64;
             if is_copied(&to, path, &bytes).map_err(failed())? {
                 self.report.kept += 1;
@@ -270,6 +272,19 @@ fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
         all.extend(named.map(|file| format!("{}/{}", folder.name, file.name)));
     }
     Ok(all)
+}
+
+/// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
+/// stays behind.
+fn read_segment(held: &Held, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let file = match held.open_file(path, Purpose::Read) {
+        Err(error) if error.is_missing() => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(SEGMENT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// How long a file is; `None` if there is none.
