@@ -73,22 +73,6 @@ pub(crate) enum Creation {
     Always,
 }
 
-/// A node that was open, so that it is not taken for another one that has its number after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OpenedNode {
-    pub(crate) inode: u64,
-    pub(crate) btime: i64,
-}
-
-impl From<&Attributes> for OpenedNode {
-    fn from(node: &Attributes) -> Self {
-        Self {
-            inode: node.inode.0,
-            btime: node.btime.0,
-        }
-    }
-}
-
 /// Everything that can be asked of a vault.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
@@ -157,7 +141,7 @@ pub(crate) enum Request<'a> {
     },
     /// Opens once more what an owner that has gone had open for this session.
     Reopen {
-        node: OpenedNode,
+        inode: u64,
         opening: Opening,
     },
     Lock {
