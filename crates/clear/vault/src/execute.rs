@@ -85,7 +85,9 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             Ok(Response::Attributes(NodeFields::from(&node.attributes)))
         }
         Request::Open { path, opening } => content::open(session, path.0, opening),
-        Request::Reopen { node, opening } => content::reopen(session, node, opening),
+        Request::Reopen { inode, opening } => {
+            content::reopen(session, filesystem::InodeId(inode), opening)
+        }
         Request::OpenUnnamed { path, mode } => content::open_unnamed(session, path.0, mode),
         Request::Name { handle, path } => {
             let node = session.writable(handle)?;

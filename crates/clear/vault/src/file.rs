@@ -10,16 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use strongroom_filesystem::{
-    self as filesystem, AllocateMode, Attributes, InodeId, SeekTarget, SetAttributes,
+    self as filesystem, AllocateMode, Attributes, InodeId, SeekTarget, SetAttributes, Timestamp,
 };
 
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
-use crate::request::{
-    Creation, Handle, NodeFields, OpenedNode, Opening, Request, Response, SetFields,
-};
+use crate::request::{Creation, Handle, NodeFields, Opening, Request, Response, SetFields};
 use crate::{Error, Result, Vault};
 
 /// How often two files of one copy are brought to the same owner; each time an owner has gone.
@@ -135,7 +133,7 @@ pub struct File {
     pub(crate) vault: Vault,
     /// Where it is open.
     at: RwLock<(Port, Handle)>,
-    node: OpenedNode,
+    node: Identity,
     /// Of a file of a kept state: its number is known only where its path was looked up.
     kept_path: Option<Vec<u8>>,
     /// How to open it again.
@@ -165,10 +163,13 @@ impl From<Ended> for Error {
     }
 }
 
+/// The number of a file and when it was made, so that it is not taken for another one that has its number after a crash.
+type Identity = (InodeId, Timestamp);
+
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File")
-            .field("inode", &self.node.inode)
+            .field("inode", &self.node.0.0)
             .finish_non_exhaustive()
     }
 }
@@ -195,7 +196,7 @@ impl File {
         Ok(Self {
             vault: vault.clone(),
             at: RwLock::new((port, handle)),
-            node: OpenedNode::from(&attributes),
+            node: (attributes.inode, attributes.btime),
             kept_path: path.filter(|_| is_kept).map(<[u8]>::to_vec),
             opening: Opening {
                 create: Creation::Never,
@@ -211,7 +212,7 @@ impl File {
     }
 
     pub(crate) fn inode(&self) -> InodeId {
-        InodeId(self.node.inode)
+        self.node.0
     }
 
     /// All that it holds.
@@ -292,13 +293,14 @@ impl File {
                 opening,
             },
             None => Request::Reopen {
-                node: self.node,
+                inode: self.node.0.0,
                 opening,
             },
         })?;
         let (handle, fields) = opened(response)?;
-        if OpenedNode::from(&Attributes::try_from(fields)?) != self.node {
-            // The selector in its path means another state now.
+        let found = Attributes::try_from(fields)?;
+        if (found.inode, found.btime) != self.node {
+            // Another one has its number, or the selector in its path means another state now.
             let _ = port.ask(&Request::Close { handle });
             return Err(Error::File(filesystem::Error::Stale));
         }

@@ -22,7 +22,7 @@ pub(crate) mod verify;
 mod whole;
 
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::{Attributes, Space};
+use strongroom_filesystem::Space;
 
 use crate::Error;
 use crate::path::Links;
@@ -72,22 +72,6 @@ pub(crate) enum Creation {
     IfMissing,
     /// It must not exist.
     Always,
-}
-
-/// A node that was open, so that it is not taken for another one that has its number after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OpenedNode {
-    pub(crate) inode: u64,
-    pub(crate) btime: i64,
-}
-
-impl From<&Attributes> for OpenedNode {
-    fn from(node: &Attributes) -> Self {
-        Self {
-            inode: node.inode.0,
-            btime: node.btime.0,
-        }
-    }
 }
 
 /// Everything that can be asked of a vault.
@@ -158,7 +142,7 @@ pub(crate) enum Request<'a> {
     },
     /// Opens once more what an owner that has gone had open for this session.
     Reopen {
-        node: OpenedNode,
+        inode: u64,
         opening: Opening,
     },
     Lock {

@@ -405,6 +405,9 @@ fn an_owner_that_closes_gives_its_locks_to_those_who_wait() {
 fn a_kill_amid_replacing_leaves_one_content_whole() {
     let contents = [content(40_000, 1), content(3 << 20, 2), content(900, 3)];
     if let Some(vault) = as_child() {
+        // So that every state in between would be durable, if there were one.
+        let syncing = vault.clone();
+        std::thread::spawn(move || while syncing.sync().is_ok() {});
         println!("ready");
         for number in 0.. {
             let next = &contents[number % contents.len()];
@@ -412,14 +415,29 @@ fn a_kill_amid_replacing_leaves_one_content_whole() {
             println!("replaced");
         }
     }
+    let lens = contents.each_ref().map(|one| one.len() as u64);
     let place = Place::new();
     for count in 1..10 {
         let mut owner = place.owner("a_kill_amid_replacing_leaves_one_content_whole");
-        for _ in 0..count {
-            owner.wait_for("replaced");
-        }
-        owner.kill();
         let folder = place.directory.path().join("vault");
+        let client = Vault::connect_if_owned(&folder, OpenOptions::default());
+        let client = client.unwrap().expect("the child owns it");
+        std::thread::scope(|scope| {
+            // Whoever looks meanwhile finds one of them whole, too; until the owner is killed.
+            scope.spawn(|| {
+                loop {
+                    match client.attributes("/file", strongroom::Links::Stay) {
+                        Ok(node) => assert!(lens.contains(&node.size), "{} bytes", node.size),
+                        Err(Error::File(FileError::NotFound)) => {}
+                        Err(_) => break,
+                    }
+                }
+            });
+            for _ in 0..count {
+                owner.wait_for("replaced");
+            }
+            owner.kill();
+        });
         let vault = Vault::open(folder, place.secret.clone(), OpenOptions::default()).unwrap();
         let found = vault.read("/file").unwrap();
         assert!(contents.contains(&found), "{} bytes", found.len());

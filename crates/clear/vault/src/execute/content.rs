@@ -13,7 +13,7 @@ use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::observer::Change;
 use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
-use crate::request::{Creation, EntryFields, Handle, NodeFields, OpenedNode, Opening, Response};
+use crate::request::{Creation, EntryFields, Handle, NodeFields, Opening, Response};
 use crate::{Error, Result};
 
 /// How often opening starts anew when the name comes and goes under it.
@@ -45,8 +45,9 @@ pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<R
 }
 
 /// Opens a file by its number, as it was open at an owner that has gone.
-pub(crate) fn reopen(session: &Session, node: OpenedNode, opening: Opening) -> Result<Response> {
-    let inode = InodeId(node.inode);
+///
+/// Whether it is the same file, and no other one that has its number after a crash, the client sees.
+pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Result<Response> {
     // Held before anybody looks at it, so that it is not purged in between.
     session.filesystem().retain(inode);
     let found = match session.filesystem().attributes(inode) {
@@ -57,7 +58,7 @@ pub(crate) fn reopen(session: &Session, node: OpenedNode, opening: Opening) -> R
         }
     };
     let held = Held::take(session.filesystem(), found);
-    if held.attributes.kind != NodeKind::File || held.attributes.btime.0 != node.btime {
+    if held.attributes.kind != NodeKind::File {
         return Err(Error::File(filesystem::Error::Stale));
     }
     let handle = session.keep(held, opening)?;
