@@ -30,9 +30,9 @@ const GRAINS: usize = (SEGMENT_BYTES_MAX / GRAIN_BYTES) as usize;
 pub(crate) enum Way {
     /// By themselves, and nothing is kept.
     Alone,
-    /// With the rest of their grain, which is kept.
-    WithGrain,
-    /// From memory: their grain was fetched.
+    /// With the rest of their grains, which is kept.
+    WithGrains,
+    /// From memory: their grains were fetched.
     Kept,
 }
 
@@ -54,10 +54,11 @@ impl Dense {
         Self(Mutex::new(LruCache::new(segments)))
     }
 
-    /// Hears of a small read at `start` of `segment`.
-    pub(crate) fn look(&self, segment: SegmentId, start: u64) -> Way {
+    /// Hears of a small read of `segment`, from `start` to `end`.
+    pub(crate) fn look(&self, segment: SegmentId, start: u64, end: u64) -> Way {
         let mut seen = self.0.lock();
-        seen.get_or_insert_mut(segment, Seen::default).look(start)
+        seen.get_or_insert_mut(segment, Seen::default)
+            .look(start, end)
     }
 
     /// Call when something that was fetched of `segment` is in memory no more (1), or the segment was removed.
@@ -67,21 +68,25 @@ impl Dense {
 }
 
 impl Seen {
-    fn look(&mut self, start: u64) -> Way {
+    fn look(&mut self, start: u64, end: u64) -> Way {
         self.reads = self.reads.saturating_add(1);
-        let grain = usize::try_from(start / GRAIN_BYTES).unwrap_or(GRAINS);
-        let Some(word) = self.fetched.get_mut(grain / 64) else {
+        if start >= end || end > SEGMENT_BYTES_MAX {
             return Way::Alone;
-        };
-        let bit = 1 << (grain % 64);
-        if *word & bit != 0 {
+        }
+        // Below `GRAINS`.
+        let grains = (start / GRAIN_BYTES) as usize..=((end - 1) / GRAIN_BYTES) as usize;
+        let bit = |grain: usize| 1 << (grain % 64);
+        let is_fetched = |grain: usize| self.fetched[grain / 64] & bit(grain) != 0;
+        if grains.clone().all(is_fetched) {
             return Way::Kept;
         }
         if self.reads <= DENSE_READS_MIN {
             return Way::Alone;
         }
-        *word |= bit;
-        Way::WithGrain
+        for grain in grains {
+            self.fetched[grain / 64] |= bit(grain);
+        }
+        Way::WithGrains
     }
 }
 
@@ -95,16 +100,19 @@ mod tests {
     fn few_reads_fetch_nothing_but_themselves_and_are_counted_by_segment() {
         let dense = Dense::new();
         for index in 0..u64::from(DENSE_READS_MIN) {
-            assert_eq!(dense.look(SEGMENT, index * 8192), Way::Alone);
             assert_eq!(
-                dense.look(SegmentId([1; 16]), index % 3 * 8192),
+                dense.look(SEGMENT, index * 8192, index * 8192 + 9),
+                Way::Alone
+            );
+            assert_eq!(
+                dense.look(SegmentId([1; 16]), index % 3 * 8192, 20_000),
                 Way::Alone,
                 "the same places over and over, but as few"
             );
         }
-        assert_eq!(dense.look(SEGMENT, 0), Way::WithGrain);
+        assert_eq!(dense.look(SEGMENT, 0, 1), Way::WithGrains);
         dense.forget(SEGMENT);
-        assert_eq!(dense.look(SEGMENT, 0), Way::Alone);
+        assert_eq!(dense.look(SEGMENT, 0, 1), Way::Alone);
     }
 
     #[test]
@@ -114,7 +122,7 @@ mod tests {
         let fetches_of_many = || {
             // Every grain, over and over.
             let starts = (0..8 * grains).map(|read| read % grains * GRAIN_BYTES + 5);
-            let fetches = starts.filter(|&start| dense.look(SEGMENT, start) == Way::WithGrain);
+            let fetches = starts.filter(|&at| dense.look(SEGMENT, at, at + 9) == Way::WithGrains);
             fetches.count() as u64
         };
         assert_eq!(fetches_of_many(), grains);
@@ -127,8 +135,27 @@ mod tests {
     fn a_place_that_no_segment_has_is_read_alone() {
         let dense = Dense::new();
         for _ in 0..2 * DENSE_READS_MIN {
-            assert_eq!(dense.look(SEGMENT, SEGMENT_BYTES_MAX), Way::Alone);
-            assert_eq!(dense.look(SEGMENT, u64::MAX), Way::Alone);
+            let end = SEGMENT_BYTES_MAX;
+            assert_eq!(dense.look(SEGMENT, end, end + 1), Way::Alone);
+            assert_eq!(dense.look(SEGMENT, end - 1, u64::MAX), Way::Alone);
+            assert_eq!(dense.look(SEGMENT, 7, 7), Way::Alone);
         }
+    }
+
+    #[test]
+    fn what_lies_across_two_grains_is_there_when_both_are() {
+        let dense = Dense::new();
+        for _ in 0..DENSE_READS_MIN {
+            dense.look(SEGMENT, 0, 1);
+        }
+        assert_eq!(dense.look(SEGMENT, 0, 1), Way::WithGrains);
+        let across = |border: u64| dense.look(SEGMENT, border - 1, border + 1);
+        assert_eq!(across(GRAIN_BYTES), Way::WithGrains);
+        assert_eq!(across(GRAIN_BYTES), Way::Kept);
+        assert_eq!(across(2 * GRAIN_BYTES), Way::WithGrains);
+        assert_eq!(
+            dense.look(SEGMENT, 3 * GRAIN_BYTES - 9, 3 * GRAIN_BYTES),
+            Way::Kept
+        );
     }
 }

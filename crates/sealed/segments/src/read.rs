@@ -167,13 +167,13 @@ impl SegmentStore {
         Ok(SealedBytes::cut_from(&buffer, run, span))
     }
 
-    /// Reads a small span that nothing in memory holds: with its grain where small reads are dense.
+    /// Reads a small span that nothing in memory holds: with its grains where small reads are dense.
     fn read_span_among(&self, span: Span) -> Result<SealedBytes> {
-        let kept = match self.dense.look(span.segment, span.start) {
+        let kept = match self.dense.look(span.segment, span.start, span.end) {
             Way::Alone => None,
             Way::Kept => self.read_cached(span).map(|buffer| (span, buffer)),
-            Way::WithGrain => {
-                let run = span.with_grain();
+            Way::WithGrains => {
+                let run = span.with_grains();
                 // Only the disk itself tells that something is missing or cannot be read.
                 self.read_kept(run, span.end)
                     .ok()
@@ -296,12 +296,11 @@ impl Span {
         }
     }
 
-    /// All of the grain in which it begins, and what it has behind that.
-    fn with_grain(self) -> Self {
-        let start = self.start / GRAIN_BYTES * GRAIN_BYTES;
+    /// All of the grains that it touches.
+    fn with_grains(self) -> Self {
         Self {
-            start,
-            end: self.end.max(start + GRAIN_BYTES),
+            start: self.start / GRAIN_BYTES * GRAIN_BYTES,
+            end: self.end.next_multiple_of(GRAIN_BYTES),
             ..self
         }
     }

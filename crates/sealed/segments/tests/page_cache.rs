@@ -170,6 +170,11 @@ fn random_reads_of_half_a_segment_find_half_of_what_they_want_in_memory() {
         bytes += fetched;
     }
     assert!(waits <= reads * 11 / 20, "{waits} of {reads} reads waited");
+    let counters = store.counters();
+    assert!(
+        counters.reads <= waits && counters.reads_cached >= reads - waits,
+        "{counters:?}: nothing that was fetched is looked for on the disk again"
+    );
     let most = u64::from(chunks * CHUNK) * 13 / 10;
     assert!(
         bytes <= most,
