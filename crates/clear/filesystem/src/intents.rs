@@ -200,11 +200,6 @@ struct Log {
 }
 
 impl Log {
-    fn is_half_full(&self) -> bool {
-        let file = self.file.as_ref();
-        file.is_some_and(|file| self.end > file.size() / 2)
-    }
-
     /// Whether the longest record fits behind the others.
     fn has_room(&self) -> bool {
         let end = self.end + record_len(INTENT_SEALED_BYTES_MAX);
@@ -317,17 +312,6 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
             node.lock().unlogged.note_other();
             log.is_unusable = true;
             None
-        }
-    }
-}
-
-/// Tells of each node that has records what else was written to it, as far as there is room. A drain then has nothing to
-/// take that no record tells, and the next sync needs no commit. (2)
-fn tell_all(core: &Core, log: &mut Log) {
-    let nodes: Vec<Arc<Node>> = log.nodes.values().cloned().collect();
-    for node in &nodes {
-        if !log.is_unusable && log.has_room() {
-            record_in(core, log, node);
         }
     }
 }
@@ -530,19 +514,11 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
 
 /// Begins the log anew if it is half full, so that nobody has to wait for that.
 pub(crate) fn tidy(core: &Core) -> Result<()> {
-    let nodes = {
-        let mut log = core.intents.log.lock();
-        if !log.is_half_full() {
-            return Ok(());
-        }
-        tell_all(core, &mut log);
-        log.nodes.values().cloned().collect()
-    };
-    // Most of the work is done while others go on; the rest is small.
-    drain_grouped(core, nodes)?;
     let mut log = core.intents.log.lock();
-    tell_all(core, &mut log);
-    begin_anew(core, &mut log)
+    match &log.file {
+        Some(file) if log.end > file.size() / 2 => begin_anew(core, &mut log),
+        _ => Ok(()),
+    }
 }
 
 /// On return nothing in the file is sealed under an epoch before `newest`.
