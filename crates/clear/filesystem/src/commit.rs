@@ -56,17 +56,25 @@ impl Filesystem {
         if self.core.options.read_only || crate::is_kept(inode) {
             return Ok(());
         }
-        if let Some(node) = self.core.nodes.find(inode) {
-            let is_file = node.lock().inode.kind == NodeKind::File;
-            if is_file {
-                if crate::intents::sync(&self.core, &node)? {
-                    return Ok(());
-                }
-                let drain = || drain_node(&self.core, &node, Reason::Sync);
-                self.core.with_room(drain)?;
-            }
+        let core = &self.core;
+        let Some(node) = core.nodes.find(inode) else {
+            return commit_covering(core, core.changes.load(Ordering::Acquire));
+        };
+        if crate::intents::sync(core, &node)? {
+            return Ok(());
         }
-        commit_covering(&self.core, self.core.changes.load(Ordering::Acquire))
+        let is_file = node.lock().inode.kind == NodeKind::File;
+        if is_file {
+            core.with_room(|| drain_node(core, &node, Reason::Sync))?;
+        }
+        let covered = core.changes.load(Ordering::Acquire);
+        commit_covering(core, covered)?;
+        let mut state = node.lock();
+        if !state.attributes_dirty && !state.has_pending_content() {
+            let version = state.inode.content_version;
+            state.unlogged.note_unchanged(covered, version);
+        }
+        Ok(())
     }
 
     /// The newest commit of this run that is durable for certain; `None` before the first. Never ahead of the disk: a commit

@@ -61,6 +61,8 @@ pub(crate) struct Unlogged {
     ranges: Vec<Range<u64>>,
     /// Their lengths together.
     bytes: u64,
+    /// Times were set since, and nothing else: a record of what is written tells them too.
+    times: bool,
     /// The content version of that commit, or of the last record.                                             (1)
     base: u64,
     /// The last record; 0 if there is none.
@@ -89,11 +91,17 @@ impl Unlogged {
         }
     }
 
+    /// Nothing changed but when content and attributes were changed last.
+    pub(crate) fn note_times(&mut self) {
+        self.times = true;
+    }
+
     /// Something else changed.
     pub(crate) fn note_other(&mut self) {
         self.settled_at = None;
         self.ranges = Vec::new();
         self.bytes = 0;
+        self.times = false;
     }
 
     /// (2): the content begins to leave memory.
@@ -108,12 +116,22 @@ impl Unlogged {
         self.settled_at = Some(covered);
         self.ranges.clear();
         self.bytes = 0;
+        self.times = false;
         self.base = version;
+    }
+
+    /// A commit that covers `covered` changes is durable, and the node was not changed in this run.
+    pub(crate) fn note_unchanged(&mut self, covered: u64, version: u64) {
+        if self.settled_at.is_none() {
+            self.note_stored(covered, version);
+        }
     }
 
     /// Whether a record can tell all that is not durable.
     fn fits(&self, durable: u64) -> bool {
-        self.settled_at.is_some_and(|at| at <= durable)
+        // A record that tells of times only would have no version of its own.
+        let is_telling = !self.times || !self.ranges.is_empty();
+        is_telling && self.settled_at.is_some_and(|at| at <= durable)
     }
 }
 
@@ -179,6 +197,14 @@ struct Log {
     oldest: Option<Epoch>,
     /// The disk refused it: every sync is a commit until the vault is opened again.
     is_unusable: bool,
+}
+
+impl Log {
+    /// Whether the longest record fits behind the others.
+    fn has_room(&self) -> bool {
+        let end = self.end + record_len(INTENT_SEALED_BYTES_MAX);
+        self.file.as_ref().is_some_and(|file| end <= file.size())
+    }
 }
 
 /// What the database says of a log.
@@ -258,47 +284,49 @@ fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
     if log.is_unusable || !is_ready(core, &mut log)? {
         return Ok(None);
     }
+    Ok(record_in(core, &mut log, node))
+}
+
+/// The same in a log with room for it; none if only a commit can tell what there is to tell.
+fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
     let sequence = log.sequence + 1;
-    let taken = take(node, durable(core), sequence);
-    let (intent, last) = match taken {
-        Some((Some(intent), last)) => (intent, last),
+    let intent = match take(node, durable(core), sequence)? {
+        (Some(intent), _) => intent,
         // All of it is durable, or is told by the last record.
-        Some((None, last)) => return Ok(Some(last)),
-        None => return Ok(None),
+        (None, last) => return Some(last),
     };
     let _doing = core.doing(Work::Logging);
-    debug_assert_eq!(last, sequence, "a record that is made gets the next number");
     let intent = Intent {
         acknowledged: core.intents.acknowledged.load(Ordering::Acquire),
         ..intent
     };
-    match append(core, &mut log, sequence, &intent) {
+    match append(core, log, sequence, &intent) {
         Ok(()) => {
             log.sequence = sequence;
             log.nodes.insert(node.id, Arc::clone(node));
             core.intents.made.fetch_add(1, Ordering::Relaxed);
-            Ok(Some(sequence))
+            Some(sequence)
         }
         Err(_) => {
             // What it would have told is in memory, and a commit can tell it. Records before it stay good.
             node.lock().unlogged.note_other();
             log.is_unusable = true;
-            Ok(None)
+            None
         }
     }
 }
 
 /// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or begins it anew.
 fn is_ready(core: &Core, log: &mut Log) -> Result<bool> {
-    let Some(file) = log.file.clone() else {
+    if log.file.is_none() {
         // Known to the database with the commit that the caller turns to.
         log.is_unusable = make(core, log).is_err();
         return Ok(false);
-    };
+    }
     if log.known_at > durable(core) {
         return Ok(false);
     }
-    if log.end + record_len(INTENT_SEALED_BYTES_MAX) <= file.size() {
+    if log.has_room() {
         return Ok(true);
     }
     match begin_anew(core, log) {
@@ -409,6 +437,7 @@ fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64
     let unlogged = &mut state.unlogged;
     unlogged.ranges.clear();
     unlogged.bytes = 0;
+    unlogged.times = false;
     unlogged.base = intent.version;
     unlogged.sequence = sequence;
     Some((Some(intent), sequence))
@@ -456,6 +485,10 @@ fn append(core: &Core, log: &mut Log, sequence: u64, intent: &Intent) -> Result<
 
 /// The records up to `sequence` are durable on return; false if somebody failed to write that one.
 fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
+    if sequence == 0 {
+        // It is in a durable commit: there was nothing to tell since.
+        return Ok(true);
+    }
     let mut synced = core.intents.synced.lock();
     if *synced >= sequence {
         return Ok(true);

@@ -103,6 +103,12 @@ impl NodeState {
         self.unlogged.note_other();
     }
 
+    /// Notes that mtime or ctime changed, and nothing else.
+    pub(crate) fn times_changed(&mut self) {
+        self.attributes_dirty = true;
+        self.unlogged.note_times();
+    }
+
     /// Whether a commit writes older attributes than these.
     pub(crate) fn holds_back(&self) -> bool {
         self.held_back.is_some() || self.held_back_draining.is_some()

@@ -53,6 +53,7 @@ counters! {
     "segments.directory_syncs": "syncs of their folders" = |c| c.segments.directory_syncs;
     "segments.reads": "reads of sealed content" = |c| c.segments.reads;
     "segments.bytes_read": "bytes of those, alignment included" = |c| c.segments.bytes_read;
+    "segments.reads_cached": "small reads beside those that the system answered from memory" = |c| c.segments.reads_cached;
     "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites" = |c| c.blocks_sealed;
     "filesystem.bytes_sealed": "bytes of those in clear; more than were written is work done twice" = |c| c.bytes_sealed;
     "filesystem.bytes_saved": "bytes of those that compression spared" = |c| c.bytes_saved;

@@ -14,6 +14,7 @@ pub(crate) struct Counting {
     pub(crate) directory_syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
+    pub(crate) reads_cached: AtomicU64,
 }
 
 impl Counting {
@@ -27,6 +28,7 @@ impl Counting {
             directory_syncs: self.directory_syncs.load(Relaxed),
             reads: self.reads.load(Relaxed),
             bytes_read: self.bytes_read.load(Relaxed),
+            reads_cached: self.reads_cached.load(Relaxed),
         }
     }
 }

@@ -190,6 +190,17 @@ impl Disk {
         Ok(self.wrap(file, self.transfer))
     }
 
+    /// Opens the file of `id` for reading alone, so that the page cache keeps what is read, and nothing beside it.
+    pub(crate) fn open_cached(&self, id: SegmentId) -> io::Result<SegmentFile> {
+        let path = name::path(id);
+        let file = self
+            .root
+            .open_file_with(&path, Purpose::Read, OFlags::empty())?;
+        // Advice: without it the system guesses what is read next, which is as right.
+        let _ = fs::fadvise(&file, 0, None, fs::Advice::Random);
+        Ok(self.wrap(file, Transfer::Buffered))
+    }
+
     /// Whether there was a file to remove. What is no file of a segment stays where it is.
     pub(crate) fn unlink(&self, id: SegmentId) -> io::Result<bool> {
         let folder = match self.open_folder(id.0[0]) {
@@ -260,6 +271,15 @@ impl SegmentFile {
     ///
     /// `buffer`, its length and `offset`: on sector boundaries.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let done = self.read_keeping(buffer, offset)?;
+        if self.transfer == Transfer::Buffered {
+            self.forget_pages(offset, done as u64)?;
+        }
+        Ok(done)
+    }
+
+    /// The same of a file from `open_cached`: what is read stays in the page cache.
+    pub(crate) fn read_keeping(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
             let count = match self.read_some(&mut buffer[done..], offset + done as u64) {
@@ -273,10 +293,17 @@ impl SegmentFile {
                 break;
             }
         }
-        if self.transfer == Transfer::Buffered {
-            self.forget_pages(offset, done as u64)?;
-        }
         Ok(done)
+    }
+
+    /// As `read_keeping`, if the page cache has all of it; gives whether it did. If not, the system may begin to fetch it.
+    pub(crate) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<bool> {
+        let mut parts = [IoSliceMut::new(buffer)];
+        match rustix::io::preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Ok(count == buffer.len()),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Writes all of `buffer` at `offset`; on an error an unknown part of it is written.

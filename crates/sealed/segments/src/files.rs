@@ -19,12 +19,21 @@ use crate::disk::{Disk, SegmentFile};
 use crate::limits::{OPEN_FILES_MAX, OPEN_FILES_MIN, OPEN_FILES_SHARE};
 use crate::{Error, Result};
 
+/// What becomes of the pages of a file that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pages {
+    /// There are none, or they go at once.
+    Dropped,
+    /// They stay for as long as the system likes.
+    Kept,
+}
+
 pub(crate) struct Files {
     kept: Mutex<Kept>,
 }
 
 struct Kept {
-    by_id: LruCache<SegmentId, Arc<SegmentFile>>,
+    by_id: LruCache<(SegmentId, Pages), Arc<SegmentFile>>,
     /// Counts removals, so that a file opened before one is not kept after it.
     removals: u64,
 }
@@ -41,27 +50,41 @@ impl Files {
 
     /// The open file of `id`. No lock is held while the system looks for it.
     pub(crate) fn get(&self, disk: &Disk, id: SegmentId) -> Result<Arc<SegmentFile>> {
+        self.get_for(disk, id, Pages::Dropped)
+    }
+
+    /// The same, opened so that `pages` is what becomes of what is read.
+    pub(crate) fn get_for(
+        &self,
+        disk: &Disk,
+        id: SegmentId,
+        pages: Pages,
+    ) -> Result<Arc<SegmentFile>> {
         let removals = {
             let mut kept = self.kept.lock();
-            if let Some(file) = kept.by_id.get(&id) {
+            if let Some(file) = kept.by_id.get(&(id, pages)) {
                 return Ok(Arc::clone(file));
             }
             kept.removals
         };
-        let mut opened = self.open(disk, id);
+        let mut opened = self.open(disk, id, pages);
         if matches!(opened, Err(Error::Descriptors)) && self.keep_fewer() {
-            opened = self.open(disk, id);
+            opened = self.open(disk, id, pages);
         }
         let file = opened?;
         let mut kept = self.kept.lock();
         if kept.removals == removals {
-            kept.by_id.put(id, Arc::clone(&file));
+            kept.by_id.put((id, pages), Arc::clone(&file));
         }
         Ok(file)
     }
 
-    fn open(&self, disk: &Disk, id: SegmentId) -> Result<Arc<SegmentFile>> {
-        match disk.open_segment(id) {
+    fn open(&self, disk: &Disk, id: SegmentId, pages: Pages) -> Result<Arc<SegmentFile>> {
+        let opened = match pages {
+            Pages::Dropped => disk.open_segment(id),
+            Pages::Kept => disk.open_cached(id),
+        };
+        match opened {
             Ok(file) => Ok(Arc::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::Missing(id)),
             Err(error) => Err(Error::of_io(error)),
@@ -81,14 +104,16 @@ impl Files {
     }
 
     pub(crate) fn keep(&self, id: SegmentId, file: &Arc<SegmentFile>) {
-        self.kept.lock().by_id.put(id, Arc::clone(file));
+        let key = (id, Pages::Dropped);
+        self.kept.lock().by_id.put(key, Arc::clone(file));
     }
 
     /// Call after the name is gone.
     pub(crate) fn forget(&self, id: SegmentId) {
         let mut kept = self.kept.lock();
         kept.removals += 1;
-        kept.by_id.pop(&id);
+        kept.by_id.pop(&(id, Pages::Dropped));
+        kept.by_id.pop(&(id, Pages::Kept));
     }
 }
 

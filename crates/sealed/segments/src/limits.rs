@@ -10,7 +10,7 @@ pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const INDEX_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The most open segment files kept for reading. Each costs a descriptor, and a process has 1024 by default.
-pub const OPEN_FILES_MAX: usize = 128;
+pub const OPEN_FILES_MAX: usize = 256;
 
 /// Of the descriptors that the process may have, they take one in so many.
 pub const OPEN_FILES_SHARE: u64 = 4;
@@ -40,6 +40,16 @@ pub const STRETCHES_MAX: usize = 8;
 
 /// So many small reads are remembered, to see whether another one goes nearby.
 pub const RECENT_READS_MAX: usize = 8;
+
+/// What is fetched together where small reads are dense, in bytes: a disk takes hardly longer for it than for the 8 KiB of one.
+pub const GRAIN_BYTES: u64 = 32 * 1024;
+
+/// Small reads in a segment from which on they are dense: an eighth of its chunks. With fewer most grains would be fetched for
+/// one read.
+pub const DENSE_READS_MIN: u32 = 512;
+
+/// The most segments whose small reads are counted: those of 64 GiB, in half a MiB.
+pub const DENSE_SEGMENTS_MAX: usize = 4096;
 
 /// The room kept at the end of a file for its table of contents, in bytes, when its batches' indexes sum
 /// up to `index_bytes`: as many, an eighth for wider offsets and further tags, and one sector.

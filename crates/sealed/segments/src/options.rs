@@ -81,6 +81,8 @@ pub struct Counters {
     pub reads: u64,
     /// Bytes those calls moved, alignment included.
     pub bytes_read: u64,
+    /// Small reads that the page cache answered, beside those calls.
+    pub reads_cached: u64,
 }
 
 impl StoreOptions {

@@ -7,16 +7,20 @@
 //! Invariants
 //!  (1) A place inside the limits of a segment costs at most one block of memory, whatever it says.
 
-use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use strongroom_format::limits::{SEALED_BYTES_MAX, SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::{Location, SegmentId};
 
 use crate::buffer::Buffer;
 use crate::counters::add;
-use crate::limits::{NEAR_READ_BYTES_MAX, RUN_BYTES_MAX, RUN_GAP_BYTES_MAX, STRETCH_BYTES};
+use crate::dense::Way;
+use crate::files::Pages;
+use crate::limits::{
+    GRAIN_BYTES, NEAR_READ_BYTES_MAX, RUN_BYTES_MAX, RUN_GAP_BYTES_MAX, STRETCH_BYTES,
+};
 use crate::nearby::{Advice, Stretch};
 use crate::{Error, Result, SegmentStore};
 
@@ -149,7 +153,8 @@ impl SegmentStore {
                     (stretch, buffer)
                 })
             }
-            Some(Advice::Alone) | None => None,
+            Some(Advice::Alone) => return self.read_span_among(span),
+            None => None,
         };
         let Some((stretch, buffer)) = found else {
             let buffer = self.read_span(span)?;
@@ -158,6 +163,26 @@ impl SegmentStore {
         let run = Span {
             start: stretch.start(),
             ..span
+        };
+        Ok(SealedBytes::cut_from(&buffer, run, span))
+    }
+
+    /// Reads a small span that nothing in memory holds: with its grains where small reads are dense.
+    fn read_span_among(&self, span: Span) -> Result<SealedBytes> {
+        let kept = match self.dense.look(span.segment, span.start, span.end) {
+            Way::Alone => None,
+            Way::Kept => self.read_cached(span).map(|buffer| (span, buffer)),
+            Way::WithGrains => {
+                let run = span.with_grains();
+                // Only the disk itself tells that something is missing or cannot be read.
+                self.read_kept(run, span.end)
+                    .ok()
+                    .map(|buffer| (run, buffer))
+            }
+        };
+        let (run, buffer) = match kept {
+            Some(kept) => kept,
+            None => (span, self.read_span(span)?),
         };
         Ok(SealedBytes::cut_from(&buffer, run, span))
     }
@@ -180,10 +205,48 @@ impl SegmentStore {
     /// As `read_span`; the file may end before `span` does, but not before `needed`.
     fn read_up_to(&self, span: Span, needed: u64) -> Result<Arc<Buffer>> {
         let file = self.files.get(&self.disk, span.segment)?;
-        let (start, end) = (span.first_sector(), span.end.next_multiple_of(SECTOR));
+        self.read_by(span, needed, |buffer, start| file.read_at(buffer, start))
+    }
+
+    /// As `read_up_to`, through the page cache, which keeps it.
+    fn read_kept(&self, span: Span, needed: u64) -> Result<Arc<Buffer>> {
+        let file = self.files.get_for(&self.disk, span.segment, Pages::Kept)?;
+        self.read_by(span, needed, |buffer, start| {
+            file.read_keeping(buffer, start)
+        })
+    }
+
+    /// What the page cache has, or now gets; `None` if it does not.
+    fn read_cached(&self, span: Span) -> Option<Arc<Buffer>> {
+        let segment = span.segment;
+        let file = self.files.get_for(&self.disk, segment, Pages::Kept).ok()?;
+        let (start, end) = span.sectors();
+        let mut buffer = self.pool.take((end - start) as usize);
+        match file.read_cached(&mut buffer, start) {
+            Ok(true) => {
+                add(&self.counting.reads_cached, 1);
+                Some(Arc::new(buffer))
+            }
+            told => {
+                // A file system that cannot tell has it all the same.
+                if told.is_ok() {
+                    self.dense.forget(segment);
+                }
+                self.read_kept(span, span.end).ok()
+            }
+        }
+    }
+
+    fn read_by(
+        &self,
+        span: Span,
+        needed: u64,
+        read: impl FnOnce(&mut [u8], u64) -> io::Result<usize>,
+    ) -> Result<Arc<Buffer>> {
+        let (start, end) = span.sectors();
         // One run and two sectors at most.
         let mut buffer = self.pool.take((end - start) as usize);
-        let count = file.read_at(&mut buffer, start).map_err(Error::Io)? as u64;
+        let count = read(&mut buffer, start).map_err(Error::Io)? as u64;
         add(&self.counting.reads, 1);
         add(&self.counting.bytes_read, count);
         if start + count < needed {
@@ -231,6 +294,20 @@ impl Span {
         } else {
             Err(Error::InvalidLocation { offset, len })
         }
+    }
+
+    /// All of the grains that it touches.
+    fn with_grains(self) -> Self {
+        Self {
+            start: self.start / GRAIN_BYTES * GRAIN_BYTES,
+            end: self.end.next_multiple_of(GRAIN_BYTES),
+            ..self
+        }
+    }
+
+    /// The sectors that it touches: where they begin and end.
+    fn sectors(self) -> (u64, u64) {
+        (self.first_sector(), self.end.next_multiple_of(SECTOR))
     }
 
     fn first_sector(self) -> u64 {

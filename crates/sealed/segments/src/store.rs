@@ -12,6 +12,7 @@ use strongroom_format::{SegmentId, SuiteId};
 use crate::append::Writer;
 use crate::buffer::Pool;
 use crate::counters::Counting;
+use crate::dense::Dense;
 use crate::disk::Disk;
 use crate::files::Files;
 use crate::nearby::Nearby;
@@ -33,6 +34,7 @@ pub struct SegmentStore {
     pub(crate) pool: Arc<Pool>,
     pub(crate) files: Files,
     pub(crate) nearby: Nearby,
+    pub(crate) dense: Dense,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) syncing: Syncing,
     pub(crate) counting: Counting,
@@ -75,6 +77,7 @@ impl SegmentStore {
             pool,
             files: Files::new(),
             nearby: Nearby::default(),
+            dense: Dense::new(),
             writer: Mutex::default(),
             syncing: Syncing::default(),
             counting: Counting::default(),
@@ -112,6 +115,7 @@ impl SegmentStore {
         }
         self.files.forget(id);
         self.nearby.changed(id, 0);
+        self.dense.forget(id);
         // Also if it was gone: an earlier process may have removed it a moment before the power fails.
         self.syncing.record_removal(id);
         Ok(())

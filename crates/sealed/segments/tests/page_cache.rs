@@ -1,4 +1,4 @@
-//! Ciphertext does not stay in the page cache, neither written nor read.
+//! Ciphertext does not stay in the page cache, neither written nor read, but where many small reads at random come back to it.
 
 use std::fs;
 use std::path::Path;
@@ -117,4 +117,67 @@ fn no_byte_of_a_segment_stays_in_memory() {
             );
         }
     }
+}
+
+/// Goal: whoever reads half of a segment in pieces of 4 KiB, in no order, waits for the disk for not much more than half of them, and
+/// few reads leave nothing behind. Method: what this thread has had fetched from disks, before and after each piece.
+#[test]
+fn random_reads_of_half_a_segment_find_half_of_what_they_want_in_memory() {
+    /// A sealed piece of 4 KiB.
+    const CHUNK: u32 = 4112;
+    const CHUNKS: u32 = 16;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let path = folder.path().join("segments");
+    let options = StoreOptions::new(SuiteId::Aes256GcmBlake3);
+    let store = SegmentStore::open(&path, options).expect("opened");
+    if store.transfer() != Transfer::Direct || fetched_bytes().is_none() {
+        eprintln!("skipped: no direct reads here, or a system that does not count what is fetched");
+        return;
+    }
+    let mut places = Vec::new();
+    for batch in 0..8_u8 {
+        let block = |index: u8| SealedBlock {
+            id: BlockId([0; 32]),
+            kind: Kind::Data,
+            clear_len: 65_536,
+            bytes: vec![batch * 30 + index; sealed_len(65_536)],
+        };
+        let blocks: Vec<SealedBlock> = (0..30).map(block).collect();
+        let refs: Vec<&SealedBlock> = blocks.iter().collect();
+        places.extend(append(&store, &refs, b"index").expect("appended").locations);
+    }
+    let chunks = u32::try_from(places.len()).expect("few") * CHUNKS;
+    assert!(
+        places
+            .iter()
+            .all(|place| place.segment == places[0].segment)
+    );
+    let (mut reads, mut waits, mut bytes) = (0, 0, 0);
+    // No factor in common with the count, so that no piece comes twice.
+    for index in 0..chunks / 2 {
+        let chunk = index * 1_021 % chunks;
+        let start = chunk % CHUNKS * CHUNK;
+        let part = Part {
+            location: places[(chunk / CHUNKS) as usize],
+            range: start..start + CHUNK,
+        };
+        let before = fetched_bytes().expect("counted");
+        let read = store.read_near(&[part]).remove(0).expect("read");
+        let fetched = fetched_bytes().expect("counted") - before;
+        assert!(read.iter().all(|&byte| u32::from(byte) == chunk / CHUNKS));
+        reads += 1;
+        waits += u64::from(fetched > 0);
+        bytes += fetched;
+    }
+    assert!(waits <= reads * 11 / 20, "{waits} of {reads} reads waited");
+    let counters = store.counters();
+    assert!(
+        counters.reads <= waits && counters.reads_cached >= reads - waits,
+        "{counters:?}: nothing that was fetched is looked for on the disk again"
+    );
+    let most = u64::from(chunks * CHUNK) * 13 / 10;
+    assert!(
+        bytes <= most,
+        "{bytes} bytes were fetched, more than {most}"
+    );
 }

@@ -1,6 +1,6 @@
 //! What operations cost: seals, bytes, disk flushes, SQL statements. Counts do not drift as times do.
 
-use strongroom_filesystem::{Caller, Counters, InodeId};
+use strongroom_filesystem::{Caller, Counters, InodeId, SetAttributes};
 
 use crate::support::{Lab, ROOT};
 use crate::{CELL, all, pattern, truncate};
@@ -555,4 +555,41 @@ fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
     let damaged = files.iter().filter(|file| read(**file).is_err()).count();
     // Other stretches have taken the place of those that were kept by the time they would be asked for.
     assert_eq!(damaged, 600);
+}
+
+/// What SQLite does with a journal that it keeps (`PERSIST`), as the superuser. Failed before: each transaction took a commit, as the
+/// directory was synced, and as the journal was given to the owner that it had.
+#[test]
+fn a_transaction_with_a_journal_that_is_kept_takes_no_commit() {
+    let lab = Lab::new();
+    let journal = lab.file(ROOT, "journal");
+    let database = lab.file(ROOT, "database");
+    lab.sync().expect("durable");
+    let to_root = SetAttributes {
+        uid: Some(0),
+        gid: Some(0),
+        ..SetAttributes::default()
+    };
+    let transaction = |seed: u64| {
+        lab.set_attributes(&Caller::root(), journal, &to_root)
+            .expect("set");
+        lab.write(journal, 0, &pattern(seed, 8720)).expect("writes");
+        lab.sync_inode(journal).expect("durable");
+        lab.sync_inode(ROOT).expect("durable");
+        lab.write(journal, 0, &pattern(seed, 12)).expect("writes");
+        lab.sync_inode(journal).expect("durable");
+        lab.write(database, 0, &pattern(seed, 4096))
+            .expect("writes");
+        lab.sync_inode(database).expect("durable");
+        lab.write(journal, 0, &[0; 28]).expect("writes");
+        lab.sync_inode(journal).expect("durable");
+    };
+    // The first ones find no log yet.
+    transaction(1);
+    transaction(2);
+    let count = 50;
+    let cost = cost(&lab, || (0..count).for_each(|seed| transaction(10 + seed)));
+    assert_eq!((cost.log_writes, cost.log_bytes), (0, 0), "no commit");
+    assert_eq!(cost.flushes, 4 * count);
+    assert_eq!(cost.blocks_sealed, 0);
 }

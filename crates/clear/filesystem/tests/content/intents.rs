@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use strongroom_filesystem::{
-    Caller, Durability, InodeId, RenameMode, Replay, ReplayFault, Resealed, SetAttributes,
+    Caller, Counters, Durability, InodeId, RenameMode, Replay, ReplayFault, Resealed,
+    SetAttributes, SetTime, Timestamp,
 };
 
 use crate::support::{Lab, ROOT};
@@ -606,4 +607,81 @@ fn a_transaction_after_a_record_is_there_whole() {
     let content = all(&lab, file);
     assert_eq!(&content[..7], b"reclist");
     assert_eq!(&content[50..56], b"record");
+}
+
+#[test]
+fn times_that_alone_were_set_are_durable_once_synced() {
+    let mut lab = Lab::new();
+    let quiet = settled(&lab, "quiet", 1000);
+    let written = settled(&lab, "written", 1000);
+    let past = SetAttributes {
+        mtime: Some(SetTime::At(Timestamp(5))),
+        ..SetAttributes::default()
+    };
+    let before = lab.counters();
+    lab.write(written, 0, b"more").expect("writes");
+    for file in [written, quiet] {
+        lab.set_attributes(&Caller::root(), file, &past)
+            .expect("sets");
+        lab.sync_inode(file).expect("durable");
+    }
+    // One by a record, the other by a commit: a record tells of bytes.
+    let after = lab.counters();
+    assert_eq!(after.intents - before.intents, 1);
+    let log = |counters: &Counters| counters.metadata.disk.log.syncs;
+    assert_eq!(log(&after) - log(&before), 1);
+    let ctimes = [written, quiet].map(|file| lab.stat(file).ctime);
+    lab.crash();
+    for (file, ctime) in [written, quiet].into_iter().zip(ctimes) {
+        let found = lab.stat(file);
+        assert_eq!((found.mtime, found.ctime), (Timestamp(5), ctime));
+    }
+    assert_eq!(&all(&lab, written)[..4], b"more");
+}
+
+/// A directory is synced without a commit while nothing of it changed, and with one as soon as something did.
+#[test]
+fn a_directory_that_was_synced_stays_so_until_a_name_comes_goes_or_moves() {
+    let mut lab = Lab::new();
+    let root = Caller::root();
+    let folder = lab.directory(ROOT, "folder");
+    let file = settled(&lab, "file", 1000);
+    lab.sync().expect("durable");
+    let syncs = |lab: &Lab| lab.counters().metadata.disk.log.syncs;
+    // Something else that only a commit can tell is left over each time.
+    let commits_of = |lab: &Lab, change: &dyn Fn()| {
+        let before = syncs(lab);
+        change();
+        truncate(lab, file, 10);
+        lab.sync_inode(folder).expect("durable");
+        syncs(lab) - before
+    };
+    let create = || assert_ne!(lab.file(folder, "a"), file);
+    assert_eq!(commits_of(&lab, &|| ()), 0);
+    assert_eq!(commits_of(&lab, &create), 1);
+    assert_eq!(commits_of(&lab, &|| ()), 0);
+    let rename = |from, to| {
+        lab.rename(&root, folder, from, folder, to, RenameMode::Replace)
+            .expect("renames");
+    };
+    assert_eq!(commits_of(&lab, &|| rename(b"a", b"b")), 1);
+    assert_eq!(commits_of(&lab, &|| ()), 0);
+    let moved = || {
+        lab.rename(&root, ROOT, b"folder", ROOT, b"moved", RenameMode::Replace)
+            .expect("renames");
+    };
+    assert_eq!(commits_of(&lab, &moved), 1);
+    let link = || {
+        let linked = lab.link(&root, file, folder, b"link").expect("links");
+        assert_eq!(linked.inode, file);
+    };
+    assert_eq!(commits_of(&lab, &link), 1);
+    let unlink = || lab.unlink(&root, folder, b"b").expect("unlinks");
+    assert_eq!(commits_of(&lab, &unlink), 1);
+    assert_eq!(commits_of(&lab, &|| ()), 0);
+    lab.crash();
+    let found = lab.lookup(&root, ROOT, b"moved").expect("there");
+    assert_eq!(found.inode, folder);
+    assert!(lab.lookup(&root, folder, b"link").is_ok());
+    assert!(lab.lookup(&root, folder, b"b").is_err());
 }
