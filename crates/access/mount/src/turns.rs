@@ -7,7 +7,7 @@
 //! The kernel gives each request to the loop that has listened longest. Where a single program asks, several loops so take it in
 //! turn, each one asleep and its processor's caches cold when its turn comes: a third of the processor time of all of it. Where
 //! many programs ask at once, too few loops leave them waiting. Nobody tells beforehand which it will be, so loops try: one that
-//! was alone at work for `ALONE` requests rests, and one that rests looks again after `REST`, if requests come at all.
+//! met hardly another at work in `WINDOW` requests rests, and one that rests looks again after `REST`, if requests come at all.
 //!
 //! Invariants
 //!  (1) A loop rests only while another one that has answered a request listens or answers. Each such loop says when its thread ends,
@@ -21,8 +21,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// So many requests without meeting another loop at work, and one rests: programs that ask at once meet far sooner.
-const ALONE: u32 = 16;
+/// After so many requests a loop thinks about a rest …
+const WINDOW: u32 = 16;
+
+/// … and takes it if it met another one at work at no more of them. Programs that ask at once keep all loops at work most of the
+/// time; but the next request of a single one may also come before a loop is quite done with the last.
+const MET_MAX: u32 = WINDOW / 4;
 
 /// How long one rests before it looks whether it is wanted. Also the longest that a request waits where the only loop that listened
 /// is held up.
@@ -64,8 +68,8 @@ pub(crate) struct Turn<'a> {
 thread_local! {
     /// What this loop belongs to, from its first request on.
     static LOOP: RefCell<Option<Listener>> = const { RefCell::new(None) };
-    /// How many requests in a row it has met nobody else at work.
-    static ALONE_FOR: Cell<u32> = const { Cell::new(0) };
+    /// Its requests of this window, and at how many of them another loop was at work.
+    static SEEN: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// Says that the thread of a loop ends, which it does when the kernel has ended the mount. (1)
@@ -178,15 +182,17 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let others = self.turns.busy.fetch_sub(1, Ordering::Relaxed) - 1;
+        self.turns.busy.fetch_sub(1, Ordering::Relaxed);
         self.turns.answered.fetch_add(1, Ordering::Relaxed);
-        let alone_for = match self.was_alone && others == 0 {
-            true => ALONE_FOR.get() + 1,
-            false => 0,
-        };
-        ALONE_FOR.set(alone_for % ALONE);
+        let (count, met) = SEEN.get();
+        let (count, met) = (count + 1, met + u32::from(!self.was_alone));
+        if count < WINDOW {
+            SEEN.set((count, met));
+            return;
+        }
+        SEEN.set((0, 0));
         // A panic ends the mount, and with it this thread.
-        if alone_for == ALONE && !std::thread::panicking() {
+        if met <= MET_MAX && !std::thread::panicking() {
             self.turns.rest();
         }
     }
@@ -224,8 +230,8 @@ mod tests {
     fn the_only_loop_never_rests() {
         let turns = Turns::with_rest(NEVER);
         let (requests, answered) = start(&turns);
-        requests.send(10 * ALONE).unwrap();
-        assert_eq!(answered.recv(), Ok(10 * ALONE));
+        requests.send(10 * WINDOW).unwrap();
+        assert_eq!(answered.recv(), Ok(10 * WINDOW));
         assert_eq!(turns.listening(), 1);
         assert!(!turns.call());
     }
@@ -239,7 +245,7 @@ mod tests {
             assert_eq!(answered.recv(), Ok(1));
         }
         for (requests, _) in &loops[1..] {
-            requests.send(ALONE - 1).unwrap();
+            requests.send(WINDOW - 1).unwrap();
         }
         until(&turns, |state| (state.listening, state.resting) == (1, 2));
         assert!(turns.call());
@@ -247,7 +253,7 @@ mod tests {
         assert!(turns.call());
         assert!(!turns.call(), "nobody is left");
         for (_, answered) in &loops[1..] {
-            assert_eq!(answered.recv(), Ok(ALONE - 1));
+            assert_eq!(answered.recv(), Ok(WINDOW - 1));
         }
     }
 
@@ -256,8 +262,8 @@ mod tests {
         let turns = Turns::with_rest(NEVER);
         let (requests, answered) = start(&turns);
         let held = turns.begin();
-        requests.send(10 * ALONE).unwrap();
-        assert_eq!(answered.recv(), Ok(10 * ALONE));
+        requests.send(10 * WINDOW).unwrap();
+        assert_eq!(answered.recv(), Ok(10 * WINDOW));
         assert_eq!(turns.listening(), 2);
         drop(held);
     }
@@ -268,12 +274,12 @@ mod tests {
         let (first, second) = (start(&turns), start(&turns));
         first.0.send(1).unwrap();
         assert_eq!(first.1.recv(), Ok(1));
-        second.0.send(ALONE).unwrap();
+        second.0.send(WINDOW).unwrap();
         until(&turns, |state| state.resting == 1);
         drop(first);
-        assert_eq!(second.1.recv(), Ok(ALONE));
-        second.0.send(ALONE).unwrap();
-        assert_eq!(second.1.recv(), Ok(ALONE), "nobody rests any more");
+        assert_eq!(second.1.recv(), Ok(WINDOW));
+        second.0.send(WINDOW).unwrap();
+        assert_eq!(second.1.recv(), Ok(WINDOW), "nobody rests any more");
     }
 
     #[test]
@@ -282,13 +288,13 @@ mod tests {
         let (first, second) = (start(&turns), start(&turns));
         first.0.send(1).unwrap();
         assert_eq!(first.1.recv(), Ok(1));
-        second.0.send(ALONE).unwrap();
+        second.0.send(WINDOW).unwrap();
         until(&turns, |state| state.is_quiet);
         assert!(second.1.is_empty(), "it rests");
         while second.1.is_empty() {
             first.0.send(1).unwrap();
             assert_eq!(first.1.recv(), Ok(1));
         }
-        assert_eq!(second.1.recv(), Ok(ALONE));
+        assert_eq!(second.1.recv(), Ok(WINDOW));
     }
 }

@@ -49,17 +49,23 @@ pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
         for inode in left.into_iter().chain(holed) {
             result = result.and(purge(core, inode));
         }
-        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
-            let target = core.changes.load(Ordering::Acquire);
-            result = result.and(crate::commit::commit_covering(core, target));
-        }
     }
     result
 }
 
-/// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
+/// Purges `inodes`, and commits if the transaction has grown to its bound; gives those of which rows are left.
 fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
     let _doing = core.doing(Work::Purge);
+    let (left, mut result) = purge_together(core, inodes);
+    if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
+        let target = core.changes.load(Ordering::Acquire);
+        result = result.and(crate::commit::commit_covering(core, target));
+    }
+    (left, result)
+}
+
+/// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
+fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
     let _gate = match core.mutate() {
         Ok(gate) => gate,
         Err(error) => return (Vec::new(), Err(error)),
