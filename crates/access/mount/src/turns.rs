@@ -5,7 +5,7 @@
 //! Never   lets the last one rest that has ever answered, or one rest when the mount has ended
 //!
 //! The kernel gives each request to the loop that has listened longest. Where a single program asks, several loops so take it in
-//! turn, each one asleep and its processor's caches cold when its turn comes: a third of the processor time of all of it. Where
+//! turn, each one asleep and its processor's caches cold when its turn comes. Where
 //! many programs ask at once, too few loops leave them waiting. Nobody tells beforehand which it will be, so loops try: one that
 //! met hardly another at work in `WINDOW` requests rests, and one that rests looks again after `REST`, if requests come at all.
 //!
