@@ -29,6 +29,7 @@ use crate::namespace::{Rename, caller, caller_setting, rename_mode};
 use crate::panics::MountId;
 use crate::seek::seek;
 use crate::shared::{Shared, Xattrs};
+use crate::turns::Turn;
 use crate::xattrs::reply_with;
 
 /// The protocol library's view of a mount.
@@ -50,10 +51,12 @@ impl Adapter {
         }
     }
 
-    fn count(&self, opcode: Opcode) {
+    /// A request begins; it ends when what this gives is dropped.
+    fn count(&self, opcode: Opcode) -> Turn<'_> {
         self.mount.mark_this_thread();
         self.shared.counters.count(opcode);
         self.shared.wakeful.note();
+        self.shared.turns.begin()
     }
 
     /// ENOSYS if extended attributes are off.
@@ -107,7 +110,7 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.count(Opcode::Lookup);
+        let _turn = self.count(Opcode::Lookup);
         let ttl = limits::ttl_in(inode(parent));
         match self.shared.lookup(&caller(request), parent, name) {
             Ok(attributes) => reply.entry(ttl, &attributes, GENERATION),
@@ -116,7 +119,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        self.count(Opcode::Forget);
+        let _turn = self.count(Opcode::Forget);
         self.shared.forget(node, count);
     }
 
@@ -127,7 +130,7 @@ impl Filesystem for Adapter {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.count(Opcode::Getattr);
+        let _turn = self.count(Opcode::Getattr);
         reply_attributes(self.shared.attributes(node), reply);
     }
 
@@ -149,7 +152,7 @@ impl Filesystem for Adapter {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.count(Opcode::Setattr);
+        let _turn = self.count(Opcode::Setattr);
         let caller = caller_setting(request, mode.unwrap_or(0));
         let times = [atime, mtime].map(|time| time.map(set_time).transpose());
         let [Ok(atime), Ok(mtime)] = times else {
@@ -167,7 +170,7 @@ impl Filesystem for Adapter {
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        self.count(Opcode::Readlink);
+        let _turn = self.count(Opcode::Readlink);
         match self.shared.read_link(node) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
@@ -184,7 +187,7 @@ impl Filesystem for Adapter {
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.count(Opcode::Mknod);
+        let _turn = self.count(Opcode::Mknod);
         let caller = caller_setting(request, mode);
         reply_entry(
             self.shared.make_node(&caller, parent, name, mode, device),
@@ -201,7 +204,7 @@ impl Filesystem for Adapter {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.count(Opcode::Mkdir);
+        let _turn = self.count(Opcode::Mkdir);
         reply_entry(
             self.shared
                 .make_directory(&caller_setting(request, mode), parent, name, mode),
@@ -210,12 +213,12 @@ impl Filesystem for Adapter {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.count(Opcode::Unlink);
+        let _turn = self.count(Opcode::Unlink);
         reply_empty(self.shared.unlink(&caller(request), parent, name), reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.count(Opcode::Rmdir);
+        let _turn = self.count(Opcode::Rmdir);
         reply_empty(
             self.shared.remove_directory(&caller(request), parent, name),
             reply,
@@ -230,7 +233,7 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        self.count(Opcode::Symlink);
+        let _turn = self.count(Opcode::Symlink);
         reply_entry(
             self.shared
                 .make_symlink(&caller(request), parent, name, target.as_os_str()),
@@ -249,7 +252,7 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         use std::os::unix::ffi::OsStrExt;
-        self.count(Opcode::Rename);
+        let _turn = self.count(Opcode::Rename);
         let mode = match rename_mode(flags) {
             Ok(mode) => mode,
             Err(error) => return reply.error(error),
@@ -278,7 +281,7 @@ impl Filesystem for Adapter {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.count(Opcode::Link);
+        let _turn = self.count(Opcode::Link);
         reply_entry(
             self.shared.link(&caller(request), node, parent, name),
             reply,
@@ -286,7 +289,7 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, _request: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.count(Opcode::Open);
+        let _turn = self.count(Opcode::Open);
         if self.opens_alone {
             reply.error(Errno::ENOSYS);
         } else {
@@ -305,7 +308,7 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.count(Opcode::Read);
+        let _turn = self.count(Opcode::Read);
         self.shared.read(node, offset, size, reply);
     }
 
@@ -321,7 +324,7 @@ impl Filesystem for Adapter {
         owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.count(Opcode::Write);
+        let _turn = self.count(Opcode::Write);
         let write = Write {
             node: inode(node),
             offset,
@@ -344,7 +347,7 @@ impl Filesystem for Adapter {
         _owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Flush);
+        let _turn = self.count(Opcode::Flush);
         reply.error(Errno::ENOSYS);
     }
 
@@ -358,7 +361,7 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Release);
+        let _turn = self.count(Opcode::Release);
         reply.ok();
     }
 
@@ -370,12 +373,12 @@ impl Filesystem for Adapter {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Fsync);
+        let _turn = self.count(Opcode::Fsync);
         self.shared.sync_inode(node, reply);
     }
 
     fn opendir(&self, _request: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.count(Opcode::Opendir);
+        let _turn = self.count(Opcode::Opendir);
         if self.lists_alone {
             reply.error(Errno::ENOSYS);
         } else {
@@ -392,7 +395,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.count(Opcode::Readdir);
+        let _turn = self.count(Opcode::Readdir);
         match self.shared.list(&caller(request), node, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
@@ -407,7 +410,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        self.count(Opcode::Readdirplus);
+        let _turn = self.count(Opcode::Readdirplus);
         match self
             .shared
             .list_with_attributes(&caller(request), node, offset, &mut reply)
@@ -425,7 +428,7 @@ impl Filesystem for Adapter {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Releasedir);
+        let _turn = self.count(Opcode::Releasedir);
         reply.ok();
     }
 
@@ -437,12 +440,12 @@ impl Filesystem for Adapter {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Fsyncdir);
+        let _turn = self.count(Opcode::Fsyncdir);
         self.shared.sync_inode(node, reply);
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        self.count(Opcode::Statfs);
+        let _turn = self.count(Opcode::Statfs);
         let filesystem = match self.shared.gate.enter() {
             Ok(filesystem) => filesystem,
             Err(error) => return reply.error(error),
@@ -463,7 +466,7 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Setxattr);
+        let _turn = self.count(Opcode::Setxattr);
         let set = self.xattrs().and_then(|()| {
             self.shared
                 .set_xattr(&caller(request), node, name, value, flags)
@@ -479,7 +482,7 @@ impl Filesystem for Adapter {
         size: u32,
         reply: ReplyXattr,
     ) {
-        self.count(Opcode::Getxattr);
+        let _turn = self.count(Opcode::Getxattr);
         let value = self
             .xattrs()
             .and_then(|()| self.shared.xattr(&caller(request), node, name));
@@ -487,7 +490,7 @@ impl Filesystem for Adapter {
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.count(Opcode::Listxattr);
+        let _turn = self.count(Opcode::Listxattr);
         let names = self
             .xattrs()
             .and_then(|()| self.shared.xattr_names(&caller(request), node));
@@ -495,7 +498,7 @@ impl Filesystem for Adapter {
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.count(Opcode::Removexattr);
+        let _turn = self.count(Opcode::Removexattr);
         let removed = self
             .xattrs()
             .and_then(|()| self.shared.remove_xattr(&caller(request), node, name));
@@ -505,7 +508,7 @@ impl Filesystem for Adapter {
     /// The kernel asks only when it was told not to check permissions; then nobody does, and it need
     /// not ask again.
     fn access(&self, _request: &Request, _node: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        self.count(Opcode::Access);
+        let _turn = self.count(Opcode::Access);
         reply.error(Errno::ENOSYS);
     }
 
@@ -520,7 +523,7 @@ impl Filesystem for Adapter {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        self.count(Opcode::Create);
+        let _turn = self.count(Opcode::Create);
         reply.error(Errno::ENOSYS);
     }
 
@@ -535,7 +538,7 @@ impl Filesystem for Adapter {
         _out_size: u32,
         reply: ReplyIoctl,
     ) {
-        self.count(Opcode::Ioctl);
+        let _turn = self.count(Opcode::Ioctl);
         reply.error(Errno::ENOTTY);
     }
 
@@ -549,7 +552,7 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.count(Opcode::Fallocate);
+        let _turn = self.count(Opcode::Fallocate);
         let privileges = Privileges::of(&caller(request));
         self.shared
             .allocate((node, privileges), offset, len, mode, reply);
@@ -564,7 +567,7 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.count(Opcode::Lseek);
+        let _turn = self.count(Opcode::Lseek);
         seek(&self.shared, node, offset, whence, reply);
     }
 
@@ -581,7 +584,7 @@ impl Filesystem for Adapter {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.count(Opcode::CopyFileRange);
+        let _turn = self.count(Opcode::CopyFileRange);
         let privileges = Privileges::of(&caller(request));
         let (from, to) = ((source, source_offset), (target, target_offset));
         self.shared.copy_range(from, to, len, privileges, reply);

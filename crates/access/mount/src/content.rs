@@ -179,7 +179,7 @@ impl Shared {
     /// Whether this loop may wait for the disk itself, because another one goes on listening. Then it counts as occupied.
     fn may_occupy_loop(&self) -> bool {
         let others = self.loops_occupied.fetch_add(1, Ordering::Relaxed);
-        let may = others + 1 < self.loops;
+        let may = others + 1 < self.turns.listening() || self.turns.call();
         if !may {
             self.loops_occupied.fetch_sub(1, Ordering::Relaxed);
         }

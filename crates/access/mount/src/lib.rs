@@ -44,6 +44,7 @@ mod record;
 mod references;
 mod seek;
 mod shared;
+mod turns;
 mod umount;
 mod wakeful;
 mod xattrs;

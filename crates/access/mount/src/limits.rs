@@ -45,8 +45,8 @@ pub(crate) const READING_THREADS: usize = 8;
 /// back-pressure: it holds at most one further request.
 pub(crate) const QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Event loops by default, and at most.
-pub(crate) const LOOPS_DEFAULT: usize = 2;
+/// Event loops by default, and at most. How many of them listen is found out as requests come, see `turns.rs`.
+pub(crate) const LOOPS_DEFAULT: usize = 4;
 /// See `LOOPS_DEFAULT`.
 pub(crate) const LOOPS_MAX: usize = 16;
 

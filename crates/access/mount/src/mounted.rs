@@ -35,6 +35,7 @@ use crate::pool::Pool;
 use crate::record::Record;
 use crate::references::References;
 use crate::shared::{Shared, Writes, Xattrs};
+use crate::turns::Turns;
 use crate::wakeful::Wakeful;
 use crate::{attach, idle, invalidate, limits, mountinfo, mountpoint};
 
@@ -419,7 +420,7 @@ fn share(
         },
         references: References::new(),
         invalidator,
-        loops: options.threads,
+        turns: Turns::new(),
         loops_occupied: AtomicUsize::new(0),
         reading,
         waiting,

@@ -13,6 +13,7 @@ use crate::gate::Gate;
 use crate::invalidate::Invalidator;
 use crate::pool::Pool;
 use crate::references::References;
+use crate::turns::Turns;
 use crate::wakeful::Wakeful;
 
 /// What all requests of one mount share.
@@ -23,8 +24,8 @@ pub(crate) struct Shared {
     pub(crate) wakeful: Wakeful,
     pub(crate) references: References,
     pub(crate) invalidator: Invalidator,
-    /// Event loops that listen.
-    pub(crate) loops: usize,
+    /// Which event loops listen.
+    pub(crate) turns: Arc<Turns>,
     /// Those of them that may be waiting for the disk at the moment: they read, or make something durable.
     pub(crate) loops_occupied: AtomicUsize,
     /// Reads that are long, or that would leave no loop listening.

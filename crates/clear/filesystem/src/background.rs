@@ -216,9 +216,8 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
     if notes.drain_all {
         result = result.and(drain_all(core));
     }
-    for inode in notes.purge {
-        result = result.and(crate::purge::purge(core, inode));
-    }
+    let purges: Vec<InodeId> = notes.purge.into_iter().collect();
+    result = result.and(crate::purge::purge_all(core, &purges));
     if notes.settle {
         result = result.and(crate::space::settle(core));
     }

@@ -11,7 +11,6 @@
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
 //! Spec    spec/5-crash-contract.md
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -19,7 +18,6 @@ use strongroom_metadata::{InodeId, NodeKind, Rekey, Transaction};
 
 use crate::core::{Core, Work};
 use crate::flush::{Reason, drain_all, drain_node};
-use crate::node::Node;
 use crate::{Error, Filesystem, Result};
 
 /// Who commits, and how far it is.
@@ -254,13 +252,8 @@ fn commit_once<T>(
 
 /// Writes the rows of all nodes whose attributes changed.
 fn store_attributes(core: &Core, writer: &mut Transaction<'_>, covered: u64) -> Result<()> {
-    let nodes: Vec<(InodeId, Arc<Node>)> = core
-        .dirty
-        .lock()
-        .iter()
-        .map(|(id, node)| (*id, Arc::clone(node)))
-        .collect();
-    for (id, node) in nodes {
+    for node in core.dirty_nodes() {
+        let id = node.id;
         let mut state = node.lock();
         if state.attributes_dirty && !state.purged {
             let row = state.row();

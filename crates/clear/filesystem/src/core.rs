@@ -338,6 +338,13 @@ impl Core {
         }
     }
 
+    /// Every node that is dirty now, in the order of their numbers, in which their rows lie side by side too.
+    pub(crate) fn dirty_nodes(&self) -> Vec<Arc<Node>> {
+        let mut nodes: Vec<Arc<Node>> = self.dirty.lock().values().map(Arc::clone).collect();
+        nodes.sort_unstable_by_key(|node| node.id);
+        nodes
+    }
+
     /// Changes attributes of a node in memory; the next commit stores them.
     pub(crate) fn touch(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
         let mut state = node.lock();

@@ -54,10 +54,10 @@ pub(crate) fn drain_node(core: &Core, node: &Arc<Node>, reason: Reason) -> Resul
     drain_nodes(core, std::slice::from_ref(node), reason)
 }
 
-/// Drains every node that is dirty now.
+/// Drains every node that is dirty now, in the order of their numbers: files that were made one after the other, as those of a
+/// directory mostly are, come to lie side by side, so that who reads them in that order fetches many at once.
 pub(crate) fn drain_all(core: &Core) -> Result<()> {
-    let nodes = core.dirty.lock().values().map(Arc::clone).collect();
-    drain_grouped(core, nodes)
+    drain_grouped(core, core.dirty_nodes())
 }
 
 /// Drains `nodes`, so many at a time that what is sealed at once is bounded. Goes on after an error, and gives the first.
@@ -312,14 +312,28 @@ pub(crate) fn number_of(
     writer: &mut Transaction<'_>,
     placed: Placed,
 ) -> Result<BlockNumber> {
+    // What was appended found no equal block a moment ago: mostly there is none yet.
+    if placed.is_appended() {
+        match insert_block(writer, &placed) {
+            Err(strongroom_metadata::Error::BlockExists) => {}
+            number => return Ok(number?),
+        }
+    }
     if let Some(number) = writer.block_by_id(&placed.id)? {
         writer.change_references(number, 1)?;
         replace_unproven(core, writer, number, &placed)?;
         return Ok(number);
     }
     // A block that was known when it was sealed may have gone since: then its bytes are carried.
+    Ok(insert_block(writer, &placed)?)
+}
+
+fn insert_block(
+    writer: &mut Transaction<'_>,
+    placed: &Placed,
+) -> strongroom_metadata::Result<BlockNumber> {
     let (place, waiting) = placed.row();
-    let number = writer.insert_block_of(
+    writer.insert_block_of(
         placed.kind,
         &placed.id,
         placed.clear_len,
@@ -327,8 +341,7 @@ pub(crate) fn number_of(
         1,
         place,
         waiting,
-    )?;
-    Ok(number)
+    )
 }
 
 /// Changes the extents of one node, region by region, and keeps references and `allocated` right.
@@ -421,8 +434,11 @@ impl<'a> RegionEdit<'a> {
             self.close(writer)?;
             // Content comes to a region of a hole: what the row still says, and memory does not, is dropped with it.
             let was_hole = self.core.holes.take_out(writer, self.node.id, region)?;
+            // Nothing was ever stored of a file without bytes, neither now nor by its row: so there is nothing to look for.
+            let is_new = self.state.stored_size == 0 && self.state.inode.allocated == 0;
             let mut edited = match self.state.regions.get(region) {
                 Some(extents) if !was_hole => Edited::new(extents.to_vec()),
+                None if is_new && !was_hole => Edited::new(Vec::new()),
                 _ => Edited::new(writer.region(self.node.id, region)?),
             };
             if was_hole {

@@ -108,6 +108,9 @@ pub const CELL_FRAGMENTS_MAX: usize = 32;
 /// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
 pub const PURGE_REGIONS_PER_STEP: usize = 64;
 
+/// Nodes that share one purge step, as far as its bound of extents goes. Some 300 statements: others wait a millisecond.
+pub(crate) const PURGE_NODES_PER_STEP: usize = 32;
+
 /// Extents that one purge step removes, but for a single region that has more: those of 64 regions written in one run.
 pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
 

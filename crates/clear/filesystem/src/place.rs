@@ -43,6 +43,11 @@ impl Placed {
         !self.is_compared
     }
 
+    /// Whether its bytes are in a segment, as no equal block was found.
+    pub(crate) fn is_appended(&self) -> bool {
+        self.at.is_some()
+    }
+
     /// What the row of a new block says.
     pub(crate) fn row(&self) -> (Place, Option<&[u8]>) {
         match (self.number, self.at) {

@@ -5,13 +5,17 @@
 //! Never   touches an unbounded number of rows in one hold of the writer
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
 
 use strongroom_metadata::{InodeId, Transaction};
 
 use crate::core::{Core, Work};
 use crate::extents;
-use crate::limits::HOLES_MAX;
+use crate::limits::{HOLES_MAX, PURGE_NODES_PER_STEP};
+use crate::node::Node;
 use crate::{Error, Result};
 
 /// Notes that `inode` may be purged. Call without locks.
@@ -28,6 +32,72 @@ pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Purges each of `inodes`, which are in the order of their numbers. Goes on after an error, and gives the first.
+///
+/// Whoever removes a tree waits for the writer at each name, and so does this at each node: nodes of few rows share one hold
+/// of it, so that the two change places once for many of them.
+pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
+    let mut result = Ok(());
+    for group in inodes.chunks(PURGE_NODES_PER_STEP) {
+        let has_hole = |inode: &InodeId| core.holes.first(*inode).is_some();
+        let (holed, whole): (Vec<InodeId>, Vec<InodeId>) =
+            group.iter().copied().partition(has_hole);
+        let (left, purged) = purge_group(core, &whole);
+        result = result.and(purged);
+        for inode in left.into_iter().chain(holed) {
+            result = result.and(purge(core, inode));
+        }
+    }
+    result
+}
+
+/// Purges `inodes`, and commits if the transaction has grown to its bound; gives those of which rows are left.
+fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
+    let _doing = core.doing(Work::Purge);
+    let (left, mut result) = purge_together(core, inodes);
+    if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
+        let target = core.changes.load(Ordering::Acquire);
+        result = result.and(crate::commit::commit_covering(core, target));
+    }
+    (left, result)
+}
+
+/// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
+fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
+    let _gate = match core.mutate() {
+        Ok(gate) => gate,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
+    let (mut left, mut result) = (Vec::new(), Ok(()));
+    let mut nodes = Vec::with_capacity(inodes.len());
+    for inode in inodes {
+        match core.node(*inode) {
+            Ok(node) => nodes.push(node),
+            Err(Error::Stale) => {}
+            Err(error) => result = result.and(Err(error)),
+        }
+    }
+    let _flushes: Vec<MutexGuard<'_, ()>> = nodes.iter().map(|node| node.flush.lock()).collect();
+    let mut writer = core.store.lock();
+    let mut room = core.options.thresholds.purge_extents_per_step;
+    for node in &nodes {
+        if room == 0 {
+            left.push(node.id);
+            continue;
+        }
+        match purge_node(core, &mut writer, node) {
+            Ok(step) => {
+                room = room.saturating_sub(step.extents);
+                if step.more {
+                    left.push(node.id);
+                }
+            }
+            Err(error) => result = result.and(Err(error)),
+        }
+    }
+    (left, result)
 }
 
 /// Goes on with the holes that an earlier run left, in the background.
@@ -67,12 +137,12 @@ fn hole_step(core: &Core, inode: InodeId) -> Result<bool> {
         node => node?,
     };
     let mut state = node.lock();
-    let (next, bytes) = drop_regions(core, &mut writer, inode, hole.clone())?;
+    let dropped = drop_regions(core, &mut writer, inode, hole.clone())?;
     let shrunk = core
         .holes
-        .shrink(&mut writer, inode, next.unwrap_or(hole.end));
+        .shrink(&mut writer, inode, dropped.next.unwrap_or(hole.end));
     core.fail_on_error(shrunk)?;
-    state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
+    state.inode.allocated = state.inode.allocated.saturating_sub(dropped.bytes);
     state.attributes_dirty = true;
     core.list_dirty(&node, &mut state);
     drop(state);
@@ -99,6 +169,15 @@ pub(crate) fn purge_orphans(core: &Core) -> Result<()> {
     }
 }
 
+/// What one step did to a node.
+#[derive(Default)]
+struct Step {
+    /// How many extents it dropped.
+    extents: usize,
+    /// Whether rows are left.
+    more: bool,
+}
+
 /// One step; gives whether more is left.
 fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     let _gate = core.mutate()?;
@@ -108,19 +187,25 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     };
     let _flush = node.flush.lock();
     let mut writer = core.store.lock();
+    purge_node(core, &mut writer, &node).map(|step| step.more)
+}
+
+/// One step for `node`, whose `flush` is held, unless it has a name or a reference by now.
+fn purge_node(core: &Core, writer: &mut Transaction<'_>, node: &Arc<Node>) -> Result<Step> {
+    let inode = node.id;
     let mut state = node.lock();
     // References are taken under the writer only, so this answer holds until it is released.
     if state.purged || state.inode.nlink > 0 || core.nodes.references(inode) > 0 {
-        return Ok(false);
+        return Ok(Step::default());
     }
     // Whole regions at a time: an error in a later one leaves no row half written.
-    let (next, bytes) = drop_regions(core, &mut writer, inode, 0..u64::MAX)?;
-    let more = next.is_some();
-    state.inode.allocated = state.inode.allocated.saturating_sub(bytes);
+    let dropped = drop_regions(core, writer, inode, 0..u64::MAX)?;
+    let more = dropped.next.is_some();
+    state.inode.allocated = state.inode.allocated.saturating_sub(dropped.bytes);
     state.regions.clear();
     if more {
         state.attributes_dirty = true;
-        core.list_dirty(&node, &mut state);
+        core.list_dirty(node, &mut state);
     } else {
         let reserves = state.reserved_dirty || !state.stored_reserved.ranges().is_empty();
         let gone = writer
@@ -131,7 +216,7 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
             })
             .and_then(|()| writer.remove_inode(inode))
             .map_err(Error::from)
-            .and_then(|()| core.holes.forget_all(&mut writer, inode));
+            .and_then(|()| core.holes.forget_all(writer, inode));
         core.fail_on_error(gone)?;
         core.end_reservation(&mut state, &(0..u64::MAX));
         core.recount(state.active.cost(), 0);
@@ -144,38 +229,52 @@ fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
     }
     drop(state);
     core.changed();
-    Ok(more)
+    let extents = dropped.extents;
+    Ok(Step { extents, more })
 }
 
-/// Drops rows of `regions`, up to the bound of one step; gives the region to go on from, if more are left, and how many
-/// bytes the rows held.
+/// Rows of regions that went.
+#[derive(Default)]
+struct Dropped {
+    /// The region to go on from, if more are left.
+    next: Option<u64>,
+    extents: usize,
+    /// What the rows held.
+    bytes: u64,
+}
+
+/// Drops rows of `regions`, up to the bound of one step.
 fn drop_regions(
     core: &Core,
     writer: &mut Transaction<'_>,
     inode: InodeId,
     regions: Range<u64>,
-) -> Result<(Option<u64>, u64)> {
+) -> Result<Dropped> {
     let thresholds = &core.options.thresholds;
     let (regions_max, extents_max) = (
         thresholds.purge_regions_per_step,
         thresholds.purge_extents_per_step,
     );
-    let (mut dropped, mut bytes) = (0, 0);
+    let mut dropped = Dropped::default();
     let found = writer.regions_from(inode, regions.start, regions_max + 1)?;
     for (index, region) in found.into_iter().enumerate() {
         if region >= regions.end {
-            return Ok((None, bytes));
+            return Ok(dropped);
         }
         let before = match writer.region(inode, region) {
             // A damaged row ends the step, so that what was dropped before it is accounted for.
-            Err(_) if index > 0 => return Ok((Some(region), bytes)),
+            Err(_) if index > 0 => {
+                dropped.next = Some(region);
+                return Ok(dropped);
+            }
             before => before?,
         };
-        dropped += before.len();
-        if index > 0 && (index == regions_max || dropped > extents_max) {
-            return Ok((Some(region), bytes));
+        if index > 0 && (index == regions_max || dropped.extents + before.len() > extents_max) {
+            dropped.next = Some(region);
+            return Ok(dropped);
         }
-        bytes += extents::bytes(&before);
+        dropped.extents += before.len();
+        dropped.bytes += extents::bytes(&before);
         for (block, count) in extents::references(&before) {
             match writer.change_references(block, -count) {
                 // Lost already: nothing to give back.
@@ -185,5 +284,5 @@ fn drop_regions(
         }
         writer.put_region(inode, region, &[])?;
     }
-    Ok((None, bytes))
+    Ok(dropped)
 }

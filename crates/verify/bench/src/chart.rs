@@ -60,6 +60,23 @@ const CHARTS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "trees.svg",
+        "A large source tree",
+        &[
+            "tree-clone",
+            "tree-checkout",
+            "tree-back",
+            "tree-grep",
+            "tree-grep-cold",
+            "tree-status",
+            "tree-status-cold",
+            "tree-commit",
+            "tree-worktree",
+            "tree-copy",
+            "tree-rm",
+        ],
+    ),
+    (
         "syncs.svg",
         "Small writes",
         &[

@@ -88,6 +88,17 @@ rows! {
     Untar "untar" "untar source files + sync" "s" Less Durable Some(0.5), Some(2.0), None;
     GitAdd "git-add" "`git add -A` + sync" "s" Less Durable Some(0.5), Some(2.0), None;
     GitStatus "git-status" "`git status`, warm" "s" Less Nothing Some(1.0 / 1.05), Some(2.0), None;
+    TreeClone "tree-clone" "`git clone` of a large tree + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeCheckout "tree-checkout" "`git checkout` of an old state + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeBack "tree-back" "`git checkout` back + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeGrep "tree-grep" "`git grep` of a large tree, first time" "s" Less Nothing Some(1.0 / 1.5), Some(2.0), None;
+    TreeGrepCold "tree-grep-cold" "`git grep` of a large tree, cold" "s" Less Nothing Some(1.0 / 1.5), Some(2.0), None;
+    TreeStatus "tree-status" "`git status` of a large tree, first time" "s" Less Nothing Some(1.0 / 1.5), Some(2.0), None;
+    TreeStatusCold "tree-status-cold" "`git status` of a large tree, cold" "s" Less Nothing Some(1.0 / 1.5), Some(2.0), None;
+    TreeCommit "tree-commit" "`git commit -a` of every 50th file + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeWorktree "tree-worktree" "`git worktree add` of an old state + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeCopy "tree-copy" "`cp -r` of a large tree + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
+    TreeRemove "tree-rm" "`rm -r` of a large tree + sync" "s" Less Durable Some(1.0 / 1.5), Some(2.0), None;
     SqliteRollback "sqlite-rollback" "SQLite, rollback journal, 1 row per transaction" "txn/s" More Durable Some(0.7), Some(1.2), None;
     SqliteWal "sqlite-wal" "SQLite, WAL, 1 row per transaction" "txn/s" More Durable Some(0.7), Some(1.2), None;
     CacheGrowth "cache-growth" "page cache growth per byte read" "ratio" Less Nothing None, None, Some(1.1);

@@ -17,6 +17,8 @@ pub struct Sizes {
     pub files: usize,
     /// Files of the source tree.
     pub sources: usize,
+    /// Files of the large tree.
+    pub tree_files: usize,
     /// Transactions of each kind of journal.
     pub transactions: usize,
     /// Records, with an fsync after each, by which it is found out what an fsync keeps; with none nobody looks.
@@ -32,6 +34,7 @@ impl Sizes {
         appends: 500,
         files: 10_000,
         sources: 8000,
+        tree_files: 50_000,
         transactions: 300,
         records: 100,
     };
@@ -43,6 +46,7 @@ impl Sizes {
         appends: 100,
         files: 1000,
         sources: 800,
+        tree_files: 3000,
         transactions: 50,
         records: 0,
     };
@@ -54,6 +58,7 @@ impl Sizes {
         appends: 3,
         files: 12,
         sources: 9,
+        tree_files: 120,
         transactions: 2,
         records: 3,
     };

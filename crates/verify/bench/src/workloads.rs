@@ -6,6 +6,8 @@ mod database;
 mod files;
 mod programs;
 mod small_writes;
+mod source;
+mod tree;
 
 use std::fs;
 use std::io;
@@ -44,6 +46,10 @@ pub const GROUPS: &[Group] = &[
     Group {
         rows: programs::ROWS,
         run: programs::run,
+    },
+    Group {
+        rows: tree::ROWS,
+        run: tree::run,
     },
     Group {
         rows: database::ROWS,
@@ -192,6 +198,8 @@ mod tests {
             Row::CpuRead,
             Row::ReadFiles,
             Row::WalkCold,
+            Row::TreeGrepCold,
+            Row::TreeStatusCold,
             Row::Library,
         ];
         for facts in ROWS {

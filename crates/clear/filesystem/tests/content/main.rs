@@ -5,6 +5,7 @@ mod forged;
 mod hashes;
 mod healing;
 mod intents;
+mod many_files;
 mod memory;
 mod quota;
 mod reservation;

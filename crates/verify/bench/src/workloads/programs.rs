@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::source::{git, text};
 use crate::place::{run as program, timed};
 use crate::{Content, Figures, Place, Row, interrupt};
 
@@ -35,17 +36,6 @@ pub(super) fn run(
     program(git(tree).arg("status"))?;
     figures.add(Row::GitStatus, timed(|| program(git(tree).arg("status")))?);
     Ok(())
-}
-
-/// `git` in `tree`, with nobody's settings.
-fn git(tree: &Path) -> Command {
-    let mut git = Command::new("git");
-    git.current_dir(tree)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree))
-        .args(["-c", "safe.directory=*", "-c", "gc.auto=0"]);
-    git
 }
 
 fn unpack(tree: &Path, archive: &[u8]) -> io::Result<()> {
@@ -90,9 +80,7 @@ fn archive(count: usize, content: &mut Content) -> Vec<u8> {
                 &[],
             );
         }
-        let doubled = content.random() % 6;
-        let len = (300_usize << doubled) + (content.random() % (300 << doubled)) as usize;
-        let text = text(len, content);
+        let text = text(content);
         append(
             &mut archive,
             &format!("part-{outer}/unit-{inner}/file-{number}.rs"),
@@ -102,22 +90,6 @@ fn archive(count: usize, content: &mut Content) -> Vec<u8> {
     }
     archive.resize(archive.len() + 1024, 0);
     archive
-}
-
-/// Lines of words, of which half repeat.
-fn text(len: usize, content: &mut Content) -> Vec<u8> {
-    const WORDS: [&str; 8] = [
-        "let", "return", "self", "match", "if", "for", "struct", "const",
-    ];
-    let mut text = Vec::with_capacity(len + 32);
-    while text.len() < len {
-        let random = content.random();
-        let end = if random >> 61 == 0 { "\n" } else { " " };
-        let word = WORDS[(random >> 32) as usize % WORDS.len()];
-        text.extend_from_slice(format!("{word} {:x}{end}", random & 0xff_ffff).as_bytes());
-    }
-    text.truncate(len);
-    text
 }
 
 /// Adds an entry to an archive of the form ustar.
