@@ -39,7 +39,7 @@ struct Module {
 #[derive(Debug, Default)]
 pub struct Modules(BTreeMap<ModulePath, Module>);
 
-/// What stands in a folder.
+/// What a folder holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// A folder.
