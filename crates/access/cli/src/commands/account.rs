@@ -9,10 +9,10 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use super::history::SHORT_ID;
-use crate::failure::{Failures, Result, tell};
-use crate::interrupt;
-use crate::output::{Exact, Format, print_json, show_bytes};
-use crate::printable::show;
+use crate::terminal::failure::{Failures, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{Exact, Format, print_json, show_bytes};
+use crate::terminal::printable::show;
 
 /// How many notes the JSON document has.
 const LEFT_OUT_MAX: usize = 1000;

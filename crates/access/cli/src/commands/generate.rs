@@ -7,9 +7,9 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use crate::arguments::Arguments;
-use crate::failure::{About, Result};
-use crate::printable::show_path;
-use crate::tool_arguments::{Completions, Man};
+use crate::arguments::tool::{Completions, Man};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::printable::show_path;
 
 /// Prints a completion script.
 pub(crate) fn completions(arguments: &Completions) -> Result<()> {

@@ -14,9 +14,9 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use strongroom::filesystem::{Attributes, InodeId, NodeKind, Timestamp};
 
 use super::mirror::below;
-use crate::failure::{Failure, Result};
-use crate::pattern::{Exclude, excludes};
-use crate::progress::Totals;
+use crate::arguments::pattern::{Exclude, excludes};
+use crate::terminal::failure::{Failure, Result};
+use crate::terminal::progress::Totals;
 
 /// Counts what is below `top`, but for what patterns name. False if it cannot be counted.
 pub(super) fn count(top: &Path, patterns: &[Exclude], totals: &Totals) -> bool {
@@ -74,7 +74,7 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<NodeKind> {
         Ok(NodeKind::BlockDevice)
     } else {
         Err(Failure::new(
-            crate::exit_code::ExitCode::Unsupported,
+            crate::terminal::exit_code::ExitCode::Unsupported,
             "left out: no vault can hold this kind of file",
         ))
     }

@@ -26,15 +26,15 @@ use super::local::{
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
 use super::unchanged::{There, differs, is_unchanged, node_at};
-use crate::copy_arguments::{Copying, Put};
-use crate::failure::{About, Failure, Failures, Result};
-use crate::interrupt;
-use crate::location::{Location, join};
-use crate::opening::{Intent, with};
-use crate::output::Format;
-use crate::pattern::excludes;
-use crate::printable::{show, show_path};
-use crate::progress::Progress;
+use crate::arguments::copy::{Copying, Put};
+use crate::arguments::location::{Location, join};
+use crate::arguments::pattern::excludes;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::Format;
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::Progress;
 
 /// Bytes moved at once.
 const PART_BYTES: usize = 1024 * 1024;

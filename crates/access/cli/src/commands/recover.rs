@@ -6,14 +6,14 @@ use serde::Serialize;
 use strongroom::{Brought, RecoverOptions, RecoverProgress, RecoverReport};
 
 use super::verify::DamageJson;
-use crate::damage_arguments::Recover;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::opening::{make_way, open_already, unlocking};
-use crate::output::{print_json, show_bytes, stdout};
-use crate::printable::{show, show_path};
-use crate::progress::Meter;
-use crate::time::{json_time, text_time};
+use crate::arguments::damage::Recover;
+use crate::commands::opening::{make_way, open_already, unlocking};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::Meter;
+use crate::terminal::time::{json_time, text_time};
 
 /// Brings a vault back.
 pub(crate) fn recover(arguments: &Recover) -> Result<()> {

@@ -7,13 +7,13 @@ use strongroom::{Damage, RecoverProgress, RepairOptions, RepairReport};
 
 use super::recover::{NEWER_IS_LOST, RecoverJson, print as print_recovered};
 use super::verify::VerifyJson;
-use crate::damage_arguments::Repair;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::opening::{make_way, open_already, unlocking};
-use crate::output::{print_json, stdout};
-use crate::printable::{show, show_path};
-use crate::progress::Meter;
+use crate::arguments::damage::Repair;
+use crate::commands::opening::{make_way, open_already, unlocking};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::Meter;
 
 /// Mends a vault.
 pub(crate) fn repair(arguments: &Repair) -> Result<()> {

@@ -7,15 +7,15 @@ use std::time::Instant;
 use serde::Serialize;
 use strongroom::{Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport};
 
-use crate::damage_arguments::Verify;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result, tell};
-use crate::interrupt;
-use crate::opening::{Intent, with};
-use crate::output::{hex, print_json, show_bytes, stdout};
-use crate::printable::show;
-use crate::progress::Meter;
-use crate::time::{seconds, text_time};
+use crate::arguments::damage::Verify;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{hex, print_json, show_bytes, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::progress::Meter;
+use crate::terminal::time::{seconds, text_time};
 
 /// Looks for damage.
 pub(crate) fn verify(arguments: &Verify) -> Result<()> {

@@ -9,7 +9,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
-use crate::time::zone;
+use crate::terminal::time::zone;
 
 /// The selector for a vault.
 pub(crate) fn in_utc(selector: &str) -> String {

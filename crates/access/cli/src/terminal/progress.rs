@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::printable::{line, show};
+use crate::terminal::printable::{line, show};
 
 /// Nothing is shown before this.
 const QUIET: Duration = Duration::from_secs(1);

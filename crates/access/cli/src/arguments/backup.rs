@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::Common;
+use crate::arguments::common::Common;
 
 /// Arguments of `backup`.
 #[derive(Args, Debug)]

@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use strongroom::filesystem::{Attributes, InodeId, NodeKind, is_kept};
 use strongroom::{DirectoryEntry, Error, Links, Vault};
 
-use crate::exit_code::ExitCode;
-use crate::failure::Failure;
-use crate::location::join;
-use crate::printable::show;
+use crate::arguments::location::join;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::Failure;
+use crate::terminal::printable::show;
 
 /// Directories up to this many entries are shown in order of their names; larger ones as they come.
 const SORTED_ENTRIES_MAX: usize = 100_000;

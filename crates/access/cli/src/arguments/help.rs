@@ -1,7 +1,6 @@
 //! The longer texts of `--help` and the manual; the shorter ones are beside the commands.
 
-use crate::commands::SPACE_ROWS;
-use crate::exit_code::ExitCode;
+use crate::terminal::exit_code::ExitCode;
 
 /// What `put` and `get` keep of a file.
 const KEPT: &str = "\
@@ -275,6 +274,26 @@ pub(crate) fn tune() -> String {
         ])
     )
 }
+
+/// The rows of `stats` about space, each with its meaning; the last one is a row for each snapshot.
+pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
+    ("space.live_bytes", "sealed bytes of what files hold, now"),
+    (
+        "space.kept_bytes",
+        "sealed bytes that only snapshots hold, now",
+    ),
+    (
+        "space.waste_bytes",
+        "sealed bytes that nothing needs any more, now",
+    ),
+    (
+        SPACE_SNAPSHOT,
+        "sealed bytes that this snapshot alone holds, now",
+    ),
+];
+
+/// The name of the rows of snapshots, with the id in place of `ID`.
+pub(crate) const SPACE_SNAPSHOT: &str = "space.snapshot.ID";
 
 /// A line for each row that `stats` prints.
 pub(crate) fn stats() -> String {

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result};
 
 /// The signal that came, 0 for none.
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();

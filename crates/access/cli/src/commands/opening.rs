@@ -8,12 +8,13 @@ use strongroom::{
     Access, Error, Fingerprint, IfOlder, OpenOptions, SecretSource, SeenRecords, Trust, Vault,
 };
 
-use crate::arguments::SecretArguments;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result, tell};
-use crate::location::Location;
-use crate::printable::{show, show_path};
-use crate::{prompt, secret};
+use crate::arguments::common::SecretArguments;
+use crate::arguments::location::Location;
+use crate::commands::secret;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::prompt;
 
 /// How long a session that ends may take to make everything durable.
 const LETTING_GO: Duration = Duration::from_secs(60);

@@ -3,8 +3,8 @@
 use clap::Args;
 use strongroom::HashPrefix;
 
-use crate::arguments::Common;
-use crate::location::Location;
+use crate::arguments::common::Common;
+use crate::arguments::location::Location;
 
 /// Arguments of `hash`.
 #[derive(Args, Debug)]

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::SecretArguments;
-use crate::failure::{Failure, Result};
-use crate::location::Location;
-use crate::pattern::Exclude;
+use crate::arguments::common::SecretArguments;
+use crate::arguments::location::Location;
+use crate::arguments::pattern::Exclude;
+use crate::terminal::failure::{Failure, Result};
 
 /// What of a tree is copied again.
 #[derive(Args, Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::Common;
-use crate::location::Location;
+use crate::arguments::common::Common;
+use crate::arguments::location::Location;
 
 /// How a snapshot is named, for `--help`.
 pub(crate) const SELECTORS: &str = "A snapshot is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::{Common, SecretArguments};
-use crate::help;
+use crate::arguments::common::{Common, SecretArguments};
+use crate::arguments::help;
 
 /// Arguments of `key`.
 #[derive(Args, Debug)]

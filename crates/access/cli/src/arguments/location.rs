@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::printable::show;
+use crate::terminal::printable::show;
 
 /// A place in a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]

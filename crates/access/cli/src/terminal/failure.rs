@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 
 use strongroom::filesystem::Error as FileError;
 
-use crate::exit_code::ExitCode;
-use crate::printable::{line, printable};
-use crate::time::text_day;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::printable::{line, printable};
+use crate::terminal::time::text_day;
 
 /// What commands give.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;

@@ -9,9 +9,9 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use serde::Serialize;
 use strongroom::filesystem::{Attributes, NodeKind};
 
-use crate::failure::{Failure, Result};
-use crate::printable::{Json, Text, show};
-use crate::time::{json_time, text_minute};
+use crate::terminal::failure::{Failure, Result};
+use crate::terminal::printable::{Json, Text, show};
+use crate::terminal::time::{json_time, text_minute};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

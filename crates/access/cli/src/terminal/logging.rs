@@ -21,8 +21,8 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat};
 use strongroom::filesystem::Timestamp;
 
-use crate::printable;
-use crate::time::log_time;
+use crate::terminal::printable;
+use crate::terminal::time::log_time;
 
 /// A log file that has reached this takes the place of the older one.
 const LOG_BYTES_MAX: u64 = 1024 * 1024;

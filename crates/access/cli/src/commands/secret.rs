@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use strongroom::{AgeIdentity, KeyFile, Passphrase, RecoveryCode, Secret, SecretSource};
 use zeroize::Zeroizing;
 
-use crate::arguments::SecretArguments;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result, tell};
-use crate::printable::{line, show_path};
-use crate::prompt;
+use crate::arguments::common::SecretArguments;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::printable::{line, show_path};
+use crate::terminal::prompt;
 
 /// The longest secret file that is read, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;

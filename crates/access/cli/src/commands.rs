@@ -5,6 +5,8 @@ mod background;
 mod backup;
 mod bench;
 mod copy;
+mod dates;
+pub(crate) mod descriptors;
 mod device;
 mod diff;
 mod erase;
@@ -20,6 +22,7 @@ mod key;
 mod local;
 mod mirror;
 mod mount;
+mod opening;
 mod placing;
 mod put;
 mod recover;
@@ -27,6 +30,7 @@ mod remove;
 mod repair;
 mod retention;
 mod rotate;
+mod secret;
 mod show;
 mod tune;
 mod tune_chart;
@@ -34,12 +38,11 @@ mod umount;
 mod unchanged;
 mod unlock;
 mod verify;
+mod walk;
 mod whole;
 
-pub(crate) use whole::SPACE_ROWS;
-
 use crate::arguments::Command;
-use crate::failure::Result;
+use crate::terminal::failure::Result;
 
 /// Whether the command brings its own place to log to: nobody sees its standard error.
 pub(crate) fn logs_to_file(command: &Command) -> bool {

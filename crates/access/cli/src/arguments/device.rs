@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::{Common, SecretArguments};
+use crate::arguments::common::{Common, SecretArguments};
 
 /// Arguments of `device`.
 #[derive(Args, Debug)]

@@ -6,8 +6,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result};
 
 /// As many as a process usually has.
 const WANTED: u64 = 1024;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::arguments::SecretArguments;
+use crate::arguments::common::SecretArguments;
 
 /// The longest session: what is forgotten for a month should be locked.
 const SESSION_S_MAX: u64 = 31 * 86_400;

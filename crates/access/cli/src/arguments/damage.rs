@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::Common;
+use crate::arguments::common::Common;
 
 /// Arguments of `verify`.
 #[derive(Args, Debug)]
