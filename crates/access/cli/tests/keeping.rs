@@ -86,6 +86,37 @@ fn xattr(path: &Path, name: &str) -> Vec<u8> {
     value
 }
 
+/// Failed before: the copy had another time than the file, and nobody was told.
+#[test]
+fn times_that_a_vault_cannot_hold_are_told_and_counted() {
+    const SECONDS_OF_2300: i64 = 10_413_792_000;
+    let place = Place::new();
+    fs::create_dir(place.path("t")).unwrap();
+    for name in ["t/late", "t/usual"] {
+        fs::write(place.path(name), "content").unwrap();
+    }
+    symlink("late", place.path("t/link")).unwrap();
+    for name in ["t/late", "t/link"] {
+        set_times(&place.path(name), SECONDS_OF_2300, 0);
+    }
+    let local = fs::metadata(place.path("t/late")).unwrap();
+    if local.mtime() != SECONDS_OF_2300 {
+        eprintln!("left out: the disk below cannot hold such a time either");
+        return;
+    }
+    let output = place.run_keyed(&["put", "t", "v:/"]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("t/late: left out its times: "), "{told}");
+    assert!(!told.contains("usual"), "{told}");
+    assert!(told.contains("2 have the nearest times"), "{told}");
+    let account = json(&place.keyed(&["put", "--json", "t", "v:/"]));
+    assert_eq!(account["nearest_times"], 2, "{account}");
+    let late = json(&place.keyed(&["stat", "--json", "v:/t/late"]));
+    let modified = late[0]["modified"].as_str().unwrap();
+    assert!(modified.starts_with("2262-04-11"), "{modified}");
+}
+
 #[test]
 fn a_tree_that_went_in_and_came_out_is_the_same_in_everything_that_can_be_kept() {
     let place = Place::new();
