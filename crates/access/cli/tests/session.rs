@@ -74,6 +74,22 @@ fn commands_need_no_secret_between_unlock_and_lock() {
     place.keyed(&["check", "v"]);
 }
 
+/// Failed before: "invalid argument: refused by the process that has the vault open", and no word of what to do.
+#[test]
+fn who_is_refused_through_a_session_learns_why_as_without_one() {
+    let session = Session::begin(&[]);
+    let place = &session.0;
+    fs::write(place.path("a"), "hello").unwrap();
+    place.done(&["put", "a", "v:/a"]);
+    let through = place.fails(1, &["erase", "--dry-run", "v:/a"]);
+    assert!(through.contains("remove it first"), "{through}");
+    place.done(&["lock", "v"]);
+    assert_eq!(
+        place.keyed_fails(1, &["erase", "--dry-run", "v:/a"]),
+        through
+    );
+}
+
 #[test]
 fn a_session_ends_when_its_time_is_up_or_a_signal_says_so() {
     let session = Session::begin(&["--for", "1s"]);

@@ -103,7 +103,7 @@ impl Filesystem {
     /// `PermissionDenied`; `ReadOnly` for writing to a file, directory or symlink of a vault open for reading.
     pub fn access(&self, caller: &Caller, inode: InodeId, mask: u32) -> Result<()> {
         if mask > 7 {
-            return Err(Error::InvalidArgument("an access mask beyond 7"));
+            return Err(Error::InvalidArgument("an access mask beyond 7".into()));
         }
         if let Some(kept) = self.kept(inode) {
             return kept.access(caller, inode, mask);
@@ -222,7 +222,7 @@ pub(crate) fn check(inode: &Inode, caller: &Caller, set: &SetAttributes) -> Resu
             NodeKind::Directory => return Err(Error::IsADirectory),
             _ => {
                 return Err(Error::InvalidArgument(
-                    "only a regular file has a length to set",
+                    "only a regular file has a length to set".into(),
                 ));
             }
         }
@@ -235,7 +235,9 @@ pub(crate) fn check(inode: &Inode, caller: &Caller, set: &SetAttributes) -> Resu
     }
     // -1 means "leave alone" in the system call; as an owner it would be nobody's.
     if set.uid == Some(u32::MAX) || set.gid == Some(u32::MAX) {
-        return Err(Error::InvalidArgument("no user or group has the number -1"));
+        return Err(Error::InvalidArgument(
+            "no user or group has the number -1".into(),
+        ));
     }
     permission::require_settable(inode, caller, set)
 }

@@ -223,7 +223,7 @@ impl Filesystem {
     ) -> Result<Hashed> {
         let core = &self.core;
         if crate::is_kept(inode) {
-            return Err(Error::InvalidArgument("a file of a kept state"));
+            return Err(Error::InvalidArgument("a file of a kept state".into()));
         }
         let node = core.node(inode)?;
         for _ in 0..ATTEMPTS {

@@ -65,7 +65,7 @@ impl Filesystem {
         let to = self.core.node(target)?;
         let overlap = source_offset.abs_diff(target_offset) < len;
         if source == target && overlap && len > 0 {
-            return Err(Error::InvalidArgument("the ranges overlap"));
+            return Err(Error::InvalidArgument("the ranges overlap".into()));
         }
         let mut done = 0;
         while done < len {
@@ -250,7 +250,7 @@ fn shareable(state: &NodeState, at: u64, until: u64, len: u64) -> Result<Option<
     match state.inode.kind {
         NodeKind::File => {}
         NodeKind::Directory => return Err(Error::IsADirectory),
-        _ => return Err(Error::InvalidArgument("not a regular file")),
+        _ => return Err(Error::InvalidArgument("not a regular file".into())),
     }
     let len = len.min(state.inode.size.saturating_sub(at));
     if until

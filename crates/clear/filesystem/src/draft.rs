@@ -214,7 +214,7 @@ impl Draft<'_> {
     pub fn read_link(&mut self, inode: InodeId) -> Result<Vec<u8>> {
         let inode = self.held(inode)?.inode;
         if inode.kind != NodeKind::Symlink {
-            return Err(Error::InvalidArgument("not a symlink"));
+            return Err(Error::InvalidArgument("not a symlink".into()));
         }
         Ok(inode.target)
     }
@@ -356,7 +356,7 @@ impl Draft<'_> {
         let content = self
             .contents
             .get(index)
-            .ok_or(Error::InvalidArgument("no such content"))?;
+            .ok_or(Error::InvalidArgument("no such content".into()))?;
         let end = content.offset.checked_add(content.data.len() as u64);
         let end = end
             .filter(|end| *end <= FILE_BYTES_MAX)
@@ -395,7 +395,7 @@ impl Draft<'_> {
         };
         let placed = std::mem::take(&mut blocks[index]);
         if placed.is_empty() {
-            return Err(Error::InvalidArgument("a content is written once"));
+            return Err(Error::InvalidArgument("a content is written once".into()));
         }
         let mut start = self.contents[index].offset;
         let lens = crate::transaction::slice_lens(&self.contents[index]);
@@ -427,7 +427,9 @@ impl Draft<'_> {
         check_kind(&from.inode)?;
         check_kind(&held.inode)?;
         if source == inode {
-            return Err(Error::InvalidArgument("a file shares nothing with itself"));
+            return Err(Error::InvalidArgument(
+                "a file shares nothing with itself".into(),
+            ));
         }
         let len = from.inode.size;
         let end = offset.checked_add(len);

@@ -182,7 +182,7 @@ impl Kept<'_> {
         match attributes.kind {
             NodeKind::File => Ok(attributes.size),
             NodeKind::Directory => Err(Error::IsADirectory),
-            _ => Err(Error::InvalidArgument("not a regular file")),
+            _ => Err(Error::InvalidArgument("not a regular file".into())),
         }
     }
 

@@ -55,7 +55,9 @@ impl LockTable {
         }
         let next = with_lock(held, owner, lock);
         if next.len() > LOCKS_PER_FILE_MAX && next.len() > held.len() {
-            return Err(Error::InvalidArgument("more locks than one file can hold"));
+            return Err(Error::InvalidArgument(
+                "more locks than one file can hold".into(),
+            ));
         }
         if next.is_empty() {
             files.remove(&file);
@@ -206,7 +208,9 @@ impl Filesystem {
 
 fn check_range(lock: &ByteRangeLock) -> Result<()> {
     if lock.start > lock.end {
-        return Err(Error::InvalidArgument("a range that ends before it starts"));
+        return Err(Error::InvalidArgument(
+            "a range that ends before it starts".into(),
+        ));
     }
     Ok(())
 }

@@ -104,7 +104,7 @@ fn check_new(new: &NewNode) -> Result<()> {
         return if new.target.is_empty() {
             Ok(())
         } else {
-            Err(Error::InvalidArgument("only a symlink has a target"))
+            Err(Error::InvalidArgument("only a symlink has a target".into()))
         };
     }
     if new.target.is_empty() {
@@ -114,7 +114,9 @@ fn check_new(new: &NewNode) -> Result<()> {
         return Err(Error::NameTooLong);
     }
     if new.target.contains(&0) {
-        return Err(Error::InvalidArgument("a symlink's target has no NUL"));
+        return Err(Error::InvalidArgument(
+            "a symlink's target has no NUL".into(),
+        ));
     }
     Ok(())
 }
@@ -322,7 +324,7 @@ impl Filesystem {
         let node = self.core.node(inode)?;
         let state = living(&node)?;
         if state.inode.kind != NodeKind::Symlink {
-            return Err(Error::InvalidArgument("not a symlink"));
+            return Err(Error::InvalidArgument("not a symlink".into()));
         }
         Ok(state.inode.target.clone())
     }

@@ -177,7 +177,7 @@ fn readable(state: &NodeState, offset: u64, wanted: usize) -> Result<usize> {
     match state.inode.kind {
         NodeKind::File => {}
         NodeKind::Directory => return Err(Error::IsADirectory),
-        _ => return Err(Error::InvalidArgument("not a regular file")),
+        _ => return Err(Error::InvalidArgument("not a regular file".into())),
     }
     let left = state.inode.size.saturating_sub(offset);
     Ok(usize::try_from(left).unwrap_or(usize::MAX).min(wanted))

@@ -186,7 +186,7 @@ fn lies_within(
         }
         at = scene.held(writer, at)?.inode.parent;
     }
-    Err(Error::InvalidArgument("directories nested too deep"))
+    Err(Error::InvalidArgument("directories nested too deep".into()))
 }
 
 impl Plan<'_> {
@@ -211,7 +211,7 @@ impl Plan<'_> {
         let (from, to) = (self.from.node.id, self.to.node.id);
         if self.source.is_directory() && lies_within(scene, writer, to, self.source.node.id)? {
             return Err(Error::InvalidArgument(
-                "a directory cannot move below itself",
+                "a directory cannot move below itself".into(),
             ));
         }
         if let Some(target) = self.target.as_ref().filter(|target| target.is_directory())
@@ -219,7 +219,7 @@ impl Plan<'_> {
         {
             return Err(match self.mode {
                 RenameMode::Exchange => {
-                    Error::InvalidArgument("a directory cannot move below itself")
+                    Error::InvalidArgument("a directory cannot move below itself".into())
                 }
                 _ => Error::NotEmpty,
             });

@@ -30,7 +30,7 @@ impl Filesystem {
             return Err(Error::Stale);
         }
         if state.inode.kind != NodeKind::File {
-            return Err(Error::InvalidArgument("not a regular file"));
+            return Err(Error::InvalidArgument("not a regular file".into()));
         }
         let size = state.inode.size;
         if offset >= size {

@@ -91,7 +91,7 @@ impl Filesystem {
     ) -> Result<()> {
         let core = &self.core;
         if len == 0 {
-            return Err(Error::InvalidArgument("an empty range"));
+            return Err(Error::InvalidArgument("an empty range".into()));
         }
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or(Error::FileTooLarge)?;
@@ -196,7 +196,7 @@ pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
     match inode.kind {
         NodeKind::File => Ok(()),
         NodeKind::Directory => Err(Error::IsADirectory),
-        _ => Err(Error::InvalidArgument("not a regular file")),
+        _ => Err(Error::InvalidArgument("not a regular file".into())),
     }
 }
 

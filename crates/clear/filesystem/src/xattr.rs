@@ -54,7 +54,7 @@ fn space_of(name: &[u8]) -> Result<Space> {
     let (rest, space) = found.ok_or(Error::NotSupported)?;
     if rest.is_empty() || rest.contains(&0) {
         return Err(Error::InvalidArgument(
-            "an extended attribute needs a name behind its space, without NUL",
+            "an extended attribute needs a name behind its space, without NUL".into(),
         ));
     }
     Ok(space)

@@ -486,7 +486,7 @@ mod tests {
             (File::NotEmpty, Errno::NOTEMPTY),
             (File::NameTooLong, Errno::NAMETOOLONG),
             (File::InvalidName, Errno::INVAL),
-            (File::InvalidArgument("x"), Errno::INVAL),
+            (File::InvalidArgument("x".into()), Errno::INVAL),
             (File::PermissionDenied, Errno::ACCESS),
             (File::NotPermitted, Errno::PERM),
             (File::TooManyLinks, Errno::MLINK),

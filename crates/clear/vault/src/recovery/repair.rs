@@ -30,9 +30,9 @@ use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
 use crate::recovery::report::RecoverReport;
+use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
-use crate::verification::{VerifyOptions, VerifyReport};
 use crate::{Error, GoOn, Result, Vault};
 
 /// Bytes of content mended together.
