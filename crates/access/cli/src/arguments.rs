@@ -144,17 +144,20 @@ pub(crate) enum Command {
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
     #[command(after_help = help::backup())]
     Backup(Backup),
-    /// Checks the structure of a vault; exits with 5 if something is wrong
-    #[command(after_help = "Example:\n  strongroom check photos")]
-    Check(Whole),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
     #[command(after_help = help::verify())]
     Verify(Verify),
     /// Mends what verify finds; exits with 14 if something stays lost
     #[command(after_help = help::repair())]
     Repair(Repair),
-    /// Brings back a vault whose database, header or replica file is lost; exits with 14 if something stays lost
-    #[command(after_help = help::recover())]
+    /// The earlier name of `verify --structure`; exits with 5 if something is wrong
+    #[command(
+        hide = true,
+        after_help = "Example:\n  strongroom verify --structure photos"
+    )]
+    Check(Whole),
+    /// The earlier name of that part of `repair --yes` which brings back the header, the replica file and the database
+    #[command(hide = true, after_help = "Example:\n  strongroom repair photos")]
     Recover(Recover),
     /// Returns when everything that was written is on the disk; sync(1) does not reach a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]

@@ -42,6 +42,8 @@ mod walk;
 mod whole;
 
 use crate::arguments::Command;
+use crate::arguments::common::Whole;
+use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::Result;
 
 /// Whether the command brings its own place to log to: nobody sees its standard error.
@@ -79,7 +81,9 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Quota(arguments) => whole::quota(&arguments),
         Command::Compression(arguments) => whole::compression(&arguments),
         Command::Stats(arguments) => whole::counters(&arguments),
-        Command::Check(arguments) => whole::check(&arguments),
+        Command::Check(Whole { vault, common }) => {
+            verify::structure(&vault, &common, ExitCode::Damaged)
+        }
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Recover(arguments) => recover::recover(&arguments),

@@ -192,7 +192,7 @@ fn a_tree_that_went_in_and_came_out_is_the_same_in_everything_that_can_be_kept()
     place.keyed(&["get", "--special", "v:/t", "back-again"]);
     let names = fs::read_dir(place.path("back-again/t")).unwrap().count();
     assert_eq!(names, fs::read_dir(&tree).unwrap().count());
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     assert_eq!(
         place.keyed(&["find", "v", "--name", ".strongroom*"]),
         "",
@@ -213,7 +213,11 @@ fn names_of_one_file_given_twice_or_replaced_stay_one_file() {
     place.keyed(&["get", "v:/a", "v:/b", "."]);
     let of = |name: &str| fs::metadata(place.path(name)).unwrap();
     assert_eq!(of("a").ino(), of("b").ino());
-    assert!(place.keyed(&["check", "v"]).contains("2 inodes, 2 entries"));
+    assert!(
+        place
+            .keyed(&["verify", "--structure", "v"])
+            .contains("2 inodes, 2 entries")
+    );
 }
 
 #[test]
@@ -413,7 +417,7 @@ fn an_interrupted_get_leaves_nothing_half_under_the_final_name() {
         });
         assert!(half, "one of twenty {how:?} comes before the end");
     }
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 #[test]
@@ -433,7 +437,7 @@ fn a_put_killed_while_it_reads_leaves_the_old_file_and_a_sound_vault() {
     child.wait().unwrap();
     assert_eq!(place.keyed(&["cat", "v:/file"]), "old");
     assert_eq!(place.keyed(&["ls", "v"]), "file\n");
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 /// Goal: an interrupted `put` leaves whole files only, in a vault that others use meanwhile.
@@ -486,5 +490,5 @@ fn an_interrupted_put_leaves_whole_files_and_no_names_used_on_the_way() {
     assert!(half, "one of ten signals comes before the end");
     place.done(&["umount", "m"]);
     drop(mounted);
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }

@@ -71,7 +71,7 @@ fn commands_need_no_secret_between_unlock_and_lock() {
         "{\n  \"was_unlocked\": false\n}"
     );
     assert_eq!(place.keyed(&["cat", "v:/a"]), "hello");
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 /// Failed before: "invalid argument: refused by the process that has the vault open", and no word of what to do.

@@ -99,7 +99,7 @@ pub use path::{Links, VaultPath};
 pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
-pub use recovery::recover::{RecoverOptions, RecoverProgress, recover};
+pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
 pub use recovery::verify::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};

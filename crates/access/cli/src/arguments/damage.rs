@@ -1,4 +1,4 @@
-//! The command line of `verify`, `repair` and `recover`.
+//! The command line of `verify` and `repair`, and of `recover`, which is part of `repair` now.
 
 use std::path::PathBuf;
 
@@ -12,6 +12,9 @@ pub(crate) struct Verify {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
+    /// Only compare the tables of the database with each other; reads no content
+    #[arg(long, conflicts_with_all = ["deep", "resume", "quiet"])]
+    pub(crate) structure: bool,
     /// Also compute the name of every block again, and check the trees and signatures of all snapshots
     #[arg(long)]
     pub(crate) deep: bool,
@@ -50,6 +53,12 @@ pub(crate) struct Repair {
     /// Only show what would be done
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+    /// Rebuild a lost database without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Rebuild the database even if it is sound: it may be older than the rest of the folder
+    #[arg(long)]
+    pub(crate) rebuild: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

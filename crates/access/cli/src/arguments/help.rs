@@ -224,9 +224,10 @@ pub(crate) fn verify() -> String {
     format!(
         "Compares every table with the others, opens every sealed block, and computes every checksum. Names what is damaged by \
          file: which bytes, and in which snapshots. Works while the vault is mounted. Ctrl-C stops it, and --resume \
-         continues.\n\n{}",
+         continues. --structure takes moments: it finds what does not fit together, and no damaged content.\n\n{}",
         example(&[
             "strongroom verify photos",
+            "strongroom verify --structure photos",
             "strongroom verify --deep --json photos",
             "strongroom verify --resume photos",
         ])
@@ -236,26 +237,18 @@ pub(crate) fn verify() -> String {
 pub(crate) fn repair() -> String {
     format!(
         "Unmount first. Blocks that do not open are mended from other copies, and records and nodes of snapshots from the \
-         database. A lost header, replica file or database is brought back as `strongroom recover` does it. Snapshots that the \
+         database. A lost or damaged vault.json or replica.json is put back from the second copy beside it. Snapshots that the \
          database does not know are kept again. Content without a name goes to lost+found, and unknown files of the vault \
          folder to its folder `unexplained`. Nothing is deleted but copies. What stays lost is listed byte by byte and reads as \
-         errors; storing the same content again mends it (`put --checksum`).\n\n{}",
+         errors; storing the same content again mends it (`put --checksum`).\n\n\
+         A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; names that \
+         are newer are lost, their content goes to lost+found. Before that, the command says so and asks; where it cannot \
+         ask, it needs --yes. The old file is kept beside the new one. Running it twice, or killing it half-way, does no \
+         harm.\n\n{}",
         example(&[
             "strongroom repair --dry-run photos",
-            "strongroom repair photos"
-        ])
-    )
-}
-
-pub(crate) fn recover() -> String {
-    format!(
-        "A lost or damaged vault.json or replica.json is put back from the second copy beside it. A lost or damaged \
-         metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; the old file is kept \
-         beside it. Content that no snapshot names goes to lost+found. Lost bytes are listed, and read as errors. Running it \
-         twice, or killing it half-way, does no harm.\n\n{}",
-        example(&[
-            "strongroom recover photos",
-            "strongroom recover --rebuild photos"
+            "strongroom repair photos",
+            "strongroom repair --rebuild photos",
         ])
     )
 }

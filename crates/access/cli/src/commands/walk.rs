@@ -62,7 +62,7 @@ impl Step {
         Failure::new(
             ExitCode::Damaged,
             "left out: this directory has another name, where it was met before; it was moved meanwhile, or the directories \
-             are damaged, which `strongroom check` tells",
+             are damaged, which `strongroom verify` tells",
         )
         .about(show(&self.path))
     }

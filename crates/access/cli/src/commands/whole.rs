@@ -1,4 +1,4 @@
-//! `df`, `quota`, `stats`, `check`, `sync`, `compact`: about a whole vault.
+//! `df`, `quota`, `stats`, `sync`, `compact`: about a whole vault.
 
 use std::io::Write;
 
@@ -11,8 +11,7 @@ use crate::arguments::size::NewQuota;
 use crate::arguments::tool::Stats;
 use crate::arguments::{Compression, Quota};
 use crate::commands::opening::{Intent, with};
-use crate::terminal::exit_code::ExitCode;
-use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::failure::{About, Result};
 use crate::terminal::output::{print_json, print_line, show_bytes, stdout};
 use crate::terminal::printable::show_path;
 
@@ -246,52 +245,6 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     }
     out.flush()?;
     space.map(drop)
-}
-
-#[derive(Serialize)]
-struct CheckJson {
-    sound: bool,
-    inodes: u64,
-    entries: u64,
-    blocks: u64,
-    problems: Vec<String>,
-}
-
-/// Checks the structure.
-pub(crate) fn check(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Read, |vault| {
-        let found = vault.check()?;
-        let sound = found.problems.is_empty();
-        if arguments.common.json {
-            let (inodes, entries, blocks) = (found.inodes, found.entries, found.blocks);
-            print_json(&CheckJson {
-                sound,
-                inodes,
-                entries,
-                blocks,
-                problems: found.problems,
-            })?;
-        } else {
-            let mut out = stdout();
-            for problem in &found.problems {
-                writeln!(out, "{problem}")?;
-            }
-            writeln!(
-                out,
-                "{}{} inodes, {} entries, {} blocks checked",
-                if sound { "sound: " } else { "" },
-                found.inodes,
-                found.entries,
-                found.blocks
-            )?;
-            out.flush()?;
-        }
-        if sound {
-            return Ok(());
-        }
-        let message = "problems found; run `strongroom verify` to see which files they cost";
-        Err(Failure::new(ExitCode::Damaged, message))
-    })
 }
 
 #[derive(Serialize)]

@@ -37,7 +37,7 @@ pub(crate) enum ExitCode {
     Unsupported = 12,
     /// Mounting or unmounting failed.
     Mount = 13,
-    /// `verify` found damage; or `repair` or `recover` could not bring everything back.
+    /// `verify` found damage, or `repair` could not bring everything back.
     DamageFound = 14,
 }
 
@@ -80,9 +80,7 @@ impl ExitCode {
             Self::NotAVault => "not a vault, or one whose creation was interrupted",
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
-            Self::DamageFound => {
-                "verify found damage, or repair or recover could not bring all of it back"
-            }
+            Self::DamageFound => "verify found damage, or repair could not bring all of it back",
         }
     }
 
@@ -109,7 +107,9 @@ impl ExitCode {
             Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
             Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
             Error::HeaderForeign { .. } => Self::Damaged,
-            Error::HeaderLost { .. } | Error::InterruptedRecovery => Self::Damaged,
+            Error::HeaderLost { .. } | Error::DatabaseLost { .. } | Error::InterruptedRecovery => {
+                Self::Damaged
+            }
             Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
             Error::AlreadyAVault
             | Error::FolderNotEmpty
