@@ -9,16 +9,16 @@
 //!  (1) Opening recomputes the payload's name under a key of the same secret, so that no two secrets open one payload. [1.6.3]
 //!  (2) The payload holds the vault id, so that a slot moved into another vault is found.                             [1.6.2]
 
-use crate::age_key::{AgeIdentity, AgeRecipient};
-use crate::block_sealer::BlockSealer;
-use crate::error::KeyError;
-use crate::key_file::KeyFile;
+use crate::blocks::block_sealer::BlockSealer;
+use crate::keyring::error::KeyError;
 use crate::keys::{EpochKey, IdKey, Purpose, derive};
 use crate::locked::Locked;
-use crate::passphrase::{Argon2Cost, OutOfMemory, Passphrase};
-use crate::principal::{Principal, SEED_BYTES};
+use crate::membership::principal::{Principal, SEED_BYTES};
 use crate::random::Random;
-use crate::recovery_code::RecoveryCode;
+use crate::secrets::age_key::{AgeIdentity, AgeRecipient};
+use crate::secrets::key_file::KeyFile;
+use crate::secrets::passphrase::{Argon2Cost, OutOfMemory, Passphrase};
+use crate::secrets::recovery_code::RecoveryCode;
 use strongroom_format::header::check_label;
 use strongroom_format::{Epoch, Kind, Lock, Slot, SlotId, SlotKind, SuiteId, VaultId};
 use zeroize::Zeroizing;

@@ -15,14 +15,14 @@
 //!  (6) MAC of the exact bytes under the newest epoch           edited header                  [1.9.6]
 //!  (7) generation not below the last one seen                  older header put back          [1.9.7]
 
-use crate::error::UnlockError;
-use crate::grant::EpochKeys;
+use crate::keyring::error::UnlockError;
+use crate::keyring::slot::{Secret, open};
 use crate::keyring::{Keyring, header_mac};
 use crate::membership::Membership;
-use crate::passphrase::Argon2Cost;
-use crate::principal::Principal;
+use crate::membership::grant::EpochKeys;
+use crate::membership::principal::Principal;
 use crate::providers::ready;
-use crate::slot::{Secret, open};
+use crate::secrets::passphrase::Argon2Cost;
 use std::collections::BTreeMap;
 use strongroom_format::{Epoch, Grant, Header, Lock, Role, Slot, SlotId, SlotKind, StoredHeader};
 use subtle::ConstantTimeEq as _;

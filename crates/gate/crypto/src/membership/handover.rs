@@ -5,9 +5,9 @@
 //! Never   is stored: who once had the secrets of the device that goes could open it
 //! Spec    spec/1-keys.md, [1.4.11]
 
-use crate::grant::{GrantError, open_as, seal_to};
 use crate::locked::Locked;
-use crate::principal::{Principal, SEED_BYTES};
+use crate::membership::grant::{GrantError, open_as, seal_to};
+use crate::membership::principal::{Principal, SEED_BYTES};
 use crate::random::Random;
 use strongroom_format::{PrincipalId, VaultId};
 

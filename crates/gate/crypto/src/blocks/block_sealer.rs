@@ -9,7 +9,7 @@
 //!  (1) There is at least one epoch, each number occurs once, in rising order; the last one seals.
 //!  (2) Nothing is sealed by a provider that did not pass its self-test.
 
-use crate::compression::Compression;
+use crate::blocks::compression::Compression;
 use crate::keys::{BlockKey, EpochKey, IdKey, RecordKey};
 use crate::providers::Chosen;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::benchmark::{Clock, Effort};
 use super::figure::{Figure, fastest};
-use crate::block_sealer::BlockSealer;
+use crate::blocks::block_sealer::BlockSealer;
 use crate::pool::Pool;
 use strongroom_format::Kind;
 use strongroom_format::limits::BLOCK_BYTES_MAX;

@@ -10,10 +10,10 @@
 //! name: enough when the name comes from authenticated metadata and every holder of that key is a member still. Where one
 //! was retired since, it opens the whole block and makes the full proof too.
 
-use crate::block_sealer::{BlockSealer, Parts};
-use crate::compression;
+use crate::blocks::block_sealer::{BlockSealer, Parts};
+use crate::blocks::compression;
+use crate::blocks::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use crate::providers::{ChunkKey, Nonce, Refused};
-use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use std::ops::Range;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
 use strongroom_format::span::{chunk_count, chunk_span, chunks_covering, sealed_len};

@@ -1,11 +1,11 @@
 //! What can go wrong with keys: when opening a vault, and when changing who can open it.
 
-use crate::age_key::AgeKeyError;
-use crate::grant::GrantError;
 use crate::membership::Forged;
-use crate::passphrase::OutOfMemory;
+use crate::membership::grant::GrantError;
 use crate::providers::ProviderError;
 use crate::random::RandomError;
+use crate::secrets::age_key::AgeKeyError;
+use crate::secrets::passphrase::OutOfMemory;
 use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
 
 /// Why a vault did not open. Nothing was changed.

@@ -5,10 +5,10 @@
 //! Never   leaves zeros where sealed bytes end
 //! Spec    spec/3-segment.md, [3.13] to [3.15]
 
-use crate::block_sealer::BlockSealer;
-use crate::open::OpenError;
+use crate::blocks::block_sealer::BlockSealer;
+use crate::blocks::open::OpenError;
+use crate::blocks::record::record_len;
 use crate::random::{Random, RandomError, noise};
-use crate::record::record_len;
 use strongroom_format::index::{IndexEntry, decode_index, encode_index};
 use strongroom_format::limits::SECTOR_BYTES;
 use strongroom_format::segment::{

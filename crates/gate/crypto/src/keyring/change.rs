@@ -11,14 +11,14 @@
 //!  (3) Whoever could open a slot could open the replica file beside it: the record that retires anybody retires the
 //!      device that signs it too, and adds the one that it is from then on.                  [1.4.10]
 
-use crate::error::KeyError;
-use crate::handover::hand_over;
+use crate::keyring::error::KeyError;
+use crate::keyring::slot::{NewKey, NewSlot};
 use crate::keyring::{Changed, Keyring};
 use crate::keys::EpochKey;
-use crate::passphrase::{Argon2Cost, Passphrase};
-use crate::principal::Principal;
+use crate::membership::handover::hand_over;
+use crate::membership::principal::Principal;
 use crate::random::Random;
-use crate::slot::{NewKey, NewSlot};
+use crate::secrets::passphrase::{Argon2Cost, Passphrase};
 use std::collections::BTreeSet;
 use strongroom_format::limits::{DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
 use strongroom_format::{Change, Epoch, PrincipalId, Role, Slot, SlotId};

@@ -6,8 +6,8 @@
 //! Spec    spec/1-keys.md, section 1.6
 
 use crate::locked::Locked;
-use crate::printed_secret::{PrintedSecretError, print, read};
 use crate::random::{Random, RandomError};
+use crate::secrets::printed_secret::{PrintedSecretError, print, read};
 use zeroize::Zeroizing;
 
 /// Bytes of a key file's secret.

@@ -10,10 +10,10 @@
 //!  (1) One key and nonce never seal two different plaintexts.      [2.14]
 //!  (2) The name is computed over exactly the bytes encrypted.       [2.7]
 
-use crate::block_sealer::{BlockSealer, Parts};
-use crate::compression::{Compression, with_shorter};
+use crate::blocks::block_sealer::{BlockSealer, Parts};
+use crate::blocks::compression::{Compression, with_shorter};
+use crate::blocks::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use crate::pool::Pool;
-use crate::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
 use strongroom_format::span::{chunk_count, sealed_len};
 use strongroom_format::{BlockHead, Kind, SealedBlock};

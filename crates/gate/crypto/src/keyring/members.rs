@@ -5,7 +5,7 @@
 //! Never   needs a secret: the chain is public
 //! Spec    spec/1-keys.md, section 1.4
 
-use crate::error::UnlockError;
+use crate::keyring::error::UnlockError;
 use crate::keyring::{Keyring, SlotInfo};
 use crate::membership::Membership;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 //!  (2) A grant is bound to vault, epoch and principal by its info; it opens nowhere else. [1.5.2]
 
 use crate::keys::{EpochKey, IdKey, KEY_BYTES, Purpose};
-use crate::principal::Principal;
+use crate::membership::principal::Principal;
 use crate::providers::registry::blake3;
 use crate::random::{Random, RandomError};
 use hpke::aead::AesGcm256;

@@ -5,8 +5,8 @@
 //! Never   trusts a number alone: who was removed can write any generation into an old header
 //! Spec    spec/1-keys.md, [1.9.7]
 
-use crate::error::UnlockError;
 use crate::keyring::Keyring;
+use crate::keyring::error::UnlockError;
 use strongroom_format::{Epoch, RecordId};
 
 /// Bytes of it in the metadata: place of the newest record 8, its id 32, epoch 4, generation 8.
@@ -85,10 +85,10 @@ impl Keyring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::genesis::create;
-    use crate::key_file::KeyFile;
+    use crate::keyring::genesis::create;
+    use crate::keyring::slot::{NewKey, NewSlot};
     use crate::random::SystemRandom;
-    use crate::slot::{NewKey, NewSlot};
+    use crate::secrets::key_file::KeyFile;
     use strongroom_format::SuiteId;
 
     fn keyring() -> Keyring {

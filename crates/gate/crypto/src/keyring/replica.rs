@@ -8,12 +8,12 @@
 //! Invariants
 //!  (1) The sealed part repeats the instance id, so parts of two files cannot be put together.  [1.8.3]
 
-use crate::error::{KeyError, UnlockError};
 use crate::keyring::Keyring;
+use crate::keyring::error::{KeyError, UnlockError};
+use crate::keyring::unlock::open_grants;
 use crate::locked::Locked;
-use crate::principal::{Principal, SEED_BYTES};
+use crate::membership::principal::{Principal, SEED_BYTES};
 use crate::random::{Random, RandomError};
-use crate::unlock::open_grants;
 use strongroom_format::{Epoch, InstanceId, Kind, PrincipalId, ReplicaFile, ReplicaFormat, Role};
 use zeroize::Zeroizing;
 

@@ -1,10 +1,10 @@
 //! What a replica file may and may not be.
 
 use super::*;
-use crate::genesis::create;
-use crate::key_file::KeyFile;
+use crate::keyring::genesis::create;
+use crate::keyring::slot::{NewKey, NewSlot};
 use crate::random::SystemRandom;
-use crate::slot::{NewKey, NewSlot};
+use crate::secrets::key_file::KeyFile;
 use strongroom_format::SuiteId;
 
 fn keyring() -> Keyring {

@@ -15,9 +15,9 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use super::figure::{Figure, fastest};
-use super::registry::implementation;
-use super::work::{Operation, Work, operation};
-use super::{Algorithm, Provider, State, providers_of};
+use super::operation::{Operation, operation};
+use crate::providers::catalog::implementation;
+use crate::providers::{Algorithm, Provider, State, Work, providers_of};
 
 /// Tells how much time has passed since some moment; threads ask it too.
 pub type Clock<'a> = &'a (dyn Fn() -> Duration + Sync);

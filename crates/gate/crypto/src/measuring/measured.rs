@@ -18,10 +18,10 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 
 use super::benchmark::{Clock, Effort, Row, contests, rows, run};
 use super::figure::Figure;
+use super::operation::sealer;
 use super::sharing::{NEVER, SharePoint, Sharing, crossing, threads_of};
-use super::work::sealer;
-use super::{Algorithm, Choice, Preferences, Provider, SizeClass, Work};
 use crate::limits::POOL_THREADS_MAX;
+use crate::providers::{Algorithm, Choice, Preferences, Provider, SizeClass, Work};
 
 /// Of the time there is, the part after which no call is begun, so that the last ones end in time.
 const LAST_CALL_PART: f64 = 0.95;
@@ -292,8 +292,8 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::benchmark::Entry;
-    use crate::providers::registry::provider_named;
+    use crate::measuring::benchmark::Entry;
+    use crate::providers::catalog::provider_named;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     const AES: Algorithm = Algorithm::Aes256Gcm;

@@ -10,7 +10,7 @@
 
 use crate::keyring::Keyring;
 use crate::locked::Locked;
-use crate::principal::{Principal, verify_revision};
+use crate::membership::principal::{Principal, verify_revision};
 use std::collections::BTreeMap;
 use strongroom_format::{Change, PrincipalId, PublicKeys, RecordId, Role, VaultId};
 

@@ -9,11 +9,11 @@
 //!  (1) A dead random generator reveals at most that two records are equal.    [2.25]
 //!  (2) Only the epoch's key confirms from a name what a record may hold.       [2.24]
 
-use crate::block_sealer::BlockSealer;
-use crate::open::{OpenError, open_chunks};
+use crate::blocks::block_sealer::BlockSealer;
+use crate::blocks::open::{OpenError, open_chunks};
+use crate::blocks::seal::seal_chunks;
+use crate::blocks::suite::{BlockSecret, SALT_BYTES, block_id};
 use crate::random::{Random, RandomError};
-use crate::seal::seal_chunks;
-use crate::suite::{BlockSecret, SALT_BYTES, block_id};
 use strongroom_format::limits::{SEALED_RECORD_CLEAR_BYTES_MAX, SECTOR_BYTES};
 use strongroom_format::span::{self, clear_len, sealed_len};
 use strongroom_format::{BlockId, Epoch, Kind};

@@ -4,17 +4,17 @@
 //! it with a checksum that fits. An attacker without keys cannot make the MAC, so it is left as it was.
 
 use super::*;
-use crate::age_key::{AgeIdentity, AgeRecipient};
-use crate::error::KeyError;
-use crate::genesis::create;
-use crate::key_file::KeyFile;
 use crate::keyring::Changed;
+use crate::keyring::error::KeyError;
+use crate::keyring::genesis::create;
+use crate::keyring::slot::{NewKey, NewSlot};
 use crate::limits::{ARGON2_UNASKED_MEMORY_KIB_MAX, ARGON2_UNASKED_WORK_KIB_MAX};
 use crate::membership::Forged;
-use crate::passphrase::{OutOfMemory, Passphrase};
 use crate::random::SystemRandom;
-use crate::recovery_code::RecoveryCode;
-use crate::slot::{NewKey, NewSlot};
+use crate::secrets::age_key::{AgeIdentity, AgeRecipient};
+use crate::secrets::key_file::KeyFile;
+use crate::secrets::passphrase::{OutOfMemory, Passphrase};
+use crate::secrets::recovery_code::RecoveryCode;
 use age::secrecy::ExposeSecret as _;
 use strongroom_format::limits::ARGON2_PASSES_MAX;
 use strongroom_format::{FormatError, Kind, SlotId, SlotKind, SuiteId};

@@ -5,15 +5,15 @@
 //! Never   writes anything
 //! Spec    spec/1-keys.md, section 1.4
 
-use crate::error::KeyError;
-use crate::grant::EpochKeys;
+use crate::keyring::error::KeyError;
+use crate::keyring::slot::NewSlot;
 use crate::keyring::{Changed, Keyring};
 use crate::keys::{EpochKey, IdKey};
 use crate::membership::Membership;
-use crate::principal::Principal;
+use crate::membership::grant::EpochKeys;
+use crate::membership::principal::Principal;
 use crate::providers::ready;
 use crate::random::Random;
-use crate::slot::NewSlot;
 use std::collections::BTreeMap;
 use strongroom_format::limits::SLOTS_MAX;
 use strongroom_format::{Change, Epoch, Header, RecordBody, Role, SuiteId};

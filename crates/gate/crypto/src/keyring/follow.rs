@@ -10,11 +10,11 @@
 //!  (2) every slot is a member's, and every member has the key of every epoch that is granted: a header that would
 //!      leave somebody outside is refused before it is stored.                                          [1.5.5]
 
-use crate::error::UnlockError;
-use crate::handover::take_over;
 use crate::keyring::Keyring;
-use crate::principal::Principal;
-use crate::unlock::ReadHeader;
+use crate::keyring::error::UnlockError;
+use crate::keyring::unlock::ReadHeader;
+use crate::membership::handover::take_over;
+use crate::membership::principal::Principal;
 use std::collections::BTreeSet;
 use strongroom_format::Role;
 
@@ -114,12 +114,12 @@ fn check_members(read: &ReadHeader<'_>) -> Result<(), UnlockError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::genesis::create;
     use crate::keyring::Changed;
+    use crate::keyring::genesis::create;
+    use crate::keyring::slot::{NewKey, NewSlot, Secret};
+    use crate::keyring::unlock::unlock;
     use crate::random::SystemRandom;
-    use crate::recovery_code::RecoveryCode;
-    use crate::slot::{NewKey, NewSlot, Secret};
-    use crate::unlock::unlock;
+    use crate::secrets::recovery_code::RecoveryCode;
     use strongroom_format::{Header, SlotId, SuiteId};
 
     fn new_slot(label: &str) -> (NewSlot, Secret) {
