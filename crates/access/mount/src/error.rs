@@ -3,8 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::holders::InUse;
-use crate::umount::Waiting;
+use crate::in_use::{InUse, Waiting};
 
 /// Why mounting or unmounting failed. The side at fault is said with each variant.
 #[derive(Debug, thiserror::Error)]

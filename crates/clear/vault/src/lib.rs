@@ -112,7 +112,10 @@ pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 pub use snapshot::Snapshot;
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
-pub use strongroom_crypto::providers;
+pub mod providers {
+    pub use strongroom_crypto::measuring::{benchmark, figure, measured, sharing};
+    pub use strongroom_crypto::providers::*;
+}
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, Compression, Fingerprint, HashAlgorithm, KeyFile,
     NewKey, Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked,
