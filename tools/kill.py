@@ -42,9 +42,9 @@ class Vault:
         run(BINARY, "init", self.vault, "--passphrase-file", self.passphrase)
         self.daemon = None
 
-    def start(self):
+    def start(self, *options):
         """Serves the mount in the foreground of a child, so that the pid to kill is known."""
-        args = [BINARY, "mount", "-f", self.vault, self.mount, "--passphrase-file", self.passphrase]
+        args = [BINARY, "mount", "-f", *options, self.vault, self.mount, "--passphrase-file", self.passphrase]
         self.log = open(self.folder / "daemon.log", "w+")
         self.daemon = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=self.log, text=True)
         deadline = time.monotonic() + 60

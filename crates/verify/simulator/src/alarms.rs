@@ -79,7 +79,7 @@ struct Scene {
 }
 
 /// So small that a second of work fills and empties many segments.
-fn engine() -> Options {
+pub(crate) fn engine() -> Options {
     Options {
         commit_interval: std::time::Duration::from_millis(20),
         threads: Some(2),
@@ -275,6 +275,21 @@ pub fn verify(vault: &Vault, deep: bool) -> strongroom::Result<Vec<String>> {
         told.push(format!("{blocks} blocks do not open"));
     }
     Ok(told)
+}
+
+/// That `check`, `verify` and `verify --deep` say nothing.
+///
+/// # Errors
+/// What they say, or that they fail.
+pub(crate) fn sound(vault: &Vault) -> Result<(), String> {
+    let said = |how: &str, found: strongroom::Result<Vec<String>>| match found {
+        Ok(problems) if problems.is_empty() => Ok(()),
+        Ok(problems) => Err(format!("{how}: {}", problems.join("; "))),
+        Err(error) => Err(format!("{how} fails: {error}")),
+    };
+    said("verify", verify(vault, false))?;
+    said("verify --deep", verify(vault, true))?;
+    said("check", vault.check().map(|found| found.problems))
 }
 
 // ---- the work beside it
