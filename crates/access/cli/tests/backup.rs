@@ -112,7 +112,7 @@ fn a_busy_vault_is_copied_to_a_sound_one_again_and_again_and_what_is_there_stays
         let read = place.keyed(&["cat", "b:/round"]);
         assert_eq!(read, format!("{round}"));
         assert_eq!(place.keyed_bytes(&["cat", "b:/kept"]), kept);
-        place.keyed(&["check", "b"]);
+        place.keyed(&["verify", "--structure", "b"]);
     }
     drop(writer);
     place.done(&["umount", "m"]);

@@ -1,5 +1,7 @@
 //! Why an operation of the file system failed.
 
+use std::borrow::Cow;
+
 use strongroom_metadata::{InodeId, Timestamp};
 
 /// Why an operation failed. The side at fault is said with each variant.
@@ -29,7 +31,7 @@ pub enum Error {
     InvalidName,
     /// Caller: an argument out of its range.
     #[error("invalid argument: {0}")]
-    InvalidArgument(&'static str),
+    InvalidArgument(Cow<'static, str>),
     /// Caller: the mode bits forbid it (EACCES).
     #[error("permission denied")]
     PermissionDenied,

@@ -17,12 +17,12 @@ use strongroom_format::{BlockId, Epoch, Kind, Location, SealedBlock};
 use strongroom_metadata::{BlockNumber, InodeId, Place, Reader, Transaction};
 use strongroom_segments::Part;
 
+use crate::blocks::equal_blocks::replace_unproven;
+use crate::blocks::place::{Placed, Placement};
 use crate::core::Core;
-use crate::epoch::Sealing;
-use crate::equal_blocks::replace_unproven;
-use crate::flush::drain_all;
+use crate::drain::drain_all;
 use crate::limits::DIRTY_PAGES_MAX;
-use crate::place::{Placed, Placement};
+use crate::upkeep::epoch::Sealing;
 use crate::{Attributes, Error, Filesystem, KeptExtent, ListedEntry, Listing, Result};
 
 /// How often a block is looked up anew because it was moved meanwhile.
@@ -403,7 +403,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// Of the stores.
     pub fn settle(&self, last: BlockNumber) -> Result<()> {
-        crate::space::settle_until(self.core, last)
+        crate::upkeep::space::settle_until(self.core, last)
     }
 
     /// Commits what was changed, durably.

@@ -14,11 +14,11 @@ use strongroom_format::BlockId;
 use strongroom_metadata::{BlockNumber, Extent, Inode, InodeId, NodeKind, Transaction};
 
 use crate::core::Core;
+use crate::files::read::{Fetched, fetch_all, fetches_of};
 use crate::history::{Engine, History};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::name::Name;
-use crate::permission::{self, EXECUTE, READ};
-use crate::read::{Fetched, fetch_all, fetches_of};
+use crate::rules::name::Name;
+use crate::rules::permission::{self, EXECUTE, READ};
 use crate::{
     Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget, Timestamp,
 };
@@ -153,7 +153,7 @@ impl Kept<'_> {
 
     pub(crate) fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
         let attributes = as_inode(&self.attributes(inode)?);
-        crate::xattr::require_kept_readable(&attributes, caller, name)?;
+        crate::names::xattr::require_kept_readable(&attributes, caller, name)?;
         let all = self.history.xattrs(self.engine(), inode)?;
         let found = all.into_iter().find(|(of, _)| of == name);
         found.map(|(_, value)| value).ok_or(Error::NoAttribute)
@@ -182,7 +182,7 @@ impl Kept<'_> {
         match attributes.kind {
             NodeKind::File => Ok(attributes.size),
             NodeKind::Directory => Err(Error::IsADirectory),
-            _ => Err(Error::InvalidArgument("not a regular file")),
+            _ => Err(Error::InvalidArgument("not a regular file".into())),
         }
     }
 
@@ -223,7 +223,7 @@ impl Kept<'_> {
                 let mut parts = Vec::with_capacity(extents.len());
                 for extent in extents {
                     let extent = living_extent(&writer, inode, extent)?;
-                    parts.extend(crate::extents::part(&extent, &range));
+                    parts.extend(crate::content::extents::part(&extent, &range));
                 }
                 fetches_of(&mut writer, inode, &parts, offset)?
             };

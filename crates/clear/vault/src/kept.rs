@@ -567,7 +567,9 @@ impl From<history::Error> for Error {
     fn from(error: history::Error) -> Self {
         match error {
             history::Error::Metadata(error) => error.into(),
-            history::Error::Invalid(why) => Self::File(filesystem::Error::InvalidArgument(why)),
+            history::Error::Invalid(why) => {
+                Self::File(filesystem::Error::InvalidArgument(why.into()))
+            }
             history::Error::NotFound => Self::File(filesystem::Error::NotFound),
             history::Error::NotADirectory => Self::File(filesystem::Error::NotADirectory),
             history::Error::UnknownRevision => Self::Revision(error.to_string()),

@@ -223,7 +223,9 @@ impl Snapshot {
         } else {
             return Ok([&self.top[..], path].concat());
         };
-        Err(Error::File(filesystem::Error::InvalidArgument(refused)))
+        Err(Error::File(filesystem::Error::InvalidArgument(
+            refused.into(),
+        )))
     }
 
     /// Gives `found` if it is of a kept state.
@@ -231,7 +233,7 @@ impl Snapshot {
         match found {
             Ok(found) if is_kept(inode(&found)) => Ok(found),
             Ok(_) => Err(Error::File(filesystem::Error::InvalidArgument(
-                "a symlink leads out of the snapshot",
+                "a symlink leads out of the snapshot".into(),
             ))),
             Err(Error::File(filesystem::Error::NotFound)) if !self.vault.exists(&self.top)? => {
                 let why = format!("the snapshot {} was removed while it was read", self.id);

@@ -232,14 +232,14 @@ impl Scene {
         self.tell_waiting();
     }
 
-    /// A verification, a deep one, or a check, in turn.
+    /// A verification, a deep one, or one of the structure, in turn.
     fn look(&self, vault: &Vault, turn: u64, when: &str) {
         let found = match turn % 3 {
             0 => verify(vault, false),
             1 => verify(vault, true),
             _ => vault.check().map(|found| found.problems),
         };
-        let how = ["verify", "verify --deep", "check"][(turn % 3) as usize];
+        let how = ["verify", "verify --deep", "verify --structure"][(turn % 3) as usize];
         match found {
             Ok(problems) if problems.is_empty() => {}
             Ok(problems) => self.alarm(format!("{how}, {when}: {}", problems.join("; "))),

@@ -321,7 +321,7 @@ impl KeptNodes {
     pub(crate) fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
         match &self.find(inode)?.entry()?.body {
             Body::Symlink(target) => Ok(target.clone()),
-            _ => Err(Error::InvalidArgument("not a symlink")),
+            _ => Err(Error::InvalidArgument("not a symlink".into())),
         }
     }
 
