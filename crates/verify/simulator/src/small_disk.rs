@@ -24,6 +24,10 @@ use crate::unseen;
 
 const MIB: u64 = 1 << 20;
 
+/// How often it is looked whether an emptied vault has its room again, and what passes between two looks: a minute in all.
+const LOOKS_MAX: u32 = 600;
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Bytes that one call writes or reads.
 const PIECE: u64 = MIB;
 
@@ -247,6 +251,26 @@ impl Drive {
         Ok(())
     }
 
+    /// What takes the room: each segment with its state, what lives in it of what it holds, and its file.
+    fn taken(&self) -> String {
+        let Ok(filesystem) = self.filesystem() else {
+            return String::new();
+        };
+        let Ok(rows) = filesystem
+            .engine()
+            .reader()
+            .and_then(|reader| Ok(reader.segments()?))
+        else {
+            return String::new();
+        };
+        let shown = rows.iter().map(|row| {
+            let (live, total) = (row.live_bytes >> 10, row.total_bytes >> 10);
+            format!("{:?} {live} of {total} KiB", row.state)
+        });
+        let shown: Vec<_> = shown.collect();
+        shown.join(", ")
+    }
+
     /// Whether every sealed byte is as it was written.
     fn verify(&self) -> Result<(), String> {
         let range = VerifyRange {
@@ -346,7 +370,13 @@ pub fn run_rounds(kind: Kind, bytes: u64, seed: u64, rounds: u64) -> Result<Done
     };
     for round in 0..rounds {
         let act = trial.round();
-        act.map_err(|why| format!("{}, seed {seed}, round {round}: {why}", kind.name()))?;
+        act.map_err(|why| {
+            let taken = trial.drive.taken();
+            format!(
+                "{}, seed {seed}, round {round}: {why}; {taken}",
+                kind.name()
+            )
+        })?;
     }
     trial
         .end()
@@ -526,17 +556,22 @@ impl Trial {
         for name in std::mem::take(&mut self.files).into_keys() {
             fs::remove_file(self.drive.at(&name)).map_err(|error| format!("removing: {error}"))?;
         }
-        self.drive.settle()?;
-        let told = self.drive.told()?;
         // The log and the database of a used vault are longer than those of a new one.
         let expected = (self.empty - self.empty / 10).saturating_sub(32 * MIB);
-        match told >= expected {
-            true => Ok(()),
-            false => Err(format!(
-                "{told} bytes are told to be free of the empty vault, {} were at first",
-                self.empty
-            )),
+        let mut told = 0;
+        for _ in 0..LOOKS_MAX {
+            self.drive.settle()?;
+            told = self.drive.told()?;
+            if told >= expected {
+                return Ok(());
+            }
+            // The kernel says in its own time that nobody has these files any more.
+            std::thread::sleep(LOOK_AGAIN);
         }
+        Err(format!(
+            "{told} bytes are told to be free of the empty vault, {} were at first",
+            self.empty
+        ))
     }
 
     fn compare_one(&mut self) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! Never   opens a block
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLockReadGuard;
 use strongroom_format::index::IndexEntry;
@@ -64,6 +64,26 @@ pub(crate) struct Placement<'a> {
     epoch: Epoch,
     /// Until the rows are written: no segment is unlinked between an append and its rows.
     _placing: Option<RwLockReadGuard<'a, ()>>,
+    on_way: Option<OnWay<'a>>,
+}
+
+/// Pending content that was appended, counted until its rows are written: only from then on it is pending no more.
+struct OnWay<'a> {
+    all: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl OnWay<'_> {
+    fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.all.fetch_add(bytes, Ordering::AcqRel);
+    }
+}
+
+impl Drop for OnWay<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 impl<'a> Placement<'a> {
@@ -82,6 +102,7 @@ impl<'a> Placement<'a> {
             appended: Vec::new(),
             epoch,
             _placing: None,
+            on_way: None,
         }
     }
 
@@ -106,6 +127,19 @@ impl<'a> Placement<'a> {
             appended: Vec::new(),
             epoch: sealing.epoch(),
             _placing: Some(core.space.placing.read()),
+            on_way: None,
+        }
+    }
+
+    /// With nothing placed so far of what is pending.
+    pub(crate) fn empty_of_pending(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        let on_way = OnWay {
+            all: &core.space.room.on_way,
+            bytes: 0,
+        };
+        Self {
+            on_way: Some(on_way),
+            ..Self::empty(core, sealing)
         }
     }
 
@@ -145,7 +179,9 @@ impl<'a> Placement<'a> {
         sealed: SealedBatch,
     ) -> Result<()> {
         let SealedBatch {
-            mut batch, heads, ..
+            mut batch,
+            heads,
+            clear_bytes,
         } = sealed;
         let known = crate::blocks::equal_blocks::known(core, heads.iter().map(|head| &head.id))?;
         let mut gone = batch.retain(|number| !known[number]).into_iter();
@@ -158,6 +194,9 @@ impl<'a> Placement<'a> {
             let result = self.or_note_waste(core, result)?;
             places.clone_from(&result.locations);
             self.appended.push(result);
+        }
+        if let Some(on_way) = &mut self.on_way {
+            on_way.add(clear_bytes);
         }
         let mut places = places.into_iter();
         for (head, known) in heads.into_iter().zip(known) {

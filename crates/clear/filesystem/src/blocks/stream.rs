@@ -29,10 +29,10 @@ pub(crate) struct SealedBatch {
     pub(crate) batch: Batch,
     /// One per block, in order.
     pub(crate) heads: Vec<BlockHead>,
-    clear_bytes: u64,
+    pub(crate) clear_bytes: u64,
 }
 
-/// Seals and appends `clear`, except for what equal blocks exist for. Keep `sealing` until the rows are written.
+/// Seals and appends `clear`, which is pending, except for what equal blocks exist for. Keep `sealing` until the rows are written.
 ///
 /// # Errors
 /// Nothing is placed: bytes that were appended before the error are waste in their segment.
@@ -52,7 +52,7 @@ where
     )
     .into_iter()
     .peekable();
-    let mut placement = Placement::empty(core, sealing);
+    let mut placement = Placement::empty_of_pending(core, sealing);
     let mut sealed = Vec::new();
     while batches.peek().is_some() {
         let round = batches.by_ref().take(threads);

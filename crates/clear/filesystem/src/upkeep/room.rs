@@ -51,6 +51,8 @@ pub(crate) struct RoomState {
     probe: Mutex<Probe>,
     /// The waste that was left when nothing more could be done about it.
     stuck_bytes: AtomicU64,
+    /// Bytes of pending content that have their room on the disk already: they are appended, and their rows are not written yet.
+    pub(crate) on_way: AtomicU64,
 }
 
 #[derive(Default)]
@@ -116,16 +118,24 @@ impl Core {
         pending.saturating_add(self.reserved.load(Ordering::Acquire))
     }
 
+    /// Of `promised` bytes those that the disk still has to find room for.
+    fn without_room(&self, promised: u64) -> u64 {
+        promised.saturating_sub(self.space.room.on_way.load(Ordering::Acquire))
+    }
+
     /// Refuses `len` more bytes if the disk or the quota could not hold them with all that is promised.
     pub(crate) fn admit(&self, len: u64) -> Result<()> {
+        // Before the disk is asked: what is appended meanwhile is counted twice, and not left out.
         let promised = self.promised_bytes().saturating_add(len);
-        let needed = promised.saturating_add(overhead(promised));
+        let left = self.without_room(promised);
+        let needed = left.saturating_add(overhead(left));
         let lacks = |free: u64| free < needed.saturating_add(DISK_RESERVE_BYTES);
         let room = &self.space.room;
         if room.free_lately(self, len).is_some_and(lacks) && room.free_now(self).is_some_and(lacks)
         {
             return Err(Error::NoSpace);
         }
+        let needed = promised.saturating_add(overhead(promised));
         if let Some(quota) = self.quota.bytes()
             && self.store.stored_bytes().saturating_add(needed) > quota
         {
@@ -172,7 +182,8 @@ impl Core {
     /// Drains what is pending, if the disk has room for it.
     fn drain_what_fits(&self) -> Result<()> {
         let pending = self.dirty_bytes.load(Ordering::Acquire);
-        let needed = pending.saturating_add(overhead(pending));
+        let left = self.without_room(pending);
+        let needed = left.saturating_add(overhead(left));
         let free = self.space.room.free_now(self);
         if pending == 0 || free.is_some_and(|free| free < needed) {
             return Ok(());
@@ -295,7 +306,7 @@ impl Filesystem {
             .saturating_sub(DISK_RESERVE_BYTES + LOG_ROOM_BYTES);
         let mut space = Space {
             total_bytes: total,
-            free_bytes: fitting(room).saturating_sub(promised),
+            free_bytes: fitting(room).saturating_sub(core.without_room(promised)),
             inodes: core.store.lock().inode_count()?,
         };
         if let Some(quota) = core.quota.bytes() {
