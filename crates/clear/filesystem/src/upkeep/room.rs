@@ -284,9 +284,11 @@ impl Core {
 
     /// Bytes that reclaiming gives back for certain: not those in segments that are not worth it, nor in the open one.
     fn reclaimable_bytes(&self) -> u64 {
+        // Before the rows: one that goes meanwhile is left out, and not counted beside the room that it made.
+        let removed = self.space.removed_bytes();
         let (live, waste) = self.store.segment_bytes();
         let kept = (live >> DEAD_SHARE_SHIFT).saturating_add(self.segments.segment_bytes_max());
-        waste.saturating_sub(kept)
+        waste.saturating_sub(kept.saturating_add(removed))
     }
 }
 

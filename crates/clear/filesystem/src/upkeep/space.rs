@@ -46,6 +46,8 @@ pub(crate) struct SpaceState {
     pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
     /// Shared from an append until its rows are written; exclusive for unlinking.
     pub(crate) placing: RwLock<()>,
+    /// Segments that are removed, or just being so, and still have their rows, with their bytes: they make no room any more.
+    removed: Mutex<HashMap<SegmentNumber, u64>>,
     /// How many want every segment file to stay, see `backup.rs`.
     pub(crate) keepers: AtomicUsize,
     /// Whoever moves blocks out of segments excludes the others; holds what they remember.
@@ -98,6 +100,11 @@ impl SpaceState {
             return Err(Error::Failed);
         }
         Ok(())
+    }
+
+    /// The waste of rows whose files are gone.
+    pub(crate) fn removed_bytes(&self) -> u64 {
+        self.removed.lock().values().sum()
     }
 
     /// This block did not open.
@@ -419,7 +426,12 @@ fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
     if core.space.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
         return Ok(false);
     }
-    core.segments.remove(segment.id)?;
+    let removed = &core.space.removed;
+    removed.lock().insert(segment.number, segment.total_bytes);
+    if let Err(error) = core.segments.remove(segment.id) {
+        removed.lock().remove(&segment.number);
+        return Err(error.into());
+    }
     Ok(true)
 }
 
@@ -432,6 +444,7 @@ fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
         writer.remove_segment(segment.number)?;
         core.changed();
     }
+    core.space.removed.lock().remove(&segment.number);
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! What was removed makes room again: at once, for whoever writes next, and by a stated bound.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 
-use strongroom_filesystem::{Caller, Error, InodeId, NodeKind};
+use strongroom_filesystem::{Caller, Error, Filesystem, InodeId, NodeKind, Watcher, Work};
 
 use crate::support::{Lab, ROOT, assert_refused, superuser};
 use crate::{all, pattern};
@@ -114,6 +115,54 @@ fn as_much_as_is_told_to_be_free_can_be_written() {
             }
         }
     }
+}
+
+/// Asks what is told to be free whenever a step of removing segments has ended.
+#[derive(Default)]
+struct Asking {
+    filesystem: Mutex<Option<Filesystem>>,
+    most: AtomicU64,
+    times: AtomicU64,
+}
+
+impl std::fmt::Debug for Asking {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Asking").finish_non_exhaustive()
+    }
+}
+
+impl Watcher for Asking {
+    fn begins(&self, _: Work) {}
+
+    fn ends(&self, work: Work) {
+        let filesystem = self.filesystem.lock().expect("nobody panics with it");
+        if let (Work::Removal, Some(filesystem)) = (work, filesystem.as_ref()) {
+            let told = filesystem.space().expect("the space").free_bytes;
+            self.most.fetch_max(told, Ordering::Relaxed);
+            self.times.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Goal: while segments are removed no more is told to be free than there will be. Method: it is asked at each step.
+/// Failed before: a segment whose file was gone counted as room of the disk, and as room to be made, until its row went too.
+#[test]
+fn a_segment_that_is_removed_makes_room_once() {
+    let asking = Arc::new(Asking::default());
+    let mut lab = Lab::new();
+    lab.reopen_watched(Arc::clone(&asking) as Arc<dyn Watcher>);
+    lab.put_on_disk_of(240 * MIB);
+    let before = lab.space().expect("the space").free_bytes;
+    put(&lab, "file", &pattern(1, 80 << 20)).expect("there is room");
+    remove(&lab, "file");
+    *asking.filesystem.lock().expect("nobody panics with it") = Some(Filesystem::clone(&lab));
+    for _ in 0..4 {
+        lab.tick().expect("removes");
+    }
+    *asking.filesystem.lock().expect("nobody panics with it") = None;
+    assert!(asking.times.load(Ordering::Relaxed) >= 4);
+    let most = asking.most.load(Ordering::Relaxed);
+    assert!(most < before + 8 * MIB, "{most} {before}");
 }
 
 /// Goal: what is on its way to the disk counts once: a write is not refused, and no less is told to be free, while much is drained.

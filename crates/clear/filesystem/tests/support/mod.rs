@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Random, RandomError, SystemRandom};
 use strongroom_filesystem::{
     Attributes, Background, Caller, Checks, Clock, Disk, Error, Filesystem, InodeId, Listing,
-    NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp,
+    NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp, Watcher,
 };
 use strongroom_format::{Epoch, SegmentId, SuiteId};
 use strongroom_segments::{SegmentStore, StoreOptions};
@@ -314,6 +314,15 @@ impl Lab {
         self.open_again(Options {
             background: Background::Thread,
             commit_interval: std::time::Duration::from_millis(5),
+            ..options()
+        });
+    }
+
+    /// Closes it, and opens it with somebody who is told of all background work.
+    pub(crate) fn reopen_watched(&mut self, watcher: Arc<dyn Watcher>) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            watcher: Some(watcher),
             ..options()
         });
     }
