@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ struct Notes {
     drain: BTreeSet<InodeId>,
     drain_all: bool,
     purge: BTreeSet<InodeId>,
+    /// What those had stored.
+    purge_bytes: u64,
     defragment: BTreeSet<(InodeId, u64)>,
     finish: HashSet<SegmentId>,
     settle: bool,
@@ -45,6 +48,8 @@ impl Notes {
 pub(crate) struct WorkQueue {
     notes: Mutex<Notes>,
     wake: Condvar,
+    /// What nodes had stored whose purge was noted and has not ended.
+    purge_bytes: AtomicU64,
     /// Held by whoever does what was noted, so that others can wait for it.
     doing: Mutex<()>,
 }
@@ -70,11 +75,19 @@ impl WorkQueue {
         self.note(|notes| notes.drain_all = true);
     }
 
-    /// This node has neither names nor references.
-    pub(crate) fn purge(&self, inode: InodeId) {
+    /// This node, which has so much stored, has neither names nor references.
+    pub(crate) fn purge(&self, inode: InodeId, bytes: u64) {
         self.note(|notes| {
-            notes.purge.insert(inode);
+            if notes.purge.insert(inode) {
+                notes.purge_bytes += bytes;
+                self.purge_bytes.fetch_add(bytes, Ordering::AcqRel);
+            }
         });
+    }
+
+    /// What was removed and counts as living until it is purged.
+    pub(crate) fn purge_bytes(&self) -> u64 {
+        self.purge_bytes.load(Ordering::Acquire)
     }
 
     /// This cell of a file has too many fragments.
@@ -187,8 +200,7 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
         }));
         if done.is_err() {
             // A broken invariant, reported by the panic hook. Nobody may wait for this thread any more.
-            core.failed
-                .store(true, std::sync::atomic::Ordering::Release);
+            core.failed.store(true, Ordering::Release);
             core.room.1.notify_all();
             return;
         }
@@ -218,6 +230,8 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
     }
     let purges: Vec<InodeId> = notes.purge.into_iter().collect();
     result = result.and(crate::upkeep::purge::purge_all(core, &purges));
+    let waiting = &core.work.purge_bytes;
+    waiting.fetch_sub(notes.purge_bytes, Ordering::AcqRel);
     if notes.settle {
         result = result.and(crate::upkeep::space::settle(core));
     }
@@ -245,7 +259,7 @@ fn periodic(core: &Core) -> Result<()> {
         checkpoint.map(drop).map_err(crate::Error::from)
     };
     let committed = if crate::commit::is_behind(core) {
-        let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
+        let target = core.changes.load(Ordering::Acquire);
         crate::commit::commit_covering(core, target)
     } else {
         Ok(())

@@ -20,7 +20,17 @@ use crate::{Error, Result};
 
 /// Notes that `inode` may be purged. Call without locks.
 pub(crate) fn schedule(core: &Core, inode: InodeId) {
-    core.work.purge(inode);
+    let node = core.nodes.find(inode);
+    let stored = node.map_or(0, |node| {
+        let state = node.lock();
+        // One with a name loses holes only.
+        if state.inode.nlink == 0 {
+            state.stored_size
+        } else {
+            0
+        }
+    });
+    core.work.purge(inode, stored);
 }
 
 /// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.

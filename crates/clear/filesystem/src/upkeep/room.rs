@@ -212,6 +212,9 @@ impl Core {
         if stuck > waste {
             self.space.room.stuck_bytes.store(0, Ordering::Relaxed);
         }
+        // To those who look from outside what was removed lives no more.
+        let removed = self.work.purge_bytes().min(live);
+        let (live, waste) = (live - removed, waste + removed);
         waste > (live / 2).max(stuck).saturating_add(most - lead)
     }
 
