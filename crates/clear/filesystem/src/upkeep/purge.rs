@@ -18,19 +18,16 @@ use crate::core::{Core, Work};
 use crate::limits::{HOLES_MAX, PURGE_NODES_PER_STEP};
 use crate::{Error, Result};
 
-/// Notes that `inode` may be purged. Call without locks.
+/// Notes that `inode`, which has no name any more, may be purged. Call without locks.
 pub(crate) fn schedule(core: &Core, inode: InodeId) {
     let node = core.nodes.find(inode);
-    let stored = node.map_or(0, |node| {
-        let state = node.lock();
-        // One with a name loses holes only.
-        if state.inode.nlink == 0 {
-            state.stored_size
-        } else {
-            0
-        }
-    });
+    let stored = node.map_or(0, |node| node.lock().stored_size);
     core.work.purge(inode, stored);
+}
+
+/// Notes that `inode` has holes to be purged.
+pub(crate) fn schedule_holes(core: &Core, inode: InodeId) {
+    core.work.purge(inode, 0);
 }
 
 /// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.
@@ -113,7 +110,7 @@ fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>)
 /// Goes on with the holes that an earlier run left, in the background.
 pub(crate) fn resume_holes(core: &Core) {
     for inode in core.holes.inodes() {
-        schedule(core, inode);
+        schedule_holes(core, inode);
     }
 }
 
