@@ -1,14 +1,10 @@
 //! The provider over `aws-lc-rs`: AWS-LC's assembly, with AVX-512 and large Arm cores in mind.
 
 use super::version::of_crate;
-use super::{
-    Aead, Algorithm, ChunkKey, Ed25519, HmacSha256, Implementation, Nonce, Provider, Refused,
-    Sha256,
-};
+use super::{Aead, Algorithm, ChunkKey, Ed25519, Implementation, Nonce, Provider, Refused};
 use crate::limits::KEY_BYTES;
 use aws_lc_rs::aead::{self, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
-use aws_lc_rs::{digest, hmac};
 use strongroom_format::limits::TAG_BYTES;
 
 /// The provider.
@@ -29,8 +25,6 @@ impl Provider for AwsLc {
         Some(match algorithm {
             Algorithm::Aes256Gcm => Implementation::Aead(&AES),
             Algorithm::ChaCha20Poly1305 => Implementation::Aead(&CHACHA),
-            Algorithm::Sha256 => Implementation::Sha256(&Self),
-            Algorithm::HmacSha256 => Implementation::HmacSha256(&Self),
             Algorithm::Ed25519 => Implementation::Ed25519(&Self),
             Algorithm::Aegis256 | Algorithm::Blake3 | Algorithm::Argon2id => return None,
         })
@@ -66,20 +60,6 @@ impl ChunkKey for AwsLcKey {
             .open_in_place_separate_tag(nonce, Aad::empty(), tag, chunk)
             .map(|_| ())
             .map_err(|_| Refused)
-    }
-}
-
-impl Sha256 for AwsLc {
-    fn hash(&self, bytes: &[u8]) -> [u8; 32] {
-        let hash = digest::digest(&digest::SHA256, bytes);
-        hash.as_ref().try_into().expect("SHA-256 gives 32 bytes")
-    }
-}
-
-impl HmacSha256 for AwsLc {
-    fn code(&self, key: &[u8], bytes: &[u8]) -> [u8; 32] {
-        let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), bytes);
-        code.as_ref().try_into().expect("SHA-256 gives 32 bytes")
     }
 }
 
