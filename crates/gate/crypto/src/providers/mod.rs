@@ -29,6 +29,7 @@ mod error;
 mod graviola;
 #[cfg(feature = "libaegis")]
 mod libaegis;
+mod like_ring;
 #[cfg(feature = "openssl")]
 mod openssl;
 mod preferences;
