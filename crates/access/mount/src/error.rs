@@ -49,9 +49,6 @@ pub enum MountError {
     /// Environment: the kernel refused.
     #[error("permission denied on {}; you must own the mount point, and a container needs the right to mount", .0.display())]
     Permission(PathBuf),
-    /// Caller: an option this version does not have.
-    #[error("the option {0} is not available in this version")]
-    OptionNotAvailable(&'static str),
     /// Caller: options that exclude each other.
     #[error("{0}")]
     OptionConflict(&'static str),

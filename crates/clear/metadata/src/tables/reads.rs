@@ -264,11 +264,6 @@ impl Reads {
         )
     }
 
-    /// The last region of `inode` that holds an extent.
-    pub fn last_region(&self, inode: InodeId) -> Result<Option<u64>> {
-        self.one(Statement::RegionLast, [key(inode.0)], |row| whole(row, 0))
-    }
-
     // ---- blocks
 
     /// The block of this number.
