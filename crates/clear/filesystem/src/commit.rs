@@ -51,7 +51,7 @@ impl Filesystem {
     /// # Errors
     /// `NoSpace` leaves the content pending and the vault usable; `Failed` ends writing until it is opened again.
     pub fn sync_inode(&self, inode: InodeId) -> Result<()> {
-        if self.core.options.read_only || crate::is_kept(inode) {
+        if self.core.options.read_only || crate::is_in_snapshot(inode) {
             return Ok(());
         }
         let core = &self.core;

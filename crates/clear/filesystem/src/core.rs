@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use strongroom_crypto::{BlockSealer, Pool, Random};
+use strongroom_crypto::{BlockSealer, Pool, Random, RevisionSigner};
 use strongroom_format::{Kind, SealedBlock};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
@@ -167,6 +167,8 @@ pub struct Parts {
     pub segments: SegmentStore,
     /// The gate.
     pub sealer: BlockSealer,
+    /// What signs revisions, and proves them.
+    pub signer: RevisionSigner,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The disk's fill.
@@ -219,8 +221,7 @@ pub(crate) struct Core {
     pub(crate) quota: crate::quota::Quota,
     pub(crate) holes: crate::holes::Holes,
     pub(crate) hashing: crate::content_hash::Hashing,
-    /// What keeps old states, once it is joined.
-    pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
+    pub(crate) history: crate::history::History,
 }
 
 impl Core {
@@ -319,8 +320,8 @@ impl Core {
             return Ok(node);
         }
         // Whoever only reads has not come this way.
-        if crate::is_kept(id) {
-            return Err(Error::KeptState);
+        if crate::is_in_snapshot(id) {
+            return Err(Error::InSnapshot);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
         let reserved = match row.reserved {

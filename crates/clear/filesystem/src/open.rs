@@ -92,6 +92,7 @@ impl Filesystem {
             store,
             segments,
             sealer,
+            signer,
             clock,
             disk,
             random,
@@ -142,7 +143,7 @@ impl Filesystem {
             quota,
             holes,
             hashing: crate::content_hash::Hashing::default(),
-            history: std::sync::OnceLock::new(),
+            history: crate::history::History::new(signer),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
 use crate::flush::{self, Reason};
+use crate::history::is_reserved;
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::name::Name;
 use crate::namespace::{
@@ -112,7 +113,7 @@ pub(crate) fn plan<'a>(
         directory: new_parent,
         name: Name::new(new_name)?,
     };
-    if scene.core().is_reserved(new_parent, new_place.name) {
+    if is_reserved(new_parent, new_place.name) {
         return Err(Error::Exists);
     }
     let (source, cookie) = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;

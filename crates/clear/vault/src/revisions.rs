@@ -6,14 +6,15 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use strongroom_filesystem::Timestamp;
-use strongroom_history::{self as history, Candidate, NewRevision, Retention, RevisionId, State};
+use strongroom_history::{
+    self as history, Candidate, ErasedContent, NewRevision, PathDifference, Retention, RevisionId,
+    Usage,
+};
 
 use crate::limits::REVISIONS_MAX;
 use crate::owner::port::unexpected;
 use crate::path::VaultPath;
-use crate::request::history::{
-    ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored, RevisionInfo, Usage,
-};
+use crate::request::history::{HistoryRequest, HistoryResponse, Restored, RevisionInfo};
 use crate::request::{Request, Response};
 use crate::{Error, Result, Vault};
 
@@ -119,15 +120,7 @@ impl Vault {
     /// As `revisions`.
     pub fn let_go_by(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
         let mut all = self.revisions()?;
-        let states: Vec<State<'_>> = all
-            .iter()
-            .map(|one| State {
-                time: one.time,
-                message: &one.message,
-                tags: &one.tags,
-            })
-            .collect();
-        let going = rule.lets_go(&states);
+        let going = rule.lets_go(&candidates(&all));
         let mut place = 0..;
         all.retain(|_| place.next().is_some_and(|place| going.contains(&place)));
         Ok(all)
@@ -274,15 +267,7 @@ impl Vault {
 }
 
 fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
-    all.iter()
-        .map(|one| Candidate {
-            id: one.id,
-            parents: &one.parents,
-            device: &one.device,
-            time: one.time,
-            tags: &one.tags,
-        })
-        .collect()
+    all.iter().map(RevisionInfo::candidate).collect()
 }
 
 /// What relative dates count from: a person's clock, not that of the vault.

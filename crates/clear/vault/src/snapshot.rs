@@ -4,7 +4,9 @@
 //! Gives   the reading calls of `Vault`, with paths of that state
 //! Never   changes anything, or gives what is not of that state: a symlink that leads out of it is refused
 
-use strongroom_filesystem::{self as filesystem, Attributes, HISTORY_NAME, InodeId, is_kept};
+use strongroom_filesystem::{
+    self as filesystem, Attributes, HISTORY_NAME, InodeId, is_in_snapshot,
+};
 use strongroom_history::{NewRevision, RevisionId};
 
 use crate::path::{Links, VaultPath, join};
@@ -229,7 +231,7 @@ impl Snapshot {
     /// Gives `found` if it is of a kept state.
     fn inside<T>(&self, found: Result<T>, inode: impl Fn(&T) -> InodeId) -> Result<T> {
         match found {
-            Ok(found) if is_kept(inode(&found)) => Ok(found),
+            Ok(found) if is_in_snapshot(inode(&found)) => Ok(found),
             Ok(_) => Err(Error::File(filesystem::Error::InvalidArgument(
                 "a symlink leads out of the snapshot",
             ))),

@@ -104,7 +104,7 @@ fn nothing_below_history_can_be_changed_and_nothing_takes_its_name() {
     vault.write("/a", "one").unwrap();
     take(&vault, "v1");
     let is = |result: strongroom::Result<()>, wanted: fn(&FileError) -> bool| matches!(result, Err(Error::File(error)) if wanted(&error));
-    let read_only = |error: &FileError| matches!(error, FileError::KeptState);
+    let read_only = |error: &FileError| matches!(error, FileError::InSnapshot);
     let exists = |error: &FileError| matches!(error, FileError::Exists);
     assert!(is(vault.write("/.history/t:v1/a", "x"), read_only));
     assert!(is(vault.write("/.history/t:v1/b", "x"), read_only));

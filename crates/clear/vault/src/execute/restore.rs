@@ -46,7 +46,7 @@ pub(crate) fn restore(
         .filter(|name| !name.is_empty());
     let first = names.next();
     if first == Some(HISTORY_NAME) {
-        return Err(Error::File(filesystem::Error::KeptState));
+        return Err(Error::File(filesystem::Error::InSnapshot));
     }
     let mut restorer = Restorer {
         session,

@@ -94,7 +94,7 @@ impl Engine {
             Resealed::Done(first) => first,
         };
         // (1). Under an epoch that is over nothing begins to be sealed, so `first` stays true.
-        self.kept.reseal_records(&self.filesystem, || {
+        self.records.reseal(&self.filesystem, || {
             self.on_keys(|keys| keys.forget_before(first, &self.filesystem))
                 .map(drop)
         })?;

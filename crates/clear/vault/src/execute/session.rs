@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
-use crate::execute::backup::Kept as Backup;
+use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
-use crate::kept::Kept;
 use crate::keyring::held_keys::{HeldKeys, Installed};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::path::Held;
+use crate::records::Records;
 use crate::request::Purpose;
 use crate::request::lock::{LockKind, Patience};
 use crate::request::{Access, Handle, Information, Opening};
@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) information: Mutex<Information>,
     /// Held over a change of keys: one after the other.
     keys: Mutex<HeldKeys>,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) records: Records,
     pub(crate) rotating: Rotating,
     pub(crate) locks: Locks,
     /// How many sessions there were.
@@ -61,7 +61,7 @@ impl Engine {
         information: Information,
         keys: HeldKeys,
         sight: Sight,
-        kept: Arc<Kept>,
+        records: Records,
         lock: Option<OwnerLock>,
     ) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Engine {
             observers: Arc::default(),
             information: Mutex::new(information),
             keys: Mutex::new(keys),
-            kept,
+            records,
             rotating: Rotating::default(),
             locks: Locks::default(),
             sessions: AtomicU64::default(),
@@ -110,7 +110,7 @@ impl Engine {
         information.epoch = keys.keyring().epoch().0;
         information.members = keys.members();
         information.unknown_records = keys.unknown_records();
-        self.kept.sign_with(keys.keyring().revision_signer());
+        self.filesystem.sign_with(keys.keyring().revision_signer());
         worked
     }
 

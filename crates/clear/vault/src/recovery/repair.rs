@@ -33,7 +33,7 @@ use crate::recovery::report::RecoverReport;
 use crate::request::Access;
 use crate::seen::Trust;
 use crate::verification::{VerifyOptions, VerifyReport};
-use crate::{Error, GoOn, Result, Vault};
+use crate::{GoOn, Result, Vault};
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -334,7 +334,7 @@ impl<'a> Repair<'a> {
         }
         let engine = self.filesystem().engine();
         let epoch = engine.sealer().epoch();
-        engine.store(epoch, batch, |_, _, _, _| Ok::<(), Error>(()))?;
+        engine.store(epoch, batch, &[])?;
         Ok(engine.commit()?)
     }
 
@@ -358,8 +358,7 @@ impl<'a> Repair<'a> {
                 .iter()
                 .any(|node| Compression::of_kind(node.kind) == compression)
             {
-                let kept = &self.owner.session.engine.kept;
-                kept.store_nodes(self.filesystem(), compression)?;
+                self.filesystem().store_nodes(compression)?;
             }
         }
         let mut left = lost;

@@ -106,7 +106,7 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
-    KeptState,
+    InSnapshot,
     Failed,
     DamagedHistory
 );

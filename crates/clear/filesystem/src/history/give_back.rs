@@ -12,16 +12,23 @@
 use std::collections::HashMap;
 
 use strongroom_format::BlockId;
-use strongroom_metadata::{BlockNumber, Reader};
+use strongroom_history::limits::{PAGE_ROWS, RELEASED_PAGE};
+use strongroom_history::{Blocks, names_of_block};
+use strongroom_metadata::{BlockNumber, Reader, Transaction};
 
-use crate::engine::Engine;
-use crate::error::Error;
-use crate::limits::{GIVE_BACK_NODES, PAGE_ROWS, RELEASED_PAGE};
-use crate::node::names_of_block;
+use super::engine::Engine;
+use crate::core::Core;
+use crate::{Error, Result};
+
+/// Nodes given back in one transaction.
+const GIVE_BACK_NODES: usize = 16;
+
+/// Steps of giving back between two looks at other work.
+const STEPS_AT_ONCE: usize = 32;
 
 /// How far giving back has come. In memory: the work itself is in the rows.
 #[derive(Debug, Default)]
-pub struct GiveBack {
+pub(super) struct GiveBack {
     after: u64,
     /// Whether this pass gave something back: what that named may be released behind us.
     gave: bool,
@@ -37,17 +44,15 @@ impl GiveBack {
     /// Does one step; gives whether more is left.
     ///
     /// A node that does not open stays, with all below it: the check names it.
-    ///
-    /// # Errors
-    /// Those of the engine.
-    pub fn step<E: Engine>(&mut self, engine: &E) -> Result<bool, E::Error> {
+    fn step(&mut self, core: &Core) -> Result<bool> {
+        let engine = Engine::of(core);
         let (page, held) = engine.change(|writer| {
             let page = writer.released(BlockNumber(self.after), RELEASED_PAGE)?;
             let mut blocks = Vec::with_capacity(page.len());
             for number in page {
                 blocks.push((number, writer.block(number)?));
             }
-            Ok((blocks, writer.is_held()))
+            Ok::<_, Error>((blocks, writer.is_held()))
         })?;
         if held {
             return Ok(false);
@@ -56,7 +61,7 @@ impl GiveBack {
             // Those that were passed over are tried again, the next time somebody asks.
             self.after = 0;
             let again = std::mem::take(&mut self.gave);
-            return Ok(self.forget_marks(engine)? || again);
+            return Ok(forget_marks(engine)? || again);
         };
         let mut end = *last;
         let mut step = Vec::new();
@@ -69,7 +74,7 @@ impl GiveBack {
                         break;
                     }
                     nodes += 1;
-                    let opened = engine.open(block.kind, &block.id);
+                    let opened = core.history.trees(engine).need(block.kind, &block.id);
                     match opened.map(|bytes| names_of_block(block.kind, &bytes)) {
                         Ok(Ok(names)) => names,
                         _ => continue,
@@ -86,27 +91,24 @@ impl GiveBack {
                 return Ok(());
             }
             for released in &step {
-                give_back(writer, released)?;
+                give_one_back(writer, released)?;
             }
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         engine.commit_if_large()?;
         Ok(true)
     }
+}
 
-    /// Marks that the newest tree covers mean nothing any more.
-    fn forget_marks<E: Engine>(&self, engine: &E) -> Result<bool, E::Error> {
-        let more = engine.change(|writer| Ok(writer.forget_changed(PAGE_ROWS)?))?;
-        engine.commit_if_large()?;
-        Ok(more)
-    }
+/// Marks that the newest tree covers mean nothing any more.
+fn forget_marks(engine: Engine<'_>) -> Result<bool> {
+    let more = engine.change(|writer| Ok::<_, Error>(writer.forget_changed(PAGE_ROWS)?))?;
+    engine.commit_if_large()?;
+    Ok(more)
 }
 
 /// (1)
-fn give_back(
-    writer: &mut strongroom_metadata::Transaction<'_>,
-    released: &Released,
-) -> Result<(), strongroom_metadata::Error> {
+fn give_one_back(writer: &mut Transaction<'_>, released: &Released) -> Result<()> {
     let number = released.number;
     let block = writer.block(number)?;
     let goes = block.is_some_and(|block| block.references == 0);
@@ -122,18 +124,36 @@ fn give_back(
             }
         }
     }
-    writer.settle_released(number)
+    Ok(writer.settle_released(number)?)
+}
+
+/// Gives back for a while what nothing names any more; gives whether more is left.
+pub(crate) fn give_back(core: &Core) -> Result<bool> {
+    for _ in 0..STEPS_AT_ONCE {
+        // Somebody else is at it: enough.
+        let Some(mut giving_back) = core.history.giving_back.try_lock() else {
+            return Ok(false);
+        };
+        if !giving_back.step(core)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Gives back all that nothing names any more.
+pub(crate) fn give_all_back(core: &Core) -> Result<()> {
+    while give_back(core)? {}
+    Ok(())
 }
 
 /// How often nodes of trees, revisions and the newest tree name each block, for a check of the counts; and how many
 /// nodes do not open.
-///
-/// # Errors
-/// Those of the engine.
-pub fn references<E: Engine>(
-    engine: &E,
+pub(crate) fn references(
+    core: &Core,
     reader: &Reader<'_>,
-) -> Result<(HashMap<BlockNumber, u32>, u64), E::Error> {
+) -> Result<(HashMap<BlockNumber, u32>, u64)> {
+    let engine = Engine::of(core);
     let mut nodes = Vec::new();
     reader.for_each_block(|block, _| {
         if !block.kind.is_data() {
@@ -141,33 +161,26 @@ pub fn references<E: Engine>(
         }
     })?;
     let mut counts: HashMap<BlockNumber, u32> = HashMap::new();
-    let mut count = |number: Option<BlockNumber>| -> Result<(), Error> {
-        let number = number.ok_or(Error::MissingBlock)?;
-        *counts.entry(number).or_insert(0) += 1;
-        Ok(())
-    };
+    let mut count = |number: BlockNumber| *counts.entry(number).or_insert(0) += 1;
     let mut damaged = 0;
     for (kind, id) in nodes {
-        let names = engine
-            .open(kind, &id)
-            .ok()
-            .and_then(|bytes| names_of_block(kind, &bytes).ok());
-        let Some(names) = names else {
+        // Past what was opened before: the check asks about the disk.
+        let opened = engine.open(kind, &id).ok().flatten();
+        let Some(names) = opened.and_then(|bytes| names_of_block(kind, &bytes).ok()) else {
             damaged += 1;
             continue;
         };
         for name in names {
             match reader.block_by_id(&name)? {
-                Some(number) => count(Some(number))?,
+                Some(number) => count(number),
                 None => damaged += 1,
             }
         }
     }
-    for revision in reader.revisions()? {
-        count(Some(revision.root))?;
-    }
+    let revisions = reader.revisions()?;
+    revisions.iter().for_each(|revision| count(revision.root));
     if let Some(base) = reader.history()?.base {
-        count(Some(base.root))?;
+        count(base.root);
     }
     Ok((counts, damaged))
 }
