@@ -112,7 +112,7 @@ fn a_busy_vault_is_copied_to_a_sound_one_again_and_again_and_what_is_there_stays
         let read = place.keyed(&["cat", "b:/round"]);
         assert_eq!(read, format!("{round}"));
         assert_eq!(place.keyed_bytes(&["cat", "b:/kept"]), kept);
-        place.keyed(&["check", "b"]);
+        place.keyed(&["verify", "--structure", "b"]);
     }
     drop(writer);
     place.done(&["umount", "m"]);
@@ -174,6 +174,34 @@ fn a_backup_that_is_cut_off_leaves_the_earlier_one_and_the_next_goes_on() {
     );
     assert_eq!(place.keyed_bytes(&["cat", "disk/b:/new"]), noise);
     drop(disk);
+}
+
+/// Failed before: once the old keys were gone from the vault, its backups were refused as ones in which keys were changed.
+#[test]
+fn a_backup_goes_on_after_a_change_of_keys_and_opens_with_the_new_ones() {
+    let place = Place::new();
+    for (name, command) in [
+        ("first", &["key", "rotate", "v"][..]),
+        ("second", &["key", "rotate", "v"]),
+        ("third", &["key", "add", "v", "--new-key-file", "other"]),
+        ("fourth", &["ls", "v"]),
+    ] {
+        fs::write(place.path(name), name).unwrap();
+        place.keyed(&["put", name, &format!("v:/{name}")]);
+        place.keyed(&["snapshot", "create", "v"]);
+        place.keyed(&["backup", "v", "b"]);
+        assert_eq!(place.keyed(&["cat", &format!("b:/{name}")]), name);
+        place.keyed(&["verify", "--deep", "b"]);
+        place.keyed(command);
+    }
+    // Keys that only the backup has are no older ones.
+    copy_folder(&place.path("b"), &place.path("used"));
+    fs::remove_file(place.path("used/backup")).unwrap();
+    place.keyed(&["key", "rotate", "used"]);
+    place.keyed(&["key", "rotate", "v"]);
+    fs::write(place.path("used/backup"), "").unwrap();
+    let refused = place.keyed_fails(9, &["backup", "v", "used"]);
+    assert!(refused.contains("keys were changed there"), "{refused}");
 }
 
 #[test]

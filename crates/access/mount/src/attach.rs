@@ -16,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 
+use crate::detach::is_root;
 use crate::error::MountError;
 use crate::limits;
 use crate::mountpoint::MountPoint;
@@ -23,11 +24,6 @@ use crate::options::{MountOptions, TYPE};
 
 const DEVICE: &str = "/dev/fuse";
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
-
-/// Whether this process mounts by itself.
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
 
 /// Mounts on `place`, whichever way this user can.
 ///

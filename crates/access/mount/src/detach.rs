@@ -11,9 +11,8 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::attach::is_root;
 use crate::error::MountError;
-use crate::holders::InUse;
+use crate::in_use::InUse;
 
 /// What to do about files that are open in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +23,11 @@ pub(crate) enum Detach {
     Lazily,
     /// As `IfUnused`, and only if nobody passed by since the last such call; else `Busy`. Root only.
     IfUntouched,
+}
+
+/// Whether this process mounts by itself.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Unmounts `path`. `NotMounted` if nothing is mounted there.

@@ -63,7 +63,7 @@ mod tests {
             (Error::NotADirectory, 20),
             (Error::IsADirectory, 21),
             (Error::InvalidName, 22),
-            (Error::InvalidArgument("offset"), 22),
+            (Error::InvalidArgument("offset".into()), 22),
             (Error::FileTooLarge, 27),
             (Error::NoSpace, 28),
             (Error::ReadOnly, 30),

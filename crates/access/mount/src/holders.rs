@@ -6,44 +6,18 @@
 //!         nobody look at the memory of a process that hangs in it; nor believes that it saw everybody
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::in_use::{Holder, InUse};
 use crate::limits::{HOLDERS_MAX, LOOK_AT_HOLDERS};
 use crate::mountinfo::{self, MountEntry};
 
 /// Where the kernel lists all processes.
 const PROCESSES: &str = "/proc";
 
-/// A process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its number.
-    pub pid: u32,
-    /// What it calls itself.
-    pub name: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (process {})", self.name, self.pid)
-    }
-}
-
-/// Names of `holders`, or what to say if none can be seen.
-pub(crate) fn list(holders: &[Holder], nobody: &str) -> String {
-    if holders.is_empty() {
-        return nobody.to_owned();
-    }
-    let named: Vec<_> = holders.iter().map(ToString::to_string).collect();
-    named.join(", ")
-}
-
 /// Who has a file of the mount open or mapped, or stands in it, in the same world of mounts as this process.
-pub(crate) fn of(entry: &MountEntry) -> Vec<Holder> {
+fn of(entry: &MountEntry) -> Vec<Holder> {
     let (own_world, entry) = (world("self"), entry.clone());
     collect(move |pid| {
         world(pid) == own_world
@@ -156,61 +130,18 @@ fn hexadecimal(device: &str) -> Option<String> {
     Some(format!("{:02x}:{:02x}", number(major)?, number(minor)?))
 }
 
-/// Why a mount cannot be taken away.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InUse {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Who uses it: those that could be seen.
-    pub by: Vec<Holder>,
-    /// What is mounted inside of it.
-    pub mounts: Vec<PathBuf>,
-}
-
-impl InUse {
-    /// Nobody looked who it is.
-    pub(crate) fn somehow(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            by: Vec::new(),
-            mounts: Vec::new(),
-        }
+/// Looks who uses the mount, and what is mounted inside of it.
+pub(crate) fn in_use(entry: &MountEntry) -> InUse {
+    let all = mountinfo::mounts().unwrap_or_default();
+    let inside = all.into_iter().filter(|one| one.parent == entry.id);
+    InUse {
+        path: entry.mount_point.clone(),
+        by: of(entry),
+        mounts: inside
+            .map(|one| one.mount_point)
+            .take(HOLDERS_MAX)
+            .collect(),
     }
-
-    /// Looks who it is.
-    pub(crate) fn look(entry: &MountEntry) -> Self {
-        let all = mountinfo::mounts().unwrap_or_default();
-        let inside = all.into_iter().filter(|one| one.parent == entry.id);
-        Self {
-            path: entry.mount_point.clone(),
-            by: of(entry),
-            mounts: inside
-                .map(|one| one.mount_point)
-                .take(HOLDERS_MAX)
-                .collect(),
-        }
-    }
-}
-
-impl fmt::Display for InUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is in use", self.path.display())?;
-        if !self.by.is_empty() {
-            write!(f, " by {}", list(&self.by, ""))?;
-        }
-        for mount in &self.mounts {
-            write!(f, "; {} is mounted in it", show(mount.as_os_str()))?;
-        }
-        let close = match self.mounts.is_empty() {
-            true => "close what is open in it",
-            false => "unmount and close what is in it",
-        };
-        write!(f, "; {close}, or unmount with --lazy")
-    }
-}
-
-fn show(name: &OsStr) -> String {
-    String::from_utf8_lossy(name.as_bytes()).into_owned()
 }
 
 #[cfg(test)]
@@ -222,30 +153,6 @@ mod tests {
         assert_eq!(hexadecimal("0:52").as_deref(), Some("00:34"));
         assert_eq!(hexadecimal("254:1").as_deref(), Some("fe:01"));
         assert_eq!(hexadecimal("0"), None);
-    }
-
-    #[test]
-    fn who_is_in_the_way_is_named_with_what_to_do() {
-        let mut busy = InUse::somehow(Path::new("/mnt"));
-        assert_eq!(
-            busy.to_string(),
-            "/mnt is in use; close what is open in it, or unmount with --lazy"
-        );
-        busy.by = vec![
-            Holder {
-                pid: 7,
-                name: "vim".to_owned(),
-            },
-            Holder {
-                pid: 9,
-                name: "bash".to_owned(),
-            },
-        ];
-        busy.mounts = vec!["/mnt/x".into()];
-        assert_eq!(
-            busy.to_string(),
-            "/mnt is in use by vim (process 7), bash (process 9); /mnt/x is mounted in it; unmount and close what is in it, or unmount with --lazy"
-        );
     }
 
     #[test]

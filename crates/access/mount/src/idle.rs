@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use crate::attach::is_root;
-use crate::detach::{Detach, detach};
+use crate::detach::{Detach, detach, is_root};
 use crate::error::MountError;
 use crate::shared::Shared;
 
@@ -68,7 +67,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::holders::InUse;
+    use crate::in_use::InUse;
     use std::cell::{Cell, RefCell};
     use std::path::Path;
 

@@ -29,6 +29,7 @@ mod error;
 mod gate;
 mod holders;
 mod idle;
+mod in_use;
 mod inherited;
 mod invalidate;
 mod limits;
@@ -51,8 +52,8 @@ mod xattrs;
 
 pub use counters::{Opcode, RequestCounter, RequestCounts};
 pub use error::MountError;
-pub use holders::{Holder, InUse};
+pub use in_use::{Holder, InUse, Waiting};
 pub use invalidate::Invalidator;
 pub use mounted::Mounted;
 pub use options::{MountOptions, SpecialFiles};
-pub use umount::{Unmount, Waiting, unmount};
+pub use umount::{Unmount, unmount};

@@ -4,7 +4,6 @@
 //! Gives   back when the process behind the mount has made everything durable and is gone
 //! Never   signals or kills that process, or waits without saying for what
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +12,8 @@ use crossbeam_channel::RecvTimeoutError;
 
 use crate::detach::{Detach, detach};
 use crate::error::MountError;
-use crate::holders::{self, Holder, InUse};
+use crate::holders;
+use crate::in_use::Waiting;
 use crate::limits::LOOK_EVERY;
 use crate::mountinfo::{MountEntry, mount_at};
 use crate::mountpoint;
@@ -30,35 +30,6 @@ pub enum Unmount {
     IfUnused,
     /// Take the mount out of sight now, and do not wait: it ends with its last user.
     Lazily,
-}
-
-/// What an `unmount` waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// The kernel hands over what it keeps of the mount.
-    Kernel,
-    /// It is unmounted here, but seen elsewhere: by these processes, each in a mount namespace of its own.
-    SeenElsewhere(Vec<Holder>),
-    /// So many bytes that were accepted are not stored yet; none means that the disk is waited for.
-    Storing(u64),
-    /// All is stored; the process closes the vault.
-    Closing,
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kernel => f.write_str("the kernel hands over what it keeps of it"),
-            Self::SeenElsewhere(holders) => {
-                let unseen = "processes that cannot be looked at from here";
-                let holders = holders::list(holders, unseen);
-                write!(f, "mount namespaces of their own still have it: {holders}")
-            }
-            Self::Storing(0) => f.write_str("the disk stores what was accepted"),
-            Self::Storing(bytes) => write!(f, "{} MiB are not stored yet", bytes.div_ceil(1 << 20)),
-            Self::Closing => f.write_str("everything is stored, the vault is being closed"),
-        }
-    }
 }
 
 /// Unmounts `directory`, and waits until its process has ended the mount with everything durable, and, if it is there for the
@@ -129,7 +100,7 @@ fn take_away(
         .map_err(MountError::io("starting a thread"))?;
     loop {
         match waits.recv_timeout(LOOK_EVERY) {
-            Ok(Err(MountError::Busy(_))) => return Err(MountError::Busy(InUse::look(entry))),
+            Ok(Err(MountError::Busy(_))) => return Err(MountError::Busy(holders::in_use(entry))),
             Ok(done) => return done,
             Err(RecvTimeoutError::Timeout) => go_on(&entry.mount_point, Waiting::Kernel, watch)?,
             Err(RecvTimeoutError::Disconnected) => unreachable!("the thread sends before it ends"),

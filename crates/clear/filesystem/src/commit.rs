@@ -11,13 +11,15 @@
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
 //! Spec    spec/5-crash-contract.md
 
+pub(crate) mod intents;
+
 use std::sync::atomic::Ordering;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use strongroom_metadata::{InodeId, NodeKind, Rekey, Transaction};
 
 use crate::core::{Core, Work};
-use crate::flush::{Reason, drain_all, drain_node};
+use crate::drain::{Reason, drain_all, drain_node};
 use crate::{Error, Filesystem, Result};
 
 /// Who commits, and how far it is.
@@ -58,7 +60,7 @@ impl Filesystem {
         let Some(node) = core.nodes.find(inode) else {
             return commit_covering(core, core.changes.load(Ordering::Acquire));
         };
-        if crate::intents::sync(core, &node)? {
+        if intents::sync(core, &node)? {
             return Ok(());
         }
         let is_file = node.lock().inode.kind == NodeKind::File;
@@ -228,7 +230,7 @@ fn commit_once<T>(
         // Read before the attributes: what is counted until here is in memory or in the transaction.
         let covered = core.changes.load(Ordering::Acquire);
         store_attributes(core, &mut writer, covered)?;
-        crate::intents::note_acknowledged(core, &mut writer)?;
+        intents::note_acknowledged(core, &mut writer)?;
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {

@@ -22,10 +22,10 @@ use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
 
 use crate::commit::CommitState;
-use crate::epoch::{Sealers, Sealing};
-use crate::lock::LockTable;
-use crate::node::{Node, NodeState, NodeTable};
-use crate::reservation::Reserved;
+use crate::content::node::{Node, NodeState, NodeTable};
+use crate::content::reservation::Reserved;
+use crate::names::lock::LockTable;
+use crate::upkeep::epoch::{Sealers, Sealing};
 use crate::{Error, Result, limits};
 
 /// Tells the time. A value, so that tests and the simulator bring their own.
@@ -213,14 +213,14 @@ pub(crate) struct Core {
     /// A sync or commit failed: nothing more is accepted.
     pub(crate) failed: AtomicBool,
     pub(crate) commits: CommitState,
-    pub(crate) intents: crate::intents::Intents,
+    pub(crate) intents: crate::commit::intents::Intents,
     pub(crate) locks: LockTable,
     /// Wakes the background thread: inodes to drain, orphans to purge.
-    pub(crate) work: Arc<crate::background::WorkQueue>,
-    pub(crate) space: crate::space::SpaceState,
+    pub(crate) work: Arc<crate::upkeep::background::WorkQueue>,
+    pub(crate) space: crate::upkeep::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
-    pub(crate) holes: crate::holes::Holes,
-    pub(crate) hashing: crate::content_hash::Hashing,
+    pub(crate) holes: crate::content::holes::Holes,
+    pub(crate) hashing: crate::hashes::content_hash::Hashing,
     pub(crate) history: crate::history::History,
 }
 

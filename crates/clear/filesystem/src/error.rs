@@ -1,5 +1,7 @@
 //! Why an operation of the file system failed.
 
+use std::borrow::Cow;
+
 use strongroom_history as history;
 use strongroom_metadata::{InodeId, Timestamp};
 
@@ -30,7 +32,7 @@ pub enum Error {
     InvalidName,
     /// Caller: an argument out of its range.
     #[error("invalid argument: {0}")]
-    InvalidArgument(&'static str),
+    InvalidArgument(Cow<'static, str>),
     /// Caller: the mode bits forbid it (EACCES).
     #[error("permission denied")]
     PermissionDenied,
@@ -157,7 +159,7 @@ impl From<history::Error> for Error {
     fn from(error: history::Error) -> Self {
         match error {
             history::Error::Metadata(error) => error.into(),
-            history::Error::Invalid(why) => Self::InvalidArgument(why),
+            history::Error::Invalid(why) => Self::InvalidArgument(why.into()),
             history::Error::NotFound => Self::NotFound,
             history::Error::NotADirectory => Self::NotADirectory,
             history::Error::UnknownRevision => Self::UnknownRevision(error.to_string()),

@@ -6,9 +6,8 @@
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants
-//!  (1) Segments first, then the header, then database and replica file in one step; what is not needed any more goes last. So
-//!      a cut leaves the earlier backup or the new one: segments that nobody names do no harm, and a newer header opens an
-//!      older replica file.
+//!  (1) Segments first, then header, database and replica file in one step; what is not needed any more goes last. So a cut
+//!      leaves the earlier backup or the new one: segments that nobody names do no harm.
 //!  (2) No segment that the copied database names goes from the vault folder before it was copied: the owner keeps all of them,
 //!      and it is the same owner to the end.
 //!  (3) A segment file counts as copied if both have an end, the same one, and are as long: it never changes then. It is put in its
@@ -22,9 +21,10 @@ use rustix::fs::{Advice, FileType, fadvise};
 use strongroom_folder::{Folder as Held, Purpose};
 use strongroom_metadata::DATABASE_FILE;
 
+use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
-use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, UNFINISHED, below};
+use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
 use crate::request::{BackupRequest, Request, Response};
@@ -117,7 +117,7 @@ impl Vault {
             Ok(_) => refuse("the folder is another vault"),
             // The first one was interrupted.
             Err(Error::InterruptedCreate) => Ok(true),
-            Err(Error::NotAVault) if target.first_names()?.is_empty() => Ok(true),
+            Err(Error::NotAVault) if check_contents(target).is_ok() => Ok(true),
             Err(Error::NotAVault) => refuse("the folder is not empty, and no backup of a vault"),
             Err(error) => Err(error),
         }
@@ -154,10 +154,10 @@ impl Backup<'_> {
         target.check()?;
         target.remove_unfinished()?;
         switch::finish(&target)?;
-        target.replace(BACKUP, &[])?;
         if self.is_new {
             target.replace(UNFINISHED, &[])?;
         }
+        target.replace(BACKUP, &[])?;
         let making = switch::begin(&target)?;
         let header = self.database()?;
         let size = making
@@ -169,10 +169,8 @@ impl Backup<'_> {
             return Err(Error::OwnerGone); // (2)
         }
         // (1)
-        target.replace(HEADER, &header)?;
-        target.save(HEADER, &header)?;
+        making.replace(HEADER, &header)?;
         switch::commit_rekeyed(&target, &making)?;
-        target.save(REPLICA, &target.replica()?)?;
         target.remove_if_there(UNFINISHED)?;
         self.remove_others(&segments)?;
         Ok(self.report)

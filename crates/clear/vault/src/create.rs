@@ -268,7 +268,8 @@ fn claim(folder: &Folder) -> Result<OwnerLock> {
     }
 }
 
-fn check_contents(folder: &Folder) -> Result<()> {
+/// Refuses a folder with anything but what an interrupted making leaves.
+pub(crate) fn check_contents(folder: &Folder) -> Result<()> {
     let names = folder.first_names()?;
     if names.iter().any(|name| name == HEADER) {
         return Err(Error::AlreadyAVault);

@@ -17,7 +17,7 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
-use crate::request::{Creation, Handle, NodeFields, Opening, Request, Response, SetFields};
+use crate::request::{Creation, Handle, Opening, Request, Response};
 use crate::{Error, Result, Vault};
 
 /// How often two files of one copy are brought to the same owner; each time an owner has gone.
@@ -115,7 +115,7 @@ impl FileOptions {
         } else {
             return Ok(opening);
         };
-        Err(Error::File(filesystem::Error::InvalidArgument(bad)))
+        Err(Error::File(filesystem::Error::InvalidArgument(bad.into())))
     }
 }
 
@@ -190,8 +190,7 @@ impl File {
         opening: Opening,
         path: Option<&[u8]>,
     ) -> Result<Self> {
-        let (handle, fields) = opened(response)?;
-        let attributes = Attributes::try_from(fields)?;
+        let (handle, attributes) = opened(response)?;
         let in_snapshot = filesystem::is_in_snapshot(attributes.inode);
         Ok(Self {
             vault: vault.clone(),
@@ -297,8 +296,7 @@ impl File {
                 opening,
             },
         })?;
-        let (handle, fields) = opened(response)?;
-        let found = Attributes::try_from(fields)?;
+        let (handle, found) = opened(response)?;
         if (found.inode, found.btime) != self.node {
             // Another one has its number, or the selector in its path means another state now.
             let _ = port.ask(&Request::Close { handle });
@@ -346,7 +344,7 @@ impl File {
     /// Those of a file whose owner has gone, see `File`; true of every method here.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.ask(|handle| Request::HandleAttributes { handle })? {
-            Response::Attributes(fields) => fields.try_into(),
+            Response::Attributes(attributes) => Ok(attributes),
             _ => Err(unexpected()),
         }
     }
@@ -356,9 +354,12 @@ impl File {
     /// # Errors
     /// `NotOpenFor` if the size shall change and the file is not open for writing.
     pub fn set_attributes(&self, set: &SetAttributes) -> Result<Attributes> {
-        let set = SetFields::from(set);
-        match self.change(|handle| Request::SetHandleAttributes { handle, set })? {
-            Response::Attributes(fields) => fields.try_into(),
+        let set = |handle| Request::SetHandleAttributes {
+            handle,
+            set: set.clone(),
+        };
+        match self.change(set)? {
+            Response::Attributes(attributes) => Ok(attributes),
             _ => Err(unexpected()),
         }
     }
@@ -485,7 +486,7 @@ impl File {
     ) -> Result<u64> {
         if !self.vault.is_same(&target.vault) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "files of two openings",
+                "files of two openings".into(),
             )));
         }
         // One of the two may have to follow the other to the next owner.
@@ -585,9 +586,9 @@ impl Seek for File {
 }
 
 /// What an open request answered.
-pub(crate) fn opened(response: Response) -> Result<(Handle, NodeFields)> {
+pub(crate) fn opened(response: Response) -> Result<(Handle, Attributes)> {
     match response {
-        Response::Opened(handle, fields) => Ok((handle, fields)),
+        Response::Opened(handle, attributes) => Ok((handle, attributes)),
         _ => Err(unexpected()),
     }
 }

@@ -240,7 +240,7 @@ impl Folder {
     pub(crate) fn replica(&self) -> Result<Vec<u8>> {
         self.read(REPLICA)?.ok_or_else(|| Error::Damaged {
             what: REPLICA,
-            why: "the file is missing; run `strongroom recover`".to_owned(),
+            why: "the file is missing; run `strongroom repair`".to_owned(),
         })
     }
 

@@ -18,8 +18,7 @@ use crate::request::hash::{
     ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
 };
 use crate::request::{Request, Response};
-use crate::verification::GoOn;
-use crate::{Error, FileOptions, Result, Vault};
+use crate::{Error, FileOptions, GoOn, Result, Vault};
 
 /// What one request should take.
 const STEP: Duration = Duration::from_millis(500);

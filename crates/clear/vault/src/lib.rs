@@ -77,7 +77,6 @@ mod transaction;
 mod tree;
 pub mod tuning;
 mod vault;
-mod verification;
 mod walk;
 mod whole;
 mod xattrs;
@@ -100,9 +99,10 @@ pub use path::{Links, VaultPath};
 pub use private_folder::{KeptName, PrivateFolders};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
-pub use recovery::recover::{RecoverOptions, RecoverProgress, recover};
+pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
+pub use recovery::verify::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
 pub use request::hash::{ContentHash, EqualContents, NamedContent};
 pub use request::history::{Restored, RevisionInfo};
 pub use request::member::Member;
@@ -112,7 +112,10 @@ pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 pub use snapshot::Snapshot;
 /// Who computes the algorithms: the registry, to list, prefer and measure providers.
-pub use strongroom_crypto::providers;
+pub mod providers {
+    pub use strongroom_crypto::measuring::{benchmark, figure, measured, sharing};
+    pub use strongroom_crypto::providers::*;
+}
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, Compression, Fingerprint, HashAlgorithm, KeyFile,
     NewKey, Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked,
@@ -128,5 +131,4 @@ pub use strongroom_history::{
 pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;
-pub use verification::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
 pub use walk::{Walk, WalkEntry};

@@ -239,7 +239,7 @@ pub(crate) fn resolve_place_in<T: Tree>(
     match Walk::begin(tree, path)?.run(links)? {
         End::Place(place) => Ok(place),
         End::Node(_) => Err(Error::File(filesystem::Error::InvalidArgument(
-            "the path ends in no name",
+            "the path ends in no name".into(),
         ))),
     }
 }
@@ -272,7 +272,7 @@ impl<'a, T: Tree> Walk<'a, T> {
         }
         if path.first() != Some(&b'/') {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "a path begins with /",
+                "a path begins with /".into(),
             )));
         }
         let at = tree.root()?;

@@ -225,7 +225,9 @@ impl Snapshot {
         } else {
             return Ok([&self.top[..], path].concat());
         };
-        Err(Error::File(filesystem::Error::InvalidArgument(refused)))
+        Err(Error::File(filesystem::Error::InvalidArgument(
+            refused.into(),
+        )))
     }
 
     /// Gives `found` if it is of a kept state.
@@ -233,7 +235,7 @@ impl Snapshot {
         match found {
             Ok(found) if is_in_snapshot(inode(&found)) => Ok(found),
             Ok(_) => Err(Error::File(filesystem::Error::InvalidArgument(
-                "a symlink leads out of the snapshot",
+                "a symlink leads out of the snapshot".into(),
             ))),
             Err(Error::File(filesystem::Error::NotFound)) if !self.vault.exists(&self.top)? => {
                 let why = format!("the snapshot {} was removed while it was read", self.id);

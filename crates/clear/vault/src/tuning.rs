@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use strongroom_crypto::providers::measured::{self, Measured};
+use strongroom_crypto::measuring::measured::{self, Measured};
 use strongroom_crypto::providers::{self, Choice, Preferences};
 
 use crate::limits::{FIRST_MEASUREMENT_MS, TUNE_MS, TURN_WAIT_MS};

@@ -322,7 +322,7 @@ fn a_recovery_takes_in_the_log_of_small_syncs_and_says_what_is_lost_of_it() {
             _ => std::fs::remove_file(&log).unwrap(),
         }
         let options = RecoverOptions {
-            rebuild: false,
+            rebuild: strongroom::Rebuild::IfLost,
             trust: nowhere(),
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
@@ -341,7 +341,7 @@ fn a_log_of_small_syncs_that_a_rebuilt_database_cannot_take_in_stays_and_is_name
     let log = std::fs::read(place.folder().join("intents")).unwrap();
     std::fs::remove_file(place.folder().join("metadata.db")).unwrap();
     let options = RecoverOptions {
-        rebuild: false,
+        rebuild: strongroom::Rebuild::IfLost,
         trust: nowhere(),
     };
     let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
@@ -412,7 +412,7 @@ fn a_database_shorter_than_a_page_beside_its_log_is_rebuilt() {
             .open(place.folder().join("metadata.db"));
         database.unwrap().set_len(len).unwrap();
         let options = RecoverOptions {
-            rebuild: false,
+            rebuild: strongroom::Rebuild::IfLost,
             trust: nowhere(),
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();

@@ -6,9 +6,10 @@
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use strongroom_crypto::providers::figure::{Figure, fastest};
+use strongroom_crypto::measuring::figure::{Figure, fastest};
+use strongroom_crypto::measuring::measured;
 use strongroom_crypto::providers::{
-    Algorithm, Chosen, Preferences, State, measured, providers_of, set_choice,
+    Algorithm, Chosen, Preferences, State, providers_of, set_choice,
 };
 use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Pool};
 use strongroom_format::{Epoch, Kind, SuiteId};

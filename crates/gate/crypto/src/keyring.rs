@@ -9,13 +9,24 @@
 //!  (1) Header, membership and keys agree: the newest epoch of the chain has its keys here.
 //!  (2) The header's MAC is made under the newest epoch.                                    [1.7.3]
 
-use crate::block_sealer::BlockSealer;
-use crate::error::{KeyError, UnlockError};
+mod change;
+pub(crate) mod error;
+mod follow;
+pub(crate) mod genesis;
+pub(crate) mod members;
+pub(crate) mod replica;
+pub(crate) mod revision;
+pub(crate) mod seen;
+pub(crate) mod slot;
+pub(crate) mod unlock;
+
+use crate::blocks::block_sealer::BlockSealer;
 use crate::fingerprint::Fingerprint;
-use crate::grant::EpochKeys;
+use crate::keyring::error::{KeyError, UnlockError};
 use crate::keys::{EpochKey, IdKey, Purpose, derive};
 use crate::membership::Membership;
-use crate::principal::Principal;
+use crate::membership::grant::EpochKeys;
+use crate::membership::principal::Principal;
 use crate::providers::registry::blake3;
 use std::collections::BTreeMap;
 use strongroom_format::{

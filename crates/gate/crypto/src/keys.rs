@@ -8,13 +8,12 @@
 //! Invariants
 //!  (1) Each purpose has one context string, no two the same; only `Purpose` makes them.   [2.10]
 
+pub use crate::limits::KEY_BYTES;
+
 use crate::locked::Locked;
 use crate::providers::registry::blake3;
 use crate::random::{Random, RandomError};
 use zeroize::Zeroize;
-
-/// Bytes of every secret key.
-pub const KEY_BYTES: usize = 32;
 
 /// Makes `Purpose`, its context strings and the list of all of them from one table, so that none can be left out.
 macro_rules! purposes {

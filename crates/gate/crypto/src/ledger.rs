@@ -131,9 +131,9 @@ pub(crate) fn note(key: &[u8; KEY_BYTES], nonce: &[u8; NONCE_BYTES_MAX], chunk: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::seal::seal_chunks;
+    use crate::blocks::suite::BlockSecret;
     use crate::keys::BlockKey;
-    use crate::seal::seal_chunks;
-    use crate::suite::BlockSecret;
     use crate::{BlockSealer, EpochKey, IdKey};
     use std::path::PathBuf;
     use std::process::{Command, Output};

@@ -6,73 +6,52 @@
 //! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
 #![deny(unsafe_code)] // locked.rs says why it has some
 
-pub mod batch;
-mod block_sealer;
-pub mod compression;
+mod blocks;
 mod content_hash;
+mod fingerprint;
+mod keyring;
 pub mod keys;
 #[cfg(feature = "nonce-ledger")]
 pub mod ledger;
 pub mod limits;
 mod locked;
-mod open;
-pub mod pool;
+pub mod measuring;
+mod membership;
+mod page_seal;
+mod pool;
 pub mod providers;
-pub mod random;
-pub mod record;
-mod seal;
-pub mod suite;
+mod random;
+mod secrets;
 mod wiped_stack;
 
-pub use block_sealer::BlockSealer;
-pub use compression::Compression;
+// Blocks and records: spec/2-block.md.
+pub use blocks::block_sealer::BlockSealer;
+pub use blocks::compression::{self, Compression};
+pub use blocks::open::OpenError;
+pub use blocks::{batch, record, suite};
 pub use content_hash::{ContentHasher, HashAlgorithm};
 pub use keys::{EpochKey, IdKey};
 pub use locked::keys_are_locked;
-pub use open::OpenError;
 pub use pool::Pool;
 pub use providers::ProviderError;
 pub use random::{Random, RandomError, SystemRandom, noise};
 pub use wiped_stack::on_wiped_stack;
 
 // Keys and trust: spec/1-keys.md.
-mod age_key;
-mod change;
-mod error;
-mod fingerprint;
-mod follow;
-mod genesis;
-mod grant;
-mod handover;
-mod key_file;
-mod keyring;
-mod members;
-mod membership;
-mod page_seal;
-mod passphrase;
-mod principal;
-mod printed_secret;
-mod recovery_code;
-mod replica;
-mod revision;
-mod seen;
-mod slot;
-mod unlock;
-
-pub use age_key::{AgeIdentity, AgeKeyError, AgeRecipient};
-pub use error::{KeyError, UnlockError};
 pub use fingerprint::Fingerprint;
-pub use genesis::create;
-pub use key_file::{KeyFile, KeyFileError};
+pub use keyring::error::{KeyError, UnlockError};
+pub use keyring::genesis::create;
+pub use keyring::members::{MemberInfo, RecordInfo, list_members};
+pub use keyring::replica::{METADATA_KEY_BYTES, MetadataKey, Replica};
+pub use keyring::revision::RevisionSigner;
+pub use keyring::seen::Seen;
+pub use keyring::slot::{NewKey, NewSlot, Secret};
+pub use keyring::unlock::unlock;
 pub use keyring::{Changed, Keyring, SlotInfo, list_slots};
-pub use members::{MemberInfo, RecordInfo, list_members};
 pub use membership::Forged;
 pub use page_seal::reseal_page;
-pub use passphrase::{Argon2Cost, OutOfMemory, Passphrase, PassphraseError};
-pub use printed_secret::PrintedSecretError;
-pub use recovery_code::RecoveryCode;
-pub use replica::{METADATA_KEY_BYTES, MetadataKey, Replica};
-pub use revision::RevisionSigner;
-pub use seen::Seen;
-pub use slot::{NewKey, NewSlot, Secret};
-pub use unlock::unlock;
+pub use secrets::age_key::{AgeIdentity, AgeKeyError, AgeRecipient};
+pub use secrets::key_file::{KeyFile, KeyFileError};
+pub use secrets::passphrase::{Argon2Cost, OutOfMemory, Passphrase, PassphraseError};
+pub use secrets::printed_secret::PrintedSecretError;
+pub use secrets::recovery_code::RecoveryCode;

@@ -1,5 +1,8 @@
 //! Every bound of this crate, in one place.
 
+/// Bytes of every secret key.
+pub const KEY_BYTES: usize = 32;
+
 /// Below this many clear bytes in one call, blocks are sealed on the calling thread, unless a measurement found otherwise.
 ///
 /// An estimate of what waking an idle worker costs; `benches/seal.rs` prints both sides of it, and an idle machine

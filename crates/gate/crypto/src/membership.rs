@@ -11,7 +11,11 @@
 //!  (3) Whoever is retired never comes back, and the record that retires begins an epoch.                [1.4.8]
 //!  (4) Epochs count up by one.                                                                          [1.4.9]
 
-use crate::principal::{Principal, verify};
+pub(crate) mod grant;
+pub(crate) mod handover;
+pub(crate) mod principal;
+
+use crate::membership::principal::{Principal, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use strongroom_format::limits::{DEVICES_MAX, RECORDS_MAX, SLOTS_MAX};
 use strongroom_format::{

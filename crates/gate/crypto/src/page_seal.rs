@@ -15,8 +15,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha512;
 use zeroize::Zeroize;
 
+use crate::keyring::replica::MetadataKey;
 use crate::random::Random;
-use crate::replica::MetadataKey;
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;

@@ -5,7 +5,7 @@
 //! Never   keeps state in the process: a fork or a cloned machine would repeat it
 //! Spec    spec/1-keys.md
 
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use crate::providers::registry::blake3;
 use zeroize::Zeroizing;
 

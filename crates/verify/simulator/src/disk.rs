@@ -17,12 +17,14 @@
 mod content;
 mod cut;
 mod fault;
+mod limits;
 mod mount;
 mod names;
 mod state;
 
 pub use cut::{Keep, NameSync, Policy};
 pub use fault::{Call, Failure, Fault};
+pub use limits::{CAPACITY_BYTES, PAGE_BYTES, SECTOR_BYTES};
 pub use mount::MountedDisk;
 
 use std::collections::BTreeSet;
@@ -38,15 +40,6 @@ use strongroom_filesystem::Work;
 
 use fault::{Fate, Faults};
 use state::State;
-
-/// The unit that survives or does not, in bytes.
-pub const PAGE_BYTES: usize = 4096;
-
-/// What a disk writes in one piece, in bytes; a torn page is torn between two of these.
-pub const SECTOR_BYTES: usize = 512;
-
-/// What the simulated disk holds, in bytes.
-pub const CAPACITY_BYTES: u64 = 8 << 30;
 
 /// How far the program on the disk has come: noted with every frozen moment.
 ///

@@ -16,13 +16,13 @@ use strongroom_history::{self as history, Blocks};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Transaction};
 use strongroom_segments::Part;
 
+use crate::blocks::equal_blocks::replace_unproven;
+use crate::blocks::place::{Placed, Placement};
 use crate::core::Core;
-use crate::epoch::Sealing;
-use crate::equal_blocks::replace_unproven;
-use crate::flush::drain_all;
+use crate::drain::drain_all;
+use crate::drain::moving::part_of;
 use crate::limits::DIRTY_PAGES_MAX;
-use crate::moving::part_of;
-use crate::place::{Placed, Placement};
+use crate::upkeep::epoch::Sealing;
 use crate::{Error, Filesystem, Result};
 
 /// How often a block is looked up again because it was moved meanwhile.
@@ -268,7 +268,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// Of the stores.
     pub fn settle(&self, last: BlockNumber) -> Result<()> {
-        crate::space::settle_until(self.core, last)
+        crate::upkeep::space::settle_until(self.core, last)
     }
 
     /// Commits what was changed, durably.

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use strongroom_history::{Body, Directory, Entry, RevisionId};
 use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
-use crate::attributes::attributes_of_row;
+use crate::names::attributes::attributes_of_row;
 use crate::{Attributes, Error, Result};
 
 /// The directory of snapshots in the root of a vault. It is in no listing.

@@ -14,10 +14,10 @@ use super::engine::Engine;
 use super::nodes::{HISTORY_INODE, HISTORY_NAME, Node, is_in_snapshot};
 use super::trees::Trees;
 use crate::core::Core;
+use crate::files::read::{Fetched, fetch_all, fetches_of};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::name::Name;
-use crate::permission::{self, EXECUTE, READ};
-use crate::read::{Fetched, fetch_all, fetches_of};
+use crate::rules::name::Name;
+use crate::rules::permission::{self, EXECUTE, READ};
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget};
 
 /// Extents read at a time.
@@ -211,7 +211,7 @@ impl Snapshots<'_> {
     pub(crate) fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
         match &self.node(inode)?.entry()?.body {
             Body::Symlink(target) => Ok(target.clone()),
-            _ => Err(Error::InvalidArgument("not a symlink")),
+            _ => Err(Error::InvalidArgument("not a symlink".into())),
         }
     }
 
@@ -246,7 +246,7 @@ impl Snapshots<'_> {
     }
 
     pub(crate) fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        crate::xattr::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
+        crate::names::xattr::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
         let all = self.xattr_list(inode)?;
         let found = all.into_iter().find(|(of, _)| of == name);
         found.map(|(_, value)| value).ok_or(Error::NoAttribute)
@@ -275,7 +275,7 @@ impl Snapshots<'_> {
         match node.inode.kind {
             NodeKind::File => Ok(node.inode.size),
             NodeKind::Directory => Err(Error::IsADirectory),
-            _ => Err(Error::InvalidArgument("not a regular file")),
+            _ => Err(Error::InvalidArgument("not a regular file".into())),
         }
     }
 
@@ -321,7 +321,7 @@ impl Snapshots<'_> {
                 let mut parts = Vec::with_capacity(extents.len());
                 for extent in extents {
                     let extent = living_extent(&writer, inode, extent)?;
-                    parts.extend(crate::extents::part(&extent, &range));
+                    parts.extend(crate::content::extents::part(&extent, &range));
                 }
                 fetches_of(&mut writer, inode, &parts, offset)?
             };

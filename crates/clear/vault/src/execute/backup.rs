@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use strongroom_filesystem::KeptSegments;
+use strongroom_format::{Header, ReplicaFile};
 use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 
 use crate::Result;
@@ -115,6 +116,21 @@ fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
     there.sync_if_there()
 }
 
+/// Whether a backup has keys that the vault has no more: of an epoch before all of its own, with no change of keys that the vault
+/// does not know.
+fn is_of_older_keys(keys: &HeldKeys, header: &[u8], replica: &[u8]) -> bool {
+    let keyring = keys.keyring();
+    match (Header::decode(header), ReplicaFile::decode(replica)) {
+        (Ok(header), Ok(replica)) => {
+            replica.vault == keyring.vault_id()
+                && replica.instance == keys.instance()
+                && keyring.epochs().all(|epoch| replica.epoch < epoch)
+                && keyring.goes_on_from(&header.header.records)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the vault in `target` went its own way, or is of a later time than this one.
 fn is_other_than_a_backup(
     session: &Session,
@@ -124,7 +140,11 @@ fn is_other_than_a_backup(
     if !target.has(DATABASE_FILE) || !target.has(REPLICA) {
         return Ok(None);
     }
-    let Ok(theirs) = keys.keyring().open_replica(&target.replica()?) else {
+    let replica = target.replica()?;
+    let Ok(theirs) = keys.keyring().open_replica(&replica) else {
+        if is_of_older_keys(keys, &target.header()?, &replica) {
+            return Ok(None);
+        }
         let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
         return Ok(Some(why.to_owned()));
     };

@@ -93,7 +93,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         HistoryRequest::SetRetention { rule } => {
             let why = "a rule that keeps nothing";
             let rule = Retention::decode(rule)
-                .ok_or(Error::File(filesystem::Error::InvalidArgument(why)))?;
+                .ok_or(Error::File(filesystem::Error::InvalidArgument(why.into())))?;
             filesystem.keep_setting(RETENTION, &rule.encode())?;
             HistoryResponse::RuleSet
         }
@@ -151,7 +151,7 @@ fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse>
         Err(Error::File(filesystem::Error::NotFound | filesystem::Error::NotADirectory)) => {}
         Ok(_) => {
             let why = "it is still there: remove it first (`strongroom rm`), then erase it from the snapshots";
-            return Err(Error::File(filesystem::Error::InvalidArgument(why)));
+            return Err(Error::File(filesystem::Error::InvalidArgument(why.into())));
         }
         Err(error) => return Err(error),
     }

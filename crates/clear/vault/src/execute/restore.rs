@@ -226,7 +226,7 @@ impl<'s> Restorer<'s> {
     ) -> Result<()> {
         if depth > DEPTH_MAX {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "directories nested too deep",
+                "directories nested too deep".into(),
             )));
         }
         let (filesystem, caller) = (self.filesystem(), &self.session.caller);

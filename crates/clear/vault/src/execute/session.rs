@@ -170,10 +170,14 @@ impl Engine {
         *self.leaver.lock() = Some(leaver);
     }
 
-    /// Has the ownership ended soon, if nobody here needs it. In a thread of its own: the end waits for who asked.
-    pub(crate) fn ask_to_leave(&self) {
+    /// Ends a session that only holds the vault open, and says so; else the ownership ends soon, if nobody here needs it. That
+    /// happens in a thread of its own: the end waits for whoever asked.
+    pub(crate) fn make_way(&self) -> bool {
+        if self.observers.let_go() {
+            return true;
+        }
         let Some(leaver) = self.leaver.lock().clone() else {
-            return;
+            return false;
         };
         let leave = move || {
             if let Some(leaver) = leaver.upgrade() {
@@ -185,6 +189,7 @@ impl Engine {
         if let Err(error) = named.spawn(leave) {
             log::warn!("starting a thread: {error}");
         }
+        false
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -216,6 +216,7 @@ fn record_problems(session: &Session) -> Result<Vec<FileProblem>> {
 fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
     let engine = session.filesystem().engine();
     let brings_more = is_backup(session);
+    let (oldest, newest) = session.engine.epochs();
     let before = engine.sealer();
     let rows = engine.reader()?.revisions()?;
     let mut bodies: HashMap<String, Vec<u8>> = rows
@@ -242,8 +243,9 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
                 there.insert(id.to_owned());
                 continue;
             }
-            // An interrupted backup brought it.
+            // An interrupted backup brought it, or left it.
             (None, Some(_)) if brings_more => continue,
+            (_, None) if brings_more && !(oldest.0..=newest.0).contains(&epoch) => continue,
             (Some(_), _) => "it does not open as the record of its revision",
             (None, Some(_)) => {
                 "it is of a revision that the database does not know: a snapshot was interrupted, or an older copy of metadata.db was put back"

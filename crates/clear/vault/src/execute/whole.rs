@@ -14,14 +14,14 @@ use crate::request::{CheckReport, Response, WholeRequest};
 pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
     match request {
-        WholeRequest::Space => Ok(filesystem.space()?.into()),
+        WholeRequest::Space => Ok(Response::Space(filesystem.space()?)),
         WholeRequest::Quota => Ok(Response::Quota(filesystem.quota())),
         WholeRequest::SetQuota { bytes } => {
             filesystem.set_quota(*bytes)?;
             Ok(Response::Done)
         }
         WholeRequest::SetCompression(compression) => {
-            filesystem.set_compression((*compression).into())?;
+            filesystem.set_compression(*compression)?;
             Ok(Response::Done)
         }
         WholeRequest::Sync => {

@@ -59,7 +59,7 @@ struct Made {
 }
 
 /// A rebuilding under way.
-pub(crate) struct Rebuild<'a> {
+pub(crate) struct Rebuilding<'a> {
     pub(crate) store: &'a Store,
     pub(crate) blocks: &'a FoundBlocks<'a>,
     pub(crate) random: &'a dyn Random,
@@ -74,7 +74,7 @@ pub(crate) struct Rebuild<'a> {
 
 /// What the steps share.
 pub(crate) struct Work<'a, 'b> {
-    pub(crate) given: Rebuild<'a>,
+    pub(crate) given: Rebuilding<'a>,
     pub(crate) writer: Transaction<'b>,
     pub(crate) segments: Vec<SegmentNumber>,
     lost_segment: Option<SegmentNumber>,
@@ -87,7 +87,7 @@ pub(crate) struct Work<'a, 'b> {
     pub(crate) result: Rebuilt,
 }
 
-impl<'a> Rebuild<'a> {
+impl<'a> Rebuilding<'a> {
     /// Writes everything, oldest revision first; committed on return.
     ///
     /// # Errors

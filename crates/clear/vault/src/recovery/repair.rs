@@ -28,11 +28,13 @@ use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
-use crate::recovery::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
+use crate::recovery::recover::{
+    Rebuild, RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock,
+};
 use crate::recovery::report::RecoverReport;
+use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
-use crate::verification::{VerifyOptions, VerifyReport};
 use crate::{GoOn, Result, Vault};
 
 /// Bytes of content mended together.
@@ -43,14 +45,16 @@ const MEND_BYTES: usize = 4 * 1024 * 1024;
 pub struct RepairOptions {
     /// Only say what would be done.
     pub dry_run: bool,
+    /// When the database is rebuilt.
+    pub rebuild: Rebuild,
     /// What the vault must be before it is touched.
     pub trust: Trust,
 }
 
 /// What a repair did, or would do, and what it could not do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Header, replica file and database: put back or rebuilt as by `recover`.
+    /// Header, replica file and database: put back or rebuilt.
     pub recovered: RecoverReport,
     /// What was found before anything was mended.
     pub found: VerifyReport,
@@ -109,20 +113,13 @@ pub fn repair(
         switch::finish(&folder)?;
     }
     let recovering = RecoverOptions {
-        rebuild: false,
+        rebuild: options.rebuild,
         trust: options.trust.clone(),
     };
     let recovered = recover_locked(&folder, secret, &recovering, trial, told)?;
     let mut report = RepairReport {
         recovered,
-        found: VerifyReport::default(),
-        mended_blocks: 0,
-        lost_blocks: 0,
-        adopted: Vec::new(),
-        records: 0,
-        set_aside: Vec::new(),
-        unnamed: 0,
-        left: VerifyReport::default(),
+        ..RepairReport::default()
     };
     if trial == Trial::OnlyLook && !report.recovered.is_untouched() {
         // What would be rebuilt cannot be looked into before it is.

@@ -4,9 +4,10 @@ use crate::request::history::RevisionInfo;
 use crate::{Damage, FileProblem};
 
 /// What was done about a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Brought {
     /// It was sound.
+    #[default]
     Sound,
     /// The second copy was put in its place.
     PutBack,
@@ -17,7 +18,7 @@ pub enum Brought {
 }
 
 /// What a recovery did, and what it could not do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverReport {
     /// The header.
     pub header: Brought,

@@ -5,7 +5,7 @@ use super::{
     Aead, Algorithm, ChunkKey, Ed25519, HmacSha256, Implementation, Nonce, Provider, Refused,
     Sha256,
 };
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use aws_lc_rs::aead::{self, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use aws_lc_rs::{digest, hmac};

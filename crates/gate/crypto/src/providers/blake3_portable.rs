@@ -6,7 +6,7 @@
 
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use blake3::platform::{Platform, words_from_le_bytes_32};
 use blake3::{BLOCK_LEN, CHUNK_LEN};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};

@@ -6,7 +6,7 @@
 
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use blake3::{CHUNK_LEN, Hasher};
 use std::cell::RefCell;
 use strongroom_format::limits::BLOCK_BYTES_MAX;

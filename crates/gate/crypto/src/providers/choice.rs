@@ -4,7 +4,7 @@
 //! Gives   a `Choice`, for `registry::set_choice`
 //! Never   measures: whoever fills it does
 
-use super::registry::provider_named;
+use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider, Work};
 use crate::limits::SEAL_ALL_PARALLEL_BYTES_MIN;
 use std::collections::BTreeMap;

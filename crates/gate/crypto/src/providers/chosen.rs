@@ -4,7 +4,8 @@
 //! Gives   per size class the AEADs to encrypt and to decrypt with, and the BLAKE3, that are preferred now
 //! Never   changes: what is preferred later is for sealers made later
 
-use super::registry::{self, environment, implementation};
+use super::catalog::implementation;
+use super::registry::{self, environment};
 use super::{
     Aead, Algorithm, Blake3, Implementation, Preferences, Provider, ProviderError, SizeClass, Work,
 };

@@ -1,7 +1,9 @@
 //! What can be wrong with a wish for a provider, and with the providers themselves.
 
 use super::Algorithm;
-use super::registry::ENVIRONMENT;
+
+/// The environment variable that forces providers, for one run.
+pub const ENVIRONMENT: &str = "STRONGROOM_PROVIDERS";
 
 /// Caller: a wish for a provider that cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use super::{
     Aead, Algorithm, ChunkKey, Ed25519, HmacSha256, Implementation, Nonce, Provider, Refused,
     Sha256,
 };
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use graviola::aead::{AesGcm, ChaCha20Poly1305};
 use graviola::hashing::Hash as _;
 use graviola::hashing::hmac::Hmac;

@@ -2,7 +2,7 @@
 
 use super::version::of_crate;
 use super::{Aead, Algorithm, ChunkKey, Implementation, Nonce, Provider, Refused};
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use aegis::aegis256::Aegis256;
 use strongroom_format::limits::TAG_BYTES;
 use zeroize::Zeroizing;

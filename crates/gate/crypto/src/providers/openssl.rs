@@ -4,7 +4,7 @@ use super::{
     Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, Ed25519, HmacSha256, Implementation,
     NoMemory, Nonce, Provider, Refused, Sha256,
 };
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;

@@ -4,7 +4,7 @@
 //! Gives   `Preferences`, whose every provider this build has
 //! Never   asks whether a provider works here: registry.rs does
 
-use super::registry::provider_named;
+use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider};
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Knows every provider of this build, which of them may be trusted here, and which is preferred now.
+//! Knows which providers may be trusted here, and which is preferred now.
 //!
 //! Takes   wishes: the environment's, the program's, a measurement's; in this order of rank
 //! Gives   the provider of an algorithm for a size
@@ -10,11 +10,10 @@
 //!  (1) A provider is tested at most once per algorithm in a process, and the verdict never changes.
 //!  (2) A provider's implementation of an algorithm is of that algorithm's kind; the self-test refuses any other.
 
-use super::blake3_portable::Blake3Portable;
-use super::blake3_simd::Blake3Simd;
-use super::dalek::Dalek;
-use super::ring::Ring;
-use super::rustcrypto::RustCrypto;
+pub use super::catalog::{all, libraries};
+pub use super::error::ENVIRONMENT;
+
+use super::catalog::{implementation, of, provider_named};
 use super::self_test;
 use super::{
     Algorithm, Argon2id, Blake3, Choice, Ed25519, Implementation, PreferenceError, Preferences,
@@ -25,29 +24,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use strongroom_format::SuiteId;
-
-/// The environment variable that forces providers, for one run.
-pub const ENVIRONMENT: &str = "STRONGROOM_PROVIDERS";
-
-/// Every provider of this build. Where no wish and no measurement says otherwise, the first that works is taken.
-static PROVIDERS: &[&dyn Provider] = &[
-    &Blake3Simd,
-    &Dalek,
-    &Ring,
-    #[cfg(feature = "aws-lc")]
-    &super::aws_lc::AwsLc,
-    #[cfg(all(
-        feature = "graviola",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))]
-    &super::graviola::Graviola,
-    &RustCrypto,
-    #[cfg(feature = "openssl")]
-    &super::openssl::OpenSsl,
-    #[cfg(feature = "libaegis")]
-    &super::libaegis::Libaegis,
-    &Blake3Portable,
-];
 
 /// What may be expected of a provider for one algorithm, in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,24 +57,10 @@ static SETTINGS: LazyLock<RwLock<Settings>> = LazyLock::new(RwLock::default);
 /// Verdicts of the self-tests, by provider and algorithm.                                                     (1)
 static VERDICTS: Mutex<BTreeMap<(&'static str, Algorithm), bool>> = Mutex::new(BTreeMap::new());
 
-/// Every library that providers of this build compute with, with its version. Runs no self-test.
-#[must_use]
-pub fn libraries() -> Vec<String> {
-    let mut libraries: Vec<String> = all().map(Provider::library).collect();
-    libraries.sort();
-    libraries.dedup();
-    libraries
-}
-
 /// Every algorithm that has providers.
 #[must_use]
 pub const fn algorithms() -> &'static [Algorithm] {
     Algorithm::ALL
-}
-
-/// Every provider of this build.
-pub fn all() -> impl Iterator<Item = &'static dyn Provider> {
-    PROVIDERS.iter().copied()
 }
 
 /// Every provider of `algorithm` in this build, with what may be expected of it. Runs the self-tests not yet run.
@@ -235,33 +197,6 @@ fn any(algorithm: Algorithm, work: Work) -> Implementation {
         .or_else(|| of(algorithm).next())
         .expect("every algorithm but AEGIS-256 has a provider in each build");
     implementation(provider, algorithm)
-}
-
-/// The provider of `algorithm` with that name, in whatever case.
-pub(super) fn provider_named(
-    algorithm: Algorithm,
-    name: &str,
-) -> Result<&'static dyn Provider, PreferenceError> {
-    of(algorithm)
-        .find(|provider| provider.name().eq_ignore_ascii_case(name))
-        .ok_or_else(|| PreferenceError::UnknownProvider {
-            algorithm,
-            name: name.chars().take(64).collect(),
-            known: of(algorithm).map(Provider::name).collect(),
-        })
-}
-
-/// What `provider`, one of those `of` gives, does for `algorithm`.
-pub(super) fn implementation(provider: &dyn Provider, algorithm: Algorithm) -> Implementation {
-    provider
-        .implementation(algorithm)
-        .expect("only providers that have the algorithm are listed for it")
-}
-
-/// Every provider of this build that has `algorithm`, in the registry's order.
-fn of(algorithm: Algorithm) -> impl Iterator<Item = &'static dyn Provider> {
-    let has = move |provider: &&dyn Provider| provider.implementation(algorithm).is_some();
-    all().filter(has)
 }
 
 /// What may be expected of `provider`; runs its self-test at the first question.                              (1)

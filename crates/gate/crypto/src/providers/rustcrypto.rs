@@ -5,7 +5,7 @@ use super::{
     Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, HmacSha256, Implementation, NoMemory, Nonce,
     Provider, Refused, Sha256,
 };
-use crate::keys::KEY_BYTES;
+use crate::limits::KEY_BYTES;
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::array::Array;
 use aes_gcm::aead::{AeadCore, AeadInOut, KeyInit, consts};

@@ -1,0 +1,200 @@
+//! What can go wrong with keys: when opening a vault, and when changing who can open it.
+
+use crate::membership::Forged;
+use crate::membership::grant::GrantError;
+use crate::providers::ProviderError;
+use crate::random::RandomError;
+use crate::secrets::age_key::AgeKeyError;
+use crate::secrets::passphrase::OutOfMemory;
+use strongroom_format::{Epoch, FormatError, SlotId, SlotKind};
+
+/// Why a vault did not open. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnlockError {
+    /// Environment: an accident changed the bytes; the unkeyed checksum shows it.
+    #[error(
+        "the {what} is damaged; `strongroom repair` puts its second copy back; without one, restore it from a backup or another device"
+    )]
+    Damaged {
+        /// Which file.
+        what: &'static str,
+    },
+    /// Another version wrote it, or somebody edited it: unknown format, flag, suite or field, or beyond a bound.
+    #[error(transparent)]
+    Format(FormatError),
+    /// Caller: no slot opened. Tampering with a slot looks the same.
+    #[error(
+        "the {kind} does not open this vault; try again (a key slot that was tampered with cannot be told from a wrong {kind})"
+    )]
+    WrongSecret {
+        /// What was given.
+        kind: SlotKind,
+    },
+    /// Caller: there is nothing that such a secret could open.
+    #[error("this vault has no key slot for a {kind}; `strongroom key list` shows those it has")]
+    NoSlotOfThatKind {
+        /// What was given.
+        kind: SlotKind,
+    },
+    /// Tampering: a membership record does not follow from those before it.
+    #[error(transparent)]
+    Forged(#[from] Forged),
+    /// Tampering: the membership chain is of another vault than the header says.
+    #[error(
+        "the membership records belong to another vault; the header was put together from two vaults"
+    )]
+    ForeignMembership,
+    /// Tampering or a mix-up: the membership chain does not go on from the one that was in use.
+    #[error(
+        "the membership records do not follow from those in use; another copy of the vault's header was put in its place"
+    )]
+    Diverged,
+    /// Tampering: a slot of another vault, or a forged one.
+    #[error(
+        "key slot {slot} was made for another vault; compare the fingerprint, and do not store anything in this one"
+    )]
+    ForeignSlot {
+        /// Which slot.
+        slot: SlotId,
+    },
+    /// Tampering: the slot is not one the members know, or was removed.
+    #[error("key slot {slot} is not or no longer a member of this vault; the header was edited")]
+    SlotNotMember {
+        /// Which slot.
+        slot: SlotId,
+    },
+    /// Tampering: the keys of an epoch were not granted to this slot.
+    #[error("the keys of epoch {} are missing for this key slot or device; the header was edited", epoch.0)]
+    GrantMissing {
+        /// Which epoch.
+        epoch: Epoch,
+    },
+    /// Tampering: a grant does not open, or its keys do not match the commitment in the membership chain.
+    #[error("the keys granted for epoch {} are not those its members agreed on; the header was edited", epoch.0)]
+    GrantForged {
+        /// Which epoch.
+        epoch: Epoch,
+    },
+    /// Tampering: the MAC over the header does not fit.
+    #[error(
+        "the vault header was edited by somebody without the keys; restore it from another device"
+    )]
+    HeaderEdited,
+    /// Tampering or a restored backup: the header is older than one seen before.
+    #[error(
+        "the vault header is an older one: generation {found}, but {seen} was seen; a key removed since would open it"
+    )]
+    GenerationBehind {
+        /// The newest generation seen before.
+        seen: u64,
+        /// The one found.
+        found: u64,
+    },
+    /// Tampering or a restored backup: a header that does not go on from the newest one that was seen.
+    #[error(
+        "this is an older or foreign header: its membership chain lacks record {record}, which was seen here; a key removed since might open it. Put the newer vault.json back"
+    )]
+    HeadMissing {
+        /// The place of the record that was seen.
+        record: u64,
+    },
+    /// Tampering or an older copy of the replica file: its device is no member any more.
+    #[error(
+        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it puts the saved copy back, or adds this copy as a new device"
+    )]
+    DeviceRemoved,
+    /// Tampering or bug: what hands a new device over does not open for the one that goes.
+    #[error("the new device of this copy was not handed over; nothing was changed")]
+    HandoverForged,
+    /// Environment: the passphrase slot needs more memory than is free.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// Caller, or tampering: a passphrase slot wants more than is given unasked, and was not tried; no other one opened.
+    #[error(
+        "key slot {slot} wants {} MiB of memory and {passes} passes over it for one try, and was not tried; if it is yours, add \
+         --allow-memory {}M (a header that somebody else gave you may want this only to keep your machine busy)",
+        memory_kib.div_ceil(1024), memory_kib.div_ceil(1024)
+    )]
+    CostNotAllowed {
+        /// Which slot.
+        slot: SlotId,
+        /// What it asks for.
+        memory_kib: u32,
+        /// How often it goes over that.
+        passes: u32,
+    },
+    /// Environment: nothing here computes what the vault's suite asks for.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// Tampering or a mix-up: the replica file does not open with the vault's keys.
+    #[error(
+        "the replica file does not belong to this vault, or was edited; put replica.json back from a copy of the vault folder"
+    )]
+    ReplicaForged,
+}
+
+/// Why keys were not changed. Nothing was changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Environment: no randomness.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    /// Environment: no memory for Argon2id.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// Environment: nothing here computes what the vault's suite asks for.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// Caller: a label, a cost or the size of the header is beyond what the format allows.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Caller: the recipient cannot be used.
+    #[error(transparent)]
+    AgeKey(#[from] AgeKeyError),
+    /// Caller: a vault that nobody can unlock is not made.
+    #[error("a vault needs at least one key slot; add another before this one is removed")]
+    LastSlot,
+    /// Caller: more key slots or devices than the format allows.
+    #[error("the vault has as many key slots or devices as it may have; remove one first")]
+    TooMany,
+    /// Caller: there is no such slot.
+    #[error("there is no key slot {slot}; `strongroom key list` shows them")]
+    NoSuchSlot {
+        /// The slot asked for.
+        slot: SlotId,
+    },
+    /// Caller: there is no such device.
+    #[error("there is no such device; `strongroom device list` shows them")]
+    NoSuchDevice,
+    /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
+    #[error(
+        "only a device of this vault may change its keys; open its replica first, or add this device"
+    )]
+    NotADevice,
+    /// Tampering: a member's public key is none, so nothing can be granted to it.
+    #[error(
+        "a member of this vault has a broken public key; revoke that device or remove that key slot"
+    )]
+    BrokenPublicKey,
+    /// Caller: the counters of generations or epochs are at their end.
+    #[error("the header was changed more often than it can be; make a new vault")]
+    Exhausted,
+}
+
+impl From<FormatError> for UnlockError {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::Damaged { what } => Self::Damaged { what },
+            other => Self::Format(other),
+        }
+    }
+}
+
+impl From<GrantError> for KeyError {
+    fn from(error: GrantError) -> Self {
+        match error {
+            GrantError::PublicKey => Self::BrokenPublicKey,
+            GrantError::Random => Self::Random(RandomError),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Goes on from the keys in use to those of a later header of the same vault, without a secret.
+//!
+//! Takes   a keyring, and the exact bytes of a header that somebody made from it
+//! Gives   the keyring of that header, opened by the principal that the first one acts as
+//! Never   writes, or takes a header that takes the vault from somebody whom its membership names
+//! Spec    spec/1-keys.md, section 1.9
+//!
+//! Checked as when unlocking, but that no slot is opened; and also:
+//!  (1) the membership chain goes on from the one in use, and the generation does not fall;
+//!  (2) every slot is a member's, and every member has the key of every epoch that is granted: a header that would
+//!      leave somebody outside is refused before it is stored.                                          [1.5.5]
+
+use crate::keyring::Keyring;
+use crate::keyring::error::UnlockError;
+use crate::keyring::unlock::ReadHeader;
+use crate::membership::handover::take_over;
+use crate::membership::principal::Principal;
+use std::collections::BTreeSet;
+use strongroom_format::{Record, Role};
+
+impl Keyring {
+    /// The keyring of `header`, a later or the same header of this vault.
+    ///
+    /// `unlocked_by` of the result is `None` if the slot that unlocked this one is there no more.
+    ///
+    /// # Errors
+    /// `Diverged` or `GenerationBehind` if it is not a later one; `DeviceRemoved` if the principal that this keyring
+    /// acts as is retired; else as `unlock`.
+    pub fn follow(&self, header: &[u8]) -> Result<Self, UnlockError> {
+        self.follow_by(header, self.signer.clone())
+    }
+
+    /// The same as the device in `handover`, if there is one: the header may retire the device that this keyring acts as.
+    ///
+    /// # Errors
+    /// `HandoverForged` if it does not open, or the device in it is no member; else as `follow`.
+    pub fn follow_as(&self, header: &[u8], handover: Option<&[u8]>) -> Result<Self, UnlockError> {
+        let Some(handover) = handover else {
+            return self.follow(header);
+        };
+        let device = take_over(self.vault_id(), &self.signer, handover);
+        match self.follow_by(header, device.ok_or(UnlockError::HandoverForged)?) {
+            Err(UnlockError::DeviceRemoved) => Err(UnlockError::HandoverForged),
+            followed => followed,
+        }
+    }
+
+    fn follow_by(&self, header: &[u8], signer: Principal) -> Result<Self, UnlockError> {
+        let read = ReadHeader::new(header)?;
+        if read.values.vault != self.vault_id() || read.values.suite != self.suite() {
+            return Err(UnlockError::Diverged);
+        }
+        let (seen, found) = (self.generation(), read.values.generation);
+        if found < seen {
+            return Err(UnlockError::GenerationBehind { seen, found }); // (1)
+        }
+        if !read.values.records.starts_with(&self.header.records) {
+            return Err(UnlockError::Diverged); // (1)
+        }
+        if !read.membership.active().contains_key(&signer.id()) {
+            return Err(UnlockError::DeviceRemoved);
+        }
+        check_members(&read)?;
+        let unlocked_by = self.unlocked_by.filter(|(id, _)| {
+            let principal = |slots: &[strongroom_format::Slot]| {
+                let slot = slots.iter().find(|slot| slot.id == *id);
+                slot.map(|slot| slot.principal)
+            };
+            let before = principal(&self.header.slots);
+            before.is_some() && before == principal(&read.values.slots)
+        });
+        read.open(signer, unlocked_by)
+    }
+
+    /// Whether every change of membership that `other` knows is in this keyring too.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        self.goes_on_from(&other.header.records)
+    }
+
+    /// The same of the changes of membership that a header of this vault has.
+    #[must_use]
+    pub fn goes_on_from(&self, records: &[Record]) -> bool {
+        self.header.records.starts_with(records)
+    }
+}
+
+/// (2)
+fn check_members(read: &ReadHeader<'_>) -> Result<(), UnlockError> {
+    for slot in &read.values.slots {
+        if !read.membership.is(slot.principal, Role::Slot) {
+            return Err(UnlockError::SlotNotMember { slot: slot.id });
+        }
+    }
+    let with_slot: BTreeSet<_> = read
+        .values
+        .slots
+        .iter()
+        .map(|slot| slot.principal)
+        .collect();
+    let grants = &read.values.grants;
+    let granted: BTreeSet<_> = grants
+        .iter()
+        .map(|grant| (grant.epoch, grant.principal))
+        .collect();
+    let epochs: BTreeSet<_> = grants.iter().map(|grant| grant.epoch).collect();
+    for (id, member) in read.membership.active() {
+        if member.role == Role::Slot && !with_slot.contains(id) {
+            return Err(UnlockError::HeaderEdited);
+        }
+        for epoch in &epochs {
+            if !granted.contains(&(*epoch, *id)) {
+                return Err(UnlockError::GrantMissing { epoch: *epoch });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyring::Changed;
+    use crate::keyring::genesis::create;
+    use crate::keyring::slot::{NewKey, NewSlot, Secret};
+    use crate::keyring::unlock::unlock;
+    use crate::random::SystemRandom;
+    use crate::secrets::recovery_code::RecoveryCode;
+    use strongroom_format::{Header, SlotId, SuiteId};
+
+    fn new_slot(label: &str) -> (NewSlot, Secret) {
+        let code = RecoveryCode::random(&SystemRandom).unwrap();
+        let slot = NewSlot {
+            label: label.to_owned(),
+            key: NewKey::RecoveryCode(code.clone()),
+        };
+        (slot, Secret::RecoveryCode(code))
+    }
+
+    /// A vault with two slots, and the secret of the first.
+    fn vault() -> (Changed, Secret) {
+        let (one, secret) = new_slot("one");
+        let slots = [one, new_slot("two").0];
+        let suite = SuiteId::Aes256GcmBlake3;
+        (create(&slots, suite, &SystemRandom, 1).unwrap(), secret)
+    }
+
+    fn id(keyring: &Keyring, label: &str) -> SlotId {
+        let slots = keyring.slots();
+        slots.iter().find(|slot| slot.label == label).unwrap().id
+    }
+
+    /// `changed` with its header altered by somebody who has the keys.
+    fn altered(changed: &Changed, alter: impl FnOnce(&mut Header)) -> Vec<u8> {
+        let mut keyring = changed.keyring.clone();
+        alter(&mut keyring.header);
+        keyring.header_bytes().unwrap()
+    }
+
+    #[test]
+    fn a_device_follows_an_added_and_a_removed_slot_without_any_secret() {
+        let (first, _) = vault();
+        let device = first.keyring;
+        let added = device
+            .add_slot(&new_slot("three").0, &SystemRandom, 2)
+            .unwrap();
+        let followed = device.follow(&added.header).unwrap();
+        assert_eq!(followed.epoch(), device.epoch(), "adding begins no epoch");
+        assert_eq!(followed.slots().len(), 3);
+        let removed = added
+            .keyring
+            .remove_slot(id(&device, "two"), &SystemRandom)
+            .unwrap();
+        let handover = removed.handover.as_deref();
+        let followed = device.follow_as(&removed.header, handover).unwrap();
+        assert_eq!(followed.epoch(), removed.keyring.epoch());
+        assert_eq!(followed.epochs().count(), 2, "older blocks stay readable");
+        assert!(followed.includes(&added.keyring) && !device.includes(&added.keyring));
+    }
+
+    #[test]
+    fn whose_slot_is_removed_or_replaced_is_no_longer_unlocked_by_it() {
+        let (first, secret) = vault();
+        let device = first.keyring.clone();
+        let mut opened = unlock(&first.header, &secret, None).unwrap();
+        opened.signer = device.signer.clone();
+        let one = opened.unlocked_by().unwrap();
+        let added = device
+            .add_slot(&new_slot("three").0, &SystemRandom, 2)
+            .unwrap();
+        assert_eq!(
+            opened.follow(&added.header).unwrap().unlocked_by(),
+            Some(one)
+        );
+        let removed = device.remove_slot(one, &SystemRandom).unwrap();
+        let follow = |changed: &Changed| {
+            let handover = changed.handover.as_deref();
+            opened.follow_as(&changed.header, handover).unwrap()
+        };
+        assert_eq!(follow(&removed).unlocked_by(), None);
+        let replaced = device
+            .replace_slot(one, &new_slot("new").0, &SystemRandom, 2)
+            .unwrap();
+        assert_eq!(follow(&replaced).unlocked_by(), None);
+    }
+
+    #[test]
+    fn a_header_that_branches_off_or_is_older_or_of_another_vault_is_not_followed() {
+        let (first, _) = vault();
+        let device = first.keyring.clone();
+        let one = device.add_slot(&new_slot("a").0, &SystemRandom, 2).unwrap();
+        let other = device.add_slot(&new_slot("b").0, &SystemRandom, 2).unwrap();
+        let not_followed = |header: &[u8]| one.keyring.follow(header).unwrap_err();
+        assert_eq!(not_followed(&other.header), UnlockError::Diverged);
+        assert_eq!(not_followed(&vault().0.header), UnlockError::Diverged);
+        let behind = UnlockError::GenerationBehind { seen: 2, found: 1 };
+        assert_eq!(not_followed(&first.header), behind);
+        let same_chain = altered(&one, |header| header.generation = 1);
+        assert_eq!(not_followed(&same_chain), behind);
+        let same = one.keyring.follow(&one.header).unwrap();
+        assert_eq!(same.generation(), one.keyring.generation());
+    }
+
+    /// Whoever has the keys can make a header with a MAC that fits; it must not take the vault from its people.
+    #[test]
+    fn a_header_that_leaves_a_member_without_slot_or_key_is_not_followed() {
+        let (first, _) = vault();
+        let device = first.keyring;
+        let added = device
+            .add_slot(&new_slot("three").0, &SystemRandom, 2)
+            .unwrap();
+        let slot = id(&device, "two");
+        let without_slot = altered(&added, |header| header.slots.retain(|s| s.id != slot));
+        assert_eq!(
+            device.follow(&without_slot).unwrap_err(),
+            UnlockError::HeaderEdited
+        );
+        let last = added.keyring.header.slots[2].principal;
+        let without_grant = altered(&added, |header| {
+            header.grants.retain(|grant| grant.principal != last);
+        });
+        assert!(matches!(
+            device.follow(&without_grant).unwrap_err(),
+            UnlockError::GrantMissing { .. }
+        ));
+        let removed = added.keyring.remove_slot(slot, &SystemRandom).unwrap();
+        let old = device.header.slots.iter().find(|s| s.id == slot).unwrap();
+        let put_back = altered(&removed, |header| header.slots.push(old.clone()));
+        assert_eq!(
+            device
+                .follow_as(&put_back, removed.handover.as_deref())
+                .unwrap_err(),
+            UnlockError::SlotNotMember { slot }
+        );
+    }
+
+    #[test]
+    fn a_revoked_device_cannot_follow() {
+        let (first, _) = vault();
+        let device = first.keyring;
+        let second = device.add_device(&SystemRandom).unwrap().keyring;
+        let own = device.device().unwrap();
+        let revoked = second.revoke_device(own, &SystemRandom).unwrap();
+        assert_eq!(
+            device.follow(&revoked.header).unwrap_err(),
+            UnlockError::DeviceRemoved
+        );
+    }
+}
