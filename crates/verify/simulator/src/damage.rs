@@ -218,6 +218,7 @@ impl Trial<'_> {
         let options = RepairOptions {
             dry_run: true,
             trust: unseen(),
+            ..RepairOptions::default()
         };
         // An error is that of the repair, which is judged there.
         let _ = repair(&self.folder, &self.secret(), options, &mut |_| {});
@@ -352,5 +353,6 @@ fn real() -> RepairOptions {
     RepairOptions {
         dry_run: false,
         trust: unseen(),
+        ..RepairOptions::default()
     }
 }
