@@ -449,7 +449,7 @@ impl File {
     pub fn allocate(&self, mode: AllocateMode, offset: u64, len: u64) -> Result<()> {
         self.change(|handle| Request::Allocate {
             handle,
-            mode: mode.into(),
+            mode,
             offset,
             len,
         })
@@ -463,7 +463,7 @@ impl File {
     pub fn find(&self, target: SeekTarget, offset: u64) -> Result<u64> {
         match self.ask(|handle| Request::Seek {
             handle,
-            target: target.into(),
+            target,
             offset,
         })? {
             Response::Count(offset) => Ok(offset),
