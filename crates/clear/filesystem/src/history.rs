@@ -30,7 +30,7 @@ use strongroom_history::{
 use strongroom_metadata::Snapshot;
 
 pub(crate) use engine::hold;
-pub use engine::{Engine, Held};
+pub use engine::{Engine, HeldBlocks};
 pub(crate) use give_back::{give_all_back, give_back, references};
 pub use nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
 pub use take::{Taken, admit};

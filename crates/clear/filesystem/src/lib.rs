@@ -41,7 +41,7 @@ pub use damage::verify::{
 pub use error::Error;
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use history::{Engine, HISTORY_INODE, HISTORY_NAME, Held, Taken, admit, is_in_snapshot};
+pub use history::{Engine, HISTORY_INODE, HISTORY_NAME, HeldBlocks, Taken, admit, is_in_snapshot};
 pub use open::Counters;
 pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,

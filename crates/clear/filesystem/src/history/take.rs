@@ -16,7 +16,7 @@ use strongroom_history::{
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, Transaction};
 
-use super::engine::{Engine, Held};
+use super::engine::{Engine, HeldBlocks};
 use crate::{Error, Filesystem, Result};
 
 /// The setting that names the revision whose record may be there before its row is; else it is empty.       [6.6.8]
@@ -144,7 +144,7 @@ impl Filesystem {
     }
 
     /// (2)
-    fn keep_signed(&self, signed: Signed, held: Held<'_>) -> Result<Revision> {
+    fn keep_signed(&self, signed: Signed, held: HeldBlocks<'_>) -> Result<Revision> {
         let Signed { revision, living } = signed;
         let engine = self.engine();
         engine.change(|writer| {
@@ -166,7 +166,7 @@ impl Filesystem {
         Ok(revision)
     }
 
-    /// Stores what is new of the tree of the living state. Nothing keeps that but the caller's `Held`.         (1)
+    /// Stores what is new of the tree of the living state. Nothing keeps that but the caller's `HeldBlocks`.         (1)
     fn build_tree(&self, engine: Engine<'_>) -> Result<Living> {
         let reader = engine.reader()?;
         let ((history, newest_block), state) = engine.barrier(
