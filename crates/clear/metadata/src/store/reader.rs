@@ -12,9 +12,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::limits::READERS_MAX;
-use crate::reads::Reads;
-use crate::sql::Statement;
-use crate::store::Shared;
+use crate::store::shared::Shared;
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 
 /// The connections that nobody uses now, and how many there are in all.
 #[derive(Default)]
