@@ -249,7 +249,7 @@ fn commit_once<T>(
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {
-            let _doing = core.doing(Work::Checkpoint);
+            let _doing = core.options.doing(Work::Checkpoint);
             writer.checkpoint()
         };
         let done = then(&mut writer);
