@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate demo vectors changelog clean
+.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -84,6 +84,9 @@ history: build ## the last 200 commits of this repository replayed into a mount,
 
 rotate: build ## keys change under load on a vault of 5 GiB, killed five times: all under the new epoch, nothing lost (root)
 	tools/rotate.py 5 5
+
+churn: build ## an hour of files made, rewritten and removed without snapshots: what the vault wastes stays within its bound (root)
+	tools/churn.py $(or $(MINUTES),60)
 
 demo: build ## the main job on real files: mount, git, 1 GiB, kill -9, compare
 	tools/demo.sh

@@ -185,7 +185,7 @@ def rotate_under_load(vault, gib, kills, seed):
     if run(BINARY, "log", vault.vault, "--json").stdout != ids:
         raise SystemExit("the snapshots are not what they were")
     vault.stop()
-    print(strongroom(vault, "check", vault.vault).strip())
+    print(strongroom(vault, "verify", "--structure", vault.vault).strip())
 
 
 if __name__ == "__main__":

@@ -32,6 +32,12 @@ echo "== power cuts under four threads"
 "$sim" run --seeds 200..202 --threads 4 --ops 60 --stride 61 "${ledger[@]}"
 echo "== a whole vault: its making, its keys, its closing; cuts, then faults"
 "$sim" vault --stride 9
+echo "== keys that rotate back to back under a writer: cuts, and no alarm while the opening after it goes on"
+"$sim" rotations --ops "${SIM_ROTATIONS:-12}" --stride 17 | tee "$scratch/rotations"
+cuts=$(grep -o '[0-9]* moments' "$scratch/rotations" | cut -d' ' -f1)
+[ "${cuts:-0}" -ge 200 ] || { echo "only $cuts cuts amid rotations; 200 are asked for" >&2; exit 1; }
+echo "== a backup, and two more after changes: a cut at every request"
+"$sim" backups --stride 1
 echo "== a fault at every request: EIO, ENOSPC, a short write"
 "$sim" faults --seeds 0..1 --ops 20 "${ledger[@]}"
 echo "== a fault of the database in the middle of operations: reads, writes, syncs"

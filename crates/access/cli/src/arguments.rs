@@ -1,24 +1,40 @@
 //! The command line: parsing, `--help`, completions and manual pages all come from these types.
 
+pub(crate) mod backup;
+pub(crate) mod common;
+pub(crate) mod content;
+pub(crate) mod copy;
+pub(crate) mod damage;
+pub(crate) mod device;
+pub(crate) mod help;
+pub(crate) mod history;
+pub(crate) mod key;
+pub(crate) mod location;
+pub(crate) mod mount_helper;
+pub(crate) mod pattern;
+pub(crate) mod session;
+pub(crate) mod size;
+pub(crate) mod tool;
+pub(crate) mod tune;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use strongroom::Fingerprint;
 
-use crate::backup_arguments::Backup;
-use crate::content_arguments::{FindContent, Hash};
-use crate::copy_arguments::{Get, Put, Transfer};
-use crate::damage_arguments::{Recover, Repair, Verify};
-use crate::device_arguments::Device;
-use crate::help;
-use crate::history_arguments::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
-use crate::key_arguments::Key;
-use crate::location::Location;
-use crate::session_arguments::{Lock, Unlock};
-use crate::size::{self, NewQuota};
-use crate::tool_arguments::{Bench, Completions, Man, Stats};
-use crate::tune_arguments::Tune;
+use crate::arguments::backup::Backup;
+use crate::arguments::common::{Common, SecretArguments, Whole};
+use crate::arguments::content::{FindContent, Hash};
+use crate::arguments::copy::{Get, Put, Transfer};
+use crate::arguments::damage::{Recover, Repair, Verify};
+use crate::arguments::device::Device;
+use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
+use crate::arguments::key::Key;
+use crate::arguments::location::Location;
+use crate::arguments::session::{Lock, Unlock};
+use crate::arguments::size::NewQuota;
+use crate::arguments::tool::{Bench, Completions, Man, Stats};
+use crate::arguments::tune::Tune;
 
 /// An end-to-end encrypted file system in a folder.
 #[derive(Debug, Parser)]
@@ -28,7 +44,7 @@ use crate::tune_arguments::Tune;
     max_term_width = 100,
     disable_help_subcommand = true
 )]
-#[command(after_help = crate::exit_code::ExitCode::table())]
+#[command(after_help = crate::terminal::exit_code::ExitCode::table())]
 #[command(after_long_help = help::all())]
 pub(crate) struct Arguments {
     /// Report on standard error what happens; -vv reports more
@@ -128,17 +144,20 @@ pub(crate) enum Command {
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
     #[command(after_help = help::backup())]
     Backup(Backup),
-    /// Checks the structure of a vault; exits with 5 if something is wrong
-    #[command(after_help = "Example:\n  strongroom check photos")]
-    Check(Whole),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
     #[command(after_help = help::verify())]
     Verify(Verify),
     /// Mends what verify finds; exits with 14 if something stays lost
     #[command(after_help = help::repair())]
     Repair(Repair),
-    /// Brings back a vault whose database, header or replica file is lost; exits with 14 if something stays lost
-    #[command(after_help = help::recover())]
+    /// The earlier name of `verify --structure`; exits with 5 if something is wrong
+    #[command(
+        hide = true,
+        after_help = "Example:\n  strongroom verify --structure photos"
+    )]
+    Check(Whole),
+    /// The earlier name of that part of `repair --yes` which brings back the header, the replica file and the database
+    #[command(hide = true, after_help = "Example:\n  strongroom repair photos")]
     Recover(Recover),
     /// Returns when everything that was written is on the disk; sync(1) does not reach a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]
@@ -185,59 +204,6 @@ pub(crate) enum Command {
     /// Writes the manual pages into a folder
     #[command(after_help = "Example:\n  strongroom man ~/.local/share/man/man1")]
     Man(Man),
-}
-
-/// A fingerprint as `init` prints it.
-fn fingerprint(text: &str) -> Result<Fingerprint, String> {
-    Fingerprint::parse(text)
-        .ok_or_else(|| "a fingerprint is ten groups of four digits or letters a to f".to_owned())
-}
-
-/// Where the secret comes from. Never from an argument or the environment, which other users may see.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct SecretArguments {
-    /// Read the passphrase from the first line of FILE
-    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
-    pub(crate) passphrase_file: Option<PathBuf>,
-    /// Read the passphrase from the open file descriptor N
-    #[arg(long, value_name = "N", group = "secret", help_heading = "Secret")]
-    pub(crate) passphrase_fd: Option<u32>,
-    /// Run COMMAND with the shell and take the first line it prints as the passphrase
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        group = "secret",
-        help_heading = "Secret"
-    )]
-    pub(crate) passphrase_command: Option<OsString>,
-    /// Also try passphrases that need up to SIZE of memory; without it, up to 1G
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
-    pub(crate) allow_memory: Option<u64>,
-    /// Unlock with the recovery code in FILE; "-" asks for it
-    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
-    pub(crate) recovery_code: Option<PathBuf>,
-    /// Unlock with a key file
-    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
-    pub(crate) key_file: Option<PathBuf>,
-    /// Unlock with an age or SSH private key
-    #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
-    pub(crate) identity: Option<PathBuf>,
-    /// Use the vault only if it has this fingerprint, and do not ask whether a new one is right
-    #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint, help_heading = "Trust")]
-    pub(crate) fingerprint: Option<Fingerprint>,
-    /// Use the vault even if it is older than when you last saw it, as after restoring a backup
-    #[arg(long, help_heading = "Trust")]
-    pub(crate) accept_older: bool,
-}
-
-/// `--json`, and the secret: what most commands take.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Common {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
 }
 
 /// The algorithms of a new vault.
@@ -448,16 +414,6 @@ pub(crate) struct Find {
     pub(crate) null: bool,
     #[command(flatten)]
     pub(crate) content: FindContent,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// A whole vault.
-#[derive(Args, Debug)]
-pub(crate) struct Whole {
-    /// The vault folder
-    #[arg(value_name = "VAULT")]
-    pub(crate) vault: PathBuf,
     #[command(flatten)]
     pub(crate) common: Common,
 }

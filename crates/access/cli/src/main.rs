@@ -2,46 +2,20 @@
 //! JSON and an exit code.
 //!
 //! Takes   a command line
-//! Gives   exit codes that never change (`exit_code.rs`), messages that say what to do next
+//! Gives   exit codes that never change (`terminal/exit_code.rs`), messages that say what to do next
 //! Never   shows a secret, takes one from arguments or environment, or leaves a memory image on the disk
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod backup_arguments;
 mod commands;
-mod content_arguments;
-mod copy_arguments;
-mod damage_arguments;
-mod dates;
-mod descriptors;
-mod device_arguments;
-mod exit_code;
-mod failure;
-mod help;
-mod history_arguments;
-mod interrupt;
-mod key_arguments;
-mod location;
-mod logging;
-mod mount_helper;
-mod opening;
-mod output;
-mod pattern;
-mod printable;
-mod progress;
-mod prompt;
-mod secret;
-mod session_arguments;
-mod size;
-mod time;
-mod tool_arguments;
-mod tune_arguments;
-mod walk;
+mod terminal;
 
 use clap::Parser;
 
 use crate::arguments::Arguments;
-use crate::mount_helper::Asked;
+use crate::arguments::mount_helper::{self, Asked};
+use crate::commands::descriptors;
+use crate::terminal::{failure, interrupt, logging};
 
 fn main() -> std::process::ExitCode {
     protect_memory();

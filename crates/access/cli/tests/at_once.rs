@@ -85,7 +85,7 @@ fn put_ls_and_get_of_three_processes_see_the_newest_data_while_dd_writes_through
     assert_is_of_the_stream(&stream, fed);
     place.done(&["umount", "m"]);
     drop(mounted);
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     assert!(place.keyed_bytes(&["cat", "v:/stream"]) == stream);
 }
 

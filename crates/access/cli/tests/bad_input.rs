@@ -139,7 +139,7 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
     refused(
         &place,
         5,
-        "damaged metadata.db: the file is missing; run `strongroom recover`",
+        "damaged metadata.db: the file is missing; run `strongroom repair`",
     );
     harmed(&place, |w| cut(&database(w), 5000));
     refused(&place, 5, "damaged metadata.db");
@@ -149,7 +149,7 @@ fn a_damaged_missing_or_foreign_metadata_database_is_told_by_name_and_code() {
     for offset in [16, 100, 5000, 9000] {
         harmed(&place, |w| alter(&database(w), offset));
         let listed = place.run(&["ls", "w", "--key-file", "key"]);
-        let checked = place.run(&["check", "w", "--key-file", "key"]);
+        let checked = place.run(&["verify", "--structure", "w", "--key-file", "key"]);
         let message = String::from_utf8(checked.stderr).unwrap();
         // A page that listing does not need is found by the check.
         assert!(matches!(listed.status.code(), Some(0 | 5)), "byte {offset}");
@@ -188,7 +188,7 @@ fn a_truncated_or_foreign_header_or_replica_file_is_told_by_name_and_code() {
     harmed(&place, |w| swapped(w, "replica.json"));
     refused(&place, 5, "damaged replica.json");
     harmed(&place, |w| fs::remove_file(w.join("replica.json")).unwrap());
-    refused(&place, 5, "run `strongroom recover`");
+    refused(&place, 5, "run `strongroom repair`");
     harmed(&place, |w| cut(&w.join("replica.json"), 50));
     refused(&place, 5, "damaged replica.json");
     assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
@@ -281,12 +281,12 @@ fn damage_in_a_segment_costs_the_files_in_it_and_no_other() {
     lost("damaged content");
     assert!(
         place
-            .keyed_fails(5, &["check", "w"])
+            .keyed_fails(14, &["verify", "--structure", "w"])
             .contains("run `strongroom verify`")
     );
     harmed(&place, |w| fs::remove_file(segment(w)).unwrap());
     lost("damaged content");
-    place.keyed_fails(5, &["check", "w"]);
+    place.keyed_fails(14, &["verify", "--structure", "w"]);
     harmed(&place, |w| {
         fs::write(segment(w), noise(3, 300_000)).unwrap()
     });
@@ -304,7 +304,7 @@ fn a_read_only_folder_is_read_and_every_change_is_refused() {
     assert_eq!(place.keyed(&["ls", "ro"]), "a\nb\n");
     place.keyed(&["get", "ro:a", "out"]);
     assert!(fs::read(place.path("out")).unwrap() == fs::read(place.path("a")).unwrap());
-    place.keyed(&["check", "ro"]);
+    place.keyed(&["verify", "--structure", "ro"]);
     fs::create_dir(place.path("m")).unwrap();
     for change in [
         &["put", "b", "ro:/c"][..],
@@ -372,13 +372,13 @@ fn put_on_a_full_disk_says_so_and_harms_nothing_and_removing_makes_room_again() 
     // What is small still works: names, and removing.
     place.keyed(&["mv", "disk/v:/0", ":/renamed"]);
     place.keyed(&["rm", "disk/v:/1"]);
-    place.keyed(&["check", "disk/v"]);
+    place.keyed(&["verify", "--structure", "disk/v"]);
     for number in 2..stored.len() {
         place.keyed(&["rm", &format!("disk/v:/{number}")]);
     }
     place.keyed(&["compact", "disk/v"]);
     place.keyed(&["put", "file", "disk/v:/after"]);
-    place.keyed(&["check", "disk/v"]);
+    place.keyed(&["verify", "--structure", "disk/v"]);
     assert!(place.keyed_bytes(&["cat", "disk/v:/renamed"]) == stored[0]);
     assert!(place.keyed_bytes(&["cat", "disk/v:/after"]) == fs::read(place.path("file")).unwrap());
 }
@@ -403,7 +403,7 @@ fn with_no_byte_left_on_the_disk_reading_and_removing_still_work() {
     assert_eq!(place.keyed(&["ls", "disk/v"]), "1\n2\n");
     place.keyed(&["rm", "disk/v:/1"]);
     assert!(place.keyed_bytes(&["cat", "disk/v:/2"]) == noise(1, FULL_FILE_BYTES));
-    place.keyed(&["check", "disk/v"]);
+    place.keyed(&["verify", "--structure", "disk/v"]);
     fs::remove_file(place.path("disk/others")).unwrap();
     place.keyed(&["put", "file", "disk/v:/3"]);
     assert_eq!(place.keyed(&["ls", "disk/v"]), "2\n3\n");
@@ -460,7 +460,7 @@ fn a_full_disk_under_a_mount_loses_nothing_fsynced_and_space_comes_back_with_del
     }
     place.done(&["umount", "m"]);
     drop(mounted);
-    place.keyed(&["check", "disk/v"]);
+    place.keyed(&["verify", "--structure", "disk/v"]);
     assert_eq!(place.keyed(&["ls", "disk/v"]), "0\n100\n");
     assert!(place.keyed_bytes(&["cat", "disk/v:/0"]) == content(0));
     assert!(place.keyed_bytes(&["cat", "disk/v:/100"]) == content(100));
@@ -478,7 +478,7 @@ fn a_vault_copied_under_a_working_mount_opens_and_checks_clean() {
     store(&place.path("m/synced"), &noise(5, 3_000_000)).unwrap();
     fs::write(place.path("m/pending"), noise(6, 500_000)).unwrap();
     copy_folder(&place.path("v"), &place.path("copy"));
-    place.keyed(&["check", "copy"]);
+    place.keyed(&["verify", "--structure", "copy"]);
     assert!(place.keyed_bytes(&["cat", "copy:/synced"]) == noise(5, 3_000_000));
     assert_eq!(place.keyed(&["cat", "copy:/b"]), "small");
     place.done(&["umount", "m"]);
@@ -617,7 +617,7 @@ fn an_init_killed_at_any_moment_leaves_either_a_vault_or_a_folder_that_says_what
         if place.path("v/vault.json").exists() {
             vaults += 1;
             assert_eq!(place.keyed(&["ls", "v"]), "", "killed at {mark:?}");
-            place.keyed(&["check", "v"]);
+            place.keyed(&["verify", "--structure", "v"]);
             place.fails(9, &["init", "v", "--key-file", "again"]);
         } else {
             let message = place.keyed_fails(11, &["ls", "v"]);
@@ -703,7 +703,7 @@ fn clients_of_an_owner_that_is_killed_get_a_clear_error_and_the_next_command_wor
         );
     }
     assert_eq!(place.keyed(&["ls", "v"]), "a\nb\n");
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     // Over the dead mount point.
     place.keyed(&["mount", "v", "m"]);
     assert_eq!(fs::read_to_string(place.path("m/b")).unwrap(), "small");

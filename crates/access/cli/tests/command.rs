@@ -41,7 +41,11 @@ fn a_file_goes_in_is_listed_and_comes_out_again() {
             & 0o7777,
         0o640
     );
-    assert!(place.keyed(&["check", "v"]).contains("2 inodes, 1 entries"));
+    assert!(
+        place
+            .keyed(&["verify", "--structure", "v"])
+            .contains("2 inodes, 1 entries")
+    );
 }
 
 #[test]
@@ -278,7 +282,7 @@ fn three_processes_put_and_get_at_once_and_none_fails_because_of_another() {
     assert_eq!(place.keyed(&["ls", "v"]).lines().count(), 12);
     assert!(
         place
-            .keyed(&["check", "v"])
+            .keyed(&["verify", "--structure", "v"])
             .contains("13 inodes, 12 entries")
     );
 }
@@ -326,7 +330,7 @@ fn json_is_valid_for_every_command_that_prints_data() {
         &["find", "v"],
         &["info", "v"],
         &["df", "v"],
-        &["check", "v"],
+        &["verify", "--structure", "v"],
     ] {
         let printed = place.keyed(&[arguments, &["--json"]].concat());
         let value: serde_json::Value = serde_json::from_str(&printed).unwrap();

@@ -1,10 +1,11 @@
-//! `verify` and `recover` as a person types them: what they print, and how they end.
+//! `verify` and `repair` as a person types them: what they print, and how they end.
 //!
 //! Tests that mount need /dev/fuse; without it they say so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A vault with one large file and one kept state.
+/// A vault with one large file and one snapshot.
 fn kept() -> Place {
     let place = Place::new();
     let bytes: Vec<u8> = (0..400_000_u32).flat_map(u32::to_le_bytes).collect();
@@ -109,7 +110,7 @@ fn a_mounted_vault_is_verified_through_its_mount() {
     fs::write(place.path("m/new"), "new").unwrap();
     let found = json(&place.done(&["verify", "v", "--deep", "--json"]));
     assert_eq!(found["sound"], true);
-    place.keyed_fails(7, &["recover", "v"]);
+    place.keyed_fails(7, &["repair", "v"]);
 }
 
 #[test]
@@ -117,32 +118,32 @@ fn a_lost_database_is_recovered_and_what_stays_lost_is_listed_with_14() {
     let place = kept();
     fs::remove_file(place.path("v/metadata.db")).unwrap();
     let message = place.keyed_fails(5, &["ls", "v"]);
-    assert!(message.contains("strongroom recover"), "{message}");
-    let shown = recovered(&place);
+    assert!(message.contains("strongroom repair"), "{message}");
+    let shown = repaired(&place);
     assert!(
         shown.contains("metadata.db: rebuilt") && shown.contains("2 snapshots"),
         "{shown}"
     );
     place.keyed(&["get", "v:/big", "back"]);
     assert!(fs::read(place.path("back")).unwrap() == fs::read(place.path("big")).unwrap());
-    let found = json(&place.keyed(&["recover", "v", "--json"]));
+    let found = json(&place.keyed(&["repair", "v", "--json"]));
     assert_eq!(
-        (&found["whole"], &found["database"]),
+        (&found["whole"], &found["recovered"]["database"]),
         (&true.into(), &"sound".into())
     );
     let path = segment(&place);
     flip(&path, path.metadata().unwrap().len() / 2);
     fs::remove_file(place.path("v/metadata.db")).unwrap();
-    let output = place.run_keyed(&["recover", "v", "--json"]);
+    let output = place.run_keyed(&["repair", "--yes", "v", "--json"]);
     assert_eq!(output.status.code(), Some(14));
     let found = json(std::str::from_utf8(&output.stdout).unwrap());
-    assert_eq!(found["damages"][0]["path"], "/big");
+    assert_eq!(found["recovered"]["damages"][0]["path"], "/big");
     place.keyed_fails(5, &["get", "v:/big", "again"]);
 }
 
-/// Recovers a vault whose database is lost: all that snapshots name is back, and what was newer nobody knows. Failed before: 0.
-fn recovered(place: &Place) -> String {
-    let output = place.run_keyed(&["recover", "v"]);
+/// Repairs a vault whose database is lost: all that snapshots name is back, and what was newer nobody knows. Failed before: 0.
+fn repaired(place: &Place) -> String {
+    let output = place.run_keyed(&["repair", "--yes", "v"]);
     assert_eq!(output.status.code(), Some(14));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("after the newest one"), "{said}");
@@ -156,13 +157,13 @@ fn a_vault_that_was_only_put_into_has_its_names_back_after_its_database_is_lost(
     fs::write(place.path("letter"), "a letter").unwrap();
     place.keyed(&["put", "letter", "v:/letter"]);
     fs::remove_file(place.path("v/metadata.db")).unwrap();
-    let shown = recovered(&place);
+    let shown = repaired(&place);
     assert!(shown.contains("1 snapshots"), "{shown}");
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "a letter");
     // What came after the newest snapshot lay in the database alone, and the exit code says that something may be lost.
     place.keyed(&["put", "letter", "v:/later"]);
     fs::remove_file(place.path("v/metadata.db")).unwrap();
-    recovered(&place);
+    repaired(&place);
     place.keyed_fails(3, &["cat", "v:/later"]);
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "a letter");
 }
@@ -172,13 +173,17 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     let place = kept();
     fs::remove_file(place.path("v/vault.json")).unwrap();
     let message = place.keyed_fails(5, &["ls", "v"]);
-    assert!(message.contains("run `strongroom recover`"), "{message}");
-    let shown = place.keyed(&["recover", "v"]);
+    assert!(message.contains("run `strongroom repair`"), "{message}");
+    let looked = place.run_keyed(&["repair", "--dry-run", "v"]);
+    let shown = String::from_utf8(looked.stdout).unwrap();
+    assert!(shown.contains("vault.json: put back"), "{shown}");
+    assert!(!place.path("v/vault.json").exists());
+    let shown = place.keyed(&["repair", "v"]);
     assert!(shown.contains("vault.json: put back"), "{shown}");
     place.keyed(&["ls", "v"]);
     fs::remove_file(place.path("v/vault.json")).unwrap();
     fs::remove_file(place.path("v/vault.json.saved")).unwrap();
-    let message = place.keyed_fails(5, &["recover", "v"]);
+    let message = place.keyed_fails(5, &["repair", "v"]);
     assert!(
         message.contains("put vault.json back from a backup"),
         "{message}"
@@ -237,5 +242,93 @@ fn a_good_file_that_is_put_again_reads_right_and_mends_its_damaged_copy() {
         place.keyed(&["compact", "v"]);
         let read = place.keyed(&["verify", "v", "--json"]);
         assert_eq!(json(&read)["sound"], true, "{case}");
+    }
+}
+
+/// The files of a folder and of those in it, with what they hold.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+/// Goal: nothing is rebuilt, and nothing put back, before somebody agreed to it.
+#[test]
+fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
+    let place = kept();
+    for lost in ["metadata.db", "vault.json"] {
+        fs::remove_file(place.path("v").join(lost)).unwrap();
+    }
+    let before = files(&place.path("v"));
+    let message = place.keyed_fails(5, &["repair", "v"]);
+    assert!(
+        message.contains("metadata.db") && message.contains("repair --yes"),
+        "{message}"
+    );
+    assert!(files(&place.path("v")) == before);
+    let output = place.run_keyed(&["repair", "--dry-run", "v"]);
+    assert_eq!(output.status.code(), Some(14));
+    assert!(files(&place.path("v")) == before);
+    let output = place.run_keyed(&["repair", "--yes", "v"]);
+    assert_eq!(output.status.code(), Some(14));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("metadata.db cannot be used"), "{told}");
+    place.keyed(&["verify", "--deep", "v"]);
+    // One that is sound is rebuilt only by order.
+    let output = place.run_keyed(&["repair", "--rebuild", "v"]);
+    assert_eq!(output.status.code(), Some(14));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        shown.contains("metadata.db: rebuilt; the old one"),
+        "{shown}"
+    );
+}
+
+/// Goal: scripts that were written for the earlier names go on for one release, and nobody learns these names any more.
+#[test]
+fn the_earlier_names_end_as_before_and_are_listed_nowhere() {
+    let place = kept();
+    assert!(place.keyed(&["check", "v"]).starts_with("sound: "));
+    let found = json(&place.keyed(&["check", "--json", "v"]));
+    assert_eq!(
+        found,
+        json(&place.keyed(&["verify", "--structure", "--json", "v"]))
+    );
+    let found = json(&place.keyed(&["recover", "--json", "v"]));
+    assert_eq!(found["database"], "sound");
+    fs::remove_file(place.path("v/metadata.db")).unwrap();
+    assert_eq!(place.run_keyed(&["recover", "v"]).status.code(), Some(14));
+    let rebuilt = place.run_keyed(&["recover", "--rebuild", "v"]);
+    assert_eq!(rebuilt.status.code(), Some(14));
+    let path = segment(&place);
+    fs::remove_file(path).unwrap();
+    place.keyed_fails(5, &["check", "v"]);
+    place.keyed_fails(14, &["verify", "--structure", "v"]);
+    place.done(&["man", "pages"]);
+    for earlier in ["check", "recover"] {
+        let listed = format!("\n  {earlier} ");
+        assert!(!place.done(&["--help"]).contains(&listed), "{earlier}");
+        assert!(
+            !place
+                .path(&format!("pages/strongroom-{earlier}.1"))
+                .exists()
+        );
+        for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+            let script = place.done(&["completions", shell]);
+            assert!(
+                !script.contains(&format!("strongroom__subcmd__{earlier}"))
+                    && !script.contains(&format!("'{earlier}:"))
+                    && !script.contains(&format!("-a \"{earlier}\""))
+                    && !script.contains(&format!("cand {earlier} "))
+                    && !script.contains(&format!("'{earlier}', ")),
+                "{shell}: {earlier}"
+            );
+        }
     }
 }

@@ -117,7 +117,7 @@ fn restore_brings_back_a_file_a_directory_and_everything_and_keeps_what_was_ther
     assert_eq!(text("v:/new"), "new");
     assert_eq!(text("v:/text-before"), "one\ntwo\nthree\n");
     place.keyed_fails(3, &["restore", "v:/never", "t:before"]);
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_rule_lets_unnamed_snapshots_go_and_a_trial_changes_nothing() {
     place.keyed_fails(2, &["snapshot", "keep", "v", "--daily", "0"]);
     assert_eq!(place.keyed(&["cat", "v:/.history/h:/file"]), "named");
     assert_eq!(place.keyed(&["cat", "v:/.history/p:/file"]), "3");
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
             "{space}"
         );
     }
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     place.keyed(&["verify", "v", "--deep"]);
 }
 
@@ -404,7 +404,7 @@ fn dot_history_of_a_mount_shows_each_state_as_it_was_and_changes_with_what_other
     assert!(!names(&at(".history")).contains(&"t:one".to_owned()));
     place.done(&["umount", "m"]);
     drop(mounted);
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 /// Failed before: the right side was the newest snapshot, and what changed since was not shown.
@@ -434,7 +434,7 @@ fn diff_compares_with_now_and_leaves_nothing_behind() {
     assert_eq!(place.keyed(&["diff", "v", "t:after", "h:"]), "");
     assert_eq!(all(), before);
     // What was stored for the comparison is taken up by the next snapshot, or goes.
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     take(&place, "third");
     assert_eq!(place.keyed(&["diff", "v"]), "");
     place.keyed(&["verify", "--deep", "v"]);

@@ -128,7 +128,14 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         // As lines, it is for a program: `--check` of b3sum needs names as they are.
         "hash" => with(&[&["-r", "--json", v], &["--json", missing]]),
         "info" | "stats" => with(&[&[v], &["--json", v], &[no_local]]),
-        "df" | "quota" | "compression" | "check" | "verify" | "sync" | "compact" => {
+        "verify" => with(&[
+            &[v],
+            &["--json", v],
+            &["--structure", v],
+            &["--structure", "--json", v],
+            &[no_local],
+        ]),
+        "df" | "quota" | "compression" | "sync" | "compact" => {
             with(&[&[v], &["--json", v], &[no_local]])
         }
         "backup" => with(&[
@@ -137,8 +144,13 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &[v, local],
             &[no_local, "x"],
         ]),
-        "repair" => with(&[&["--dry-run", v], &["--dry-run", "--json", v], &[no_local]]),
-        "recover" => with(&[&[v], &["--json", v], &[no_local]]),
+        "repair" => with(&[
+            &["--dry-run", v],
+            &["--dry-run", "--json", v],
+            &["--rebuild", v],
+            &["--json", v],
+            &[no_local],
+        ]),
         "bench" => bare(&[&["--quick", no_local], &["--only", EVIL, "."]]),
         "tune" => bare(&[
             &["--prefer", EVIL],
@@ -326,7 +338,7 @@ fn with_tree() -> Place {
 /// Names that lead elsewhere, of the file `a/one`, in the directory `a`.
 const IMPOSSIBLE: [&[u8]; 5] = [b"..", b".", b"../../../escaped", b"x/y", b"nul\0"];
 
-/// Failed before: `check` and `verify` said nothing, and a mount gave EIO for the whole directory.
+/// Failed before: `verify` said nothing, and a mount gave EIO for the whole directory.
 /// SECURITY.md, claim 17.
 #[test]
 fn names_that_cannot_be_are_told_and_never_used() {
@@ -337,8 +349,9 @@ fn names_that_cannot_be_are_told_and_never_used() {
             name(writer, directory.id, wrong, &file);
         }
     });
-    for (command, code) in [("check", 5), ("verify", 14)] {
-        let output = place.run_keyed(&[command, "v"]);
+    for (command, code) in [("verify --structure", 14), ("verify", 14)] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = place.run_keyed(&[&words, &["v"][..]].concat());
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{said}");
         for wrong in [
@@ -415,8 +428,9 @@ fn a_directory_that_contains_itself_is_told_and_the_rest_is_done() {
         name(writer, middle.id, b"up-again", &top);
     });
     let begun = Instant::now();
-    for (command, code) in [("check", 5), ("verify", 14)] {
-        let output = place.run_keyed(&[command, "v"]);
+    for (command, code) in [("verify --structure", 14), ("verify", 14)] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = place.run_keyed(&[&words, &["v"][..]].concat());
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{command}: {said}");
         assert!(
@@ -488,7 +502,7 @@ fn directories_with_two_names_each_do_not_double_the_work_at_every_level() {
         }
     });
     let begun = Instant::now();
-    for command in ["find", "tree", "check", "hash"] {
+    for command in ["find", "tree", "hash"] {
         let recursive: &[&str] = if command == "hash" { &["-r"] } else { &[] };
         let output = place.run_keyed(&[&[command], recursive, &["v:/"]].concat());
         let vault = place.run_keyed(&[command, "v"]);
@@ -505,10 +519,9 @@ fn directories_with_two_names_each_do_not_double_the_work_at_every_level() {
     );
 }
 
-/// Failed before: neither `check` nor `verify` said anything of a size that no file has, and `check` nothing of a block
-/// that no key opens.
+/// Failed before: `verify` said nothing of a size that no file has, nor `--structure` of a block that no key opens.
 #[test]
-fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
+fn sizes_and_epochs_that_cannot_be_are_told_with_and_without_content() {
     let place = Place::new();
     fs::write(place.path("a"), vec![7; 300_000]).unwrap();
     fs::write(place.path("b"), "b").unwrap();
@@ -525,8 +538,9 @@ fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
         let epoch = strongroom_format::Epoch(9);
         writer.move_block(block.number, epoch, block.place).unwrap();
     });
-    for (command, code) in [("check", 5), ("verify", 14)] {
-        let output = place.run_keyed(&[command, "v"]);
+    for (command, code) in [("verify --structure", 14), ("verify", 14)] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = place.run_keyed(&[&words, &["v"][..]].concat());
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains("more than any file has"), "{command}: {said}");
@@ -534,13 +548,13 @@ fn sizes_and_epochs_that_cannot_be_are_told_by_check_and_verify() {
     }
 }
 
-/// Failed before: `verify` and `check` read all of a database that was extended without taking any disk, and kept a line
+/// Failed before: `verify` read all of a database that was extended without taking any disk, and kept a line
 /// in memory for each page.
 /// SECURITY.md, claim 17.
 #[test]
 fn a_database_extended_to_a_tebibyte_is_told_at_once() {
     let place = with_tree();
-    for (command, code) in [("ls", 0), ("check", 5), ("verify", 14)] {
+    for (command, code) in [("ls", 0), ("verify --structure", 14), ("verify", 14)] {
         let database = fs::File::options()
             .write(true)
             .open(place.path("v/metadata.db"))
@@ -551,7 +565,8 @@ fn a_database_extended_to_a_tebibyte_is_told_at_once() {
             return;
         }
         let begun = Instant::now();
-        let output = place.run_keyed(&[command, "v"]);
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = place.run_keyed(&[&words, &["v"][..]].concat());
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(code), "{command}: {said}");
         assert!(

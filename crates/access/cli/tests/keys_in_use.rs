@@ -138,7 +138,7 @@ fn keys_are_added_changed_and_removed_on_a_mounted_vault_under_a_writer() {
     assert!(epochs.iter().any(|(epoch, _)| *epoch == 2), "{epochs:?}");
     place.fails(4, &["ls", "v", "--passphrase-file", "one"]);
     assert_eq!(keys(&place, "v").len(), 2);
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
     place.done(&["get", "v:/", "out", "--passphrase-file", "two"]);
     for number in 0..written.load(Ordering::Acquire) {
         let got = fs::read(place.path(&format!("out/{number}"))).unwrap();
@@ -184,7 +184,7 @@ fn a_mount_killed_while_keys_are_added_loses_none_and_no_command_fails() {
         let file = format!("key-{number}");
         place.done(&["ls", "v", "--key-file", &file]);
     }
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn on_a_full_disk_a_change_of_keys_is_refused_and_leaves_everything_as_it_was() 
     store(&place.path("m/after"), &content(5)).unwrap();
     place.done(&["umount", "m"]);
     drop(mounted);
-    place.keyed(&["check", "disk/v"]);
+    place.keyed(&["verify", "--structure", "disk/v"]);
     assert_eq!(place.keyed_bytes(&["cat", "disk/v:/file"]), content(2));
     assert_eq!(place.keyed_bytes(&["cat", "disk/v:/after"]), content(5));
 }

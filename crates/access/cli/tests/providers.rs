@@ -95,7 +95,7 @@ fn in_turn(suite: &str, forced: &[String]) {
             let read = run(one, &["cat", &path, "--key-file", "key"]).stdout;
             assert!(read == content(other), "{other} wrote, {one} reads");
         }
-        run(one, &["check", "v", "--key-file", "key"]);
+        run(one, &["verify", "--structure", "v", "--key-file", "key"]);
     }
 }
 

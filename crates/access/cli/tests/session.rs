@@ -71,7 +71,23 @@ fn commands_need_no_secret_between_unlock_and_lock() {
         "{\n  \"was_unlocked\": false\n}"
     );
     assert_eq!(place.keyed(&["cat", "v:/a"]), "hello");
-    place.keyed(&["check", "v"]);
+    place.keyed(&["verify", "--structure", "v"]);
+}
+
+/// Failed before: "invalid argument: refused by the process that has the vault open", and no word of what to do.
+#[test]
+fn who_is_refused_through_a_session_learns_why_as_without_one() {
+    let session = Session::begin(&[]);
+    let place = &session.0;
+    fs::write(place.path("a"), "hello").unwrap();
+    place.done(&["put", "a", "v:/a"]);
+    let through = place.fails(1, &["erase", "--dry-run", "v:/a"]);
+    assert!(through.contains("remove it first"), "{through}");
+    place.done(&["lock", "v"]);
+    assert_eq!(
+        place.keyed_fails(1, &["erase", "--dry-run", "v:/a"]),
+        through
+    );
 }
 
 #[test]

@@ -109,6 +109,23 @@ impl Terminal {
     }
 }
 
+/// Goal: a person is asked before a lost database is rebuilt, and nothing happens without a yes.
+#[test]
+fn a_person_is_asked_before_a_lost_database_is_rebuilt() {
+    let place = Place::new();
+    let database = place.path("v/metadata.db");
+    std::fs::remove_file(&database).unwrap();
+    for (answer, code) in [("no\n", 5), ("yes\n", 14)] {
+        assert!(!database.exists());
+        let mut terminal = Terminal::start(&place, &["repair", "v", "--key-file", "key"]);
+        terminal.wait_for("metadata.db cannot be used");
+        terminal.wait_for("Rebuild it? [yes/no] ");
+        terminal.press(answer);
+        assert_eq!(terminal.end(), Some(code), "{}", terminal.shown);
+    }
+    assert!(database.exists());
+}
+
 #[test]
 fn a_new_passphrase_is_asked_for_again_when_the_two_differ_and_never_shown() {
     let place = Place::empty();

@@ -125,7 +125,7 @@ impl Write {
         } = self;
         let write = |filesystem: &Filesystem| {
             let len = u32::try_from(data.len())
-                .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB"))?;
+                .map_err(|_| Error::InvalidArgument("a request of more than 4 GiB".into()))?;
             filesystem.write(node, offset, data).map(|()| len)
         };
         let to = (node, privileges);

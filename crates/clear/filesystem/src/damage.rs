@@ -5,6 +5,13 @@
 //! Never   opens a block, or changes anything
 //! Spec    spec/7-recovery.md
 
+pub(crate) mod backup;
+pub(crate) mod check;
+pub(crate) mod erase;
+pub(crate) mod isolate;
+pub(crate) mod lost_chunks;
+pub(crate) mod verify;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 

@@ -17,9 +17,9 @@ use strongroom_segments::Recovery;
 use strongroom_format::segment::BatchPayload;
 use strongroom_format::{Epoch, SegmentId};
 
+use crate::content::node::NodeTable;
 use crate::core::{Core, Parts};
-use crate::lock::LockTable;
-use crate::node::NodeTable;
+use crate::names::lock::LockTable;
 use crate::{Error, Filesystem, Result, Timestamp};
 
 /// The setting that names the runs which may have left segment files behind.
@@ -92,6 +92,7 @@ impl Filesystem {
             store,
             segments,
             sealer,
+            signer,
             clock,
             disk,
             random,
@@ -114,12 +115,12 @@ impl Filesystem {
         let reserved = reserved
             .iter()
             .fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        let holes = crate::holes::Holes::load(&store.lock())?;
+        let holes = crate::content::holes::Holes::load(&store.lock())?;
         let core = Core {
             nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
             segments,
-            sealers: crate::epoch::Sealers::new(sealer),
+            sealers: crate::upkeep::epoch::Sealers::new(sealer),
             pool,
             opening: AtomicUsize::new(0),
             clock,
@@ -135,14 +136,14 @@ impl Filesystem {
             changes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             commits: crate::commit::CommitState::default(),
-            intents: crate::intents::Intents::new(intents),
+            intents: crate::commit::intents::Intents::new(intents),
             locks: LockTable::new(),
             work: std::sync::Arc::default(),
-            space: crate::space::SpaceState::default(),
+            space: crate::upkeep::space::SpaceState::default(),
             quota,
             holes,
-            hashing: crate::content_hash::Hashing::default(),
-            history: std::sync::OnceLock::new(),
+            hashing: crate::hashes::content_hash::Hashing::default(),
+            history: crate::history::History::new(signer),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -150,16 +151,16 @@ impl Filesystem {
                 offset: 0,
             });
         }
-        crate::isolate::resume(&core)?;
+        crate::damage::isolate::resume(&core)?;
         if !core.options.read_only {
             recover_segments(&core)?;
             forget_leftovers(&core, session)?;
-            crate::purge::purge_orphans(&core)?;
-            crate::purge::resume_holes(&core);
-            crate::intents::replay(&core)?;
+            crate::upkeep::purge::purge_orphans(&core)?;
+            crate::upkeep::purge::resume_holes(&core);
+            crate::commit::intents::replay::replay(&core)?;
         }
         let core = std::sync::Arc::new(core);
-        let worker = crate::background::Worker::start(&core).map_err(Error::NoThread)?;
+        let worker = crate::upkeep::background::start(&core).map_err(Error::NoThread)?;
         Ok(Self {
             core,
             worker: std::sync::Arc::new(worker),
@@ -176,9 +177,9 @@ impl Filesystem {
         self.sync()?;
         if !self.core.options.read_only {
             // The last drains may have filled segments that nobody has finished yet.
-            crate::background::finish(&self.core)?;
+            crate::upkeep::background::finish(&self.core)?;
             self.sync()?;
-            crate::intents::close(&self.core)?;
+            crate::commit::intents::close(&self.core)?;
             self.core.store.checkpoint()?;
         }
         Ok(())
@@ -264,7 +265,7 @@ fn recover_segments(core: &Core) -> Result<()> {
     // Only one goes on being appended to; a crash between filling and finishing leaves others behind.
     let open = core.segments.open_segment();
     for id in resumed.into_iter().filter(|id| Some(*id) != open) {
-        crate::space::finish_segment(core, id)?;
+        crate::upkeep::space::finish_segment(core, id)?;
     }
     core.changed();
     Ok(())

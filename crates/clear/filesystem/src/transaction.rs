@@ -17,21 +17,23 @@
 //!  (3) What memory holds of a file is stored before the list changes the file's extents or lets it take
 //!      another's place; nothing is added meanwhile, because the gate is held.
 
+pub(crate) mod draft;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use strongroom_metadata::{InodeId, Transaction};
 
+use crate::blocks::place::{Placed, Placement};
+use crate::content::node::Node;
+use crate::content::overlay::CELL_BYTES;
+use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::draft::{Draft, Drafts};
-use crate::epoch::Sealing;
-use crate::flush::{Reason, drain_nodes};
+use crate::drain::{Reason, drain_nodes};
 use crate::limits::TRANSACTION_ROUNDS_MAX;
-use crate::node::Node;
-use crate::overlay::CELL_BYTES;
-use crate::place::{Placed, Placement};
-use crate::reservation::Reserved;
+use crate::transaction::draft::{Draft, Drafts};
+use crate::upkeep::epoch::Sealing;
 use crate::{Caller, Durability, Error, Filesystem, Result};
 
 /// Bytes that a transaction writes to one place. Which file, says the list: see `Draft::write`.
@@ -94,7 +96,7 @@ fn carry_out<T, E: From<Error>>(
     let _gate = core.mutate_alone()?;
     let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
     core.admit(bytes as u64)?;
-    crate::purge::bound_holes(core)?;
+    crate::upkeep::purge::bound_holes(core)?;
     // With the promise that no epoch begins before the rows of what was placed are written.
     let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
     for _ in 0..TRANSACTION_ROUNDS_MAX {
@@ -159,7 +161,7 @@ fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
     let covered = core.changes.load(Ordering::Acquire);
     drop(writer);
     for inode in unused {
-        crate::purge::schedule(core, inode);
+        core.work.purge(inode);
     }
     for (inode, cell) in drafts.fragmented {
         core.work.defragment(inode, cell);

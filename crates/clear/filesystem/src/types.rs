@@ -1,5 +1,6 @@
 //! What callers hand to the file system and get back.
 
+use serde::{Deserialize, Serialize};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 
 /// On whose behalf an operation runs: who owns what it creates, and what it may do.
@@ -39,7 +40,7 @@ impl Caller {
 }
 
 /// What `stat` tells of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Number, never reused.
     pub inode: InodeId,
@@ -83,7 +84,7 @@ pub struct NewNode {
 }
 
 /// A time to set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetTime {
     /// The clock's now.
     Now,
@@ -92,7 +93,7 @@ pub enum SetTime {
 }
 
 /// Which attributes to change; `None` leaves one alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAttributes {
     /// The low 12 bits of the mode.
     pub mode: Option<u32>,
@@ -109,7 +110,7 @@ pub struct SetAttributes {
 }
 
 /// What a rename does when the new name exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RenameMode {
     /// Replaces it, as POSIX says.
     Replace,
@@ -159,7 +160,7 @@ pub enum Listing {
 }
 
 /// What `set_xattr` does about an existing value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XattrMode {
     /// Creates or replaces.
     Set,
@@ -170,7 +171,7 @@ pub enum XattrMode {
 }
 
 /// What `allocate` does to a byte range; the names are those of `fallocate(2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AllocateMode {
     /// Mode 0: reserves space, extends the size.
     Reserve,
@@ -185,7 +186,7 @@ pub enum AllocateMode {
 }
 
 /// What `seek` looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SeekTarget {
     /// `SEEK_DATA`.
     Data,
@@ -194,7 +195,7 @@ pub enum SeekTarget {
 }
 
 /// What `statfs` tells. Bytes, not blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Of the disk, or the quota if that is less.
     pub total_bytes: u64,

@@ -262,6 +262,11 @@ impl Store {
         self.pool.take(&self.shared)
     }
 
+    /// Waits until everybody who reads now has come to an end; others may read meanwhile. Hold no reader, and not the writer.
+    pub fn wait_for_readers(&self) {
+        self.pool.wait_for_those_lent();
+    }
+
     /// Makes every commit so far durable. Holds no connection: others work on meanwhile.
     ///
     /// # Errors

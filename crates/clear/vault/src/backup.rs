@@ -6,9 +6,8 @@
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants
-//!  (1) Segments first, then the header, then database and replica file in one step; what is not needed any more goes last. So
-//!      a cut leaves the earlier backup or the new one: segments that nobody names do no harm, and a newer header opens an
-//!      older replica file.
+//!  (1) Segments first, then header, database and replica file in one step; what is not needed any more goes last. So a cut
+//!      leaves the earlier backup or the new one: segments that nobody names do no harm.
 //!  (2) No segment that the copied database names goes from the vault folder before it was copied: the owner keeps all of them,
 //!      and it is the same owner to the end.
 //!  (3) A segment file counts as copied if both have an end, the same one, and are as long: it never changes then. It is put in its
@@ -19,12 +18,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FileType, fadvise};
-use strongroom_folder::{Folder as Held, Purpose};
+use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_metadata::DATABASE_FILE;
 
+use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
-use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, UNFINISHED, below};
+use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
 use crate::request::{BackupRequest, Request, Response};
@@ -117,7 +117,7 @@ impl Vault {
             Ok(_) => refuse("the folder is another vault"),
             // The first one was interrupted.
             Err(Error::InterruptedCreate) => Ok(true),
-            Err(Error::NotAVault) if target.first_names()?.is_empty() => Ok(true),
+            Err(Error::NotAVault) if check_contents(target).is_ok() => Ok(true),
             Err(Error::NotAVault) => refuse("the folder is not empty, and no backup of a vault"),
             Err(error) => Err(error),
         }
@@ -154,10 +154,10 @@ impl Backup<'_> {
         target.check()?;
         target.remove_unfinished()?;
         switch::finish(&target)?;
-        target.replace(BACKUP, &[])?;
         if self.is_new {
             target.replace(UNFINISHED, &[])?;
         }
+        target.replace(BACKUP, &[])?;
         let making = switch::begin(&target)?;
         let header = self.database()?;
         let size = making
@@ -169,10 +169,8 @@ impl Backup<'_> {
             return Err(Error::OwnerGone); // (2)
         }
         // (1)
-        target.replace(HEADER, &header)?;
-        target.save(HEADER, &header)?;
+        making.replace(HEADER, &header)?;
         switch::commit_rekeyed(&target, &making)?;
-        target.save(REPLICA, &target.replica()?)?;
         target.remove_if_there(UNFINISHED)?;
         self.remove_others(&segments)?;
         Ok(self.report)
@@ -257,7 +255,7 @@ impl Backup<'_> {
 }
 
 /// The segments in a folder of them, as `ab/abcdef…`.
-fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
+fn segment_paths(segments: &HeldFolder) -> strongroom_folder::Result<Vec<String>> {
     let is_hex = |name: &str, len: usize| {
         name.len() == len && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
@@ -276,7 +274,7 @@ fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
 
 /// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
 /// stays behind.
-fn read_segment(held: &Held, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
+fn read_segment(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match held.open_file(path, Purpose::Read) {
         Err(error) if error.is_missing() => return Ok(None),
@@ -288,7 +286,7 @@ fn read_segment(held: &Held, path: &str) -> strongroom_folder::Result<Option<Vec
 }
 
 /// How long a file is; `None` if there is none.
-fn len(held: &Held, path: &str) -> strongroom_folder::Result<Option<u64>> {
+fn len(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<u64>> {
     match held.open_file(path, Purpose::Read) {
         Err(error) if error.is_missing() => Ok(None),
         opened => Ok(Some(opened?.metadata()?.len())),
@@ -296,7 +294,7 @@ fn len(held: &Held, path: &str) -> strongroom_folder::Result<Option<u64>> {
 }
 
 /// Whether an earlier backup has this very file.                                                              (3)
-fn is_copied(to: &Held, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
+fn is_copied(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
     use std::os::unix::fs::FileExt;
     let Some(end) = bytes.last_chunk::<FOOTER_BYTES>() else {
         return Ok(false);
@@ -311,7 +309,7 @@ fn is_copied(to: &Held, path: &str, bytes: &[u8]) -> strongroom_folder::Result<b
 }
 
 /// Puts a segment file into the backup, durable, and reads it back.
-fn copy(to: &Held, path: &str, bytes: &[u8]) -> Result<()> {
+fn copy(to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<()> {
     let failed = || below("copying a segment into the backup");
     let (folder, name) = (&path[..2], &path[3..]);
     let folder = to.folder(folder).map_err(failed())?;

@@ -219,7 +219,7 @@ impl Vault {
             Access::ReadWrite,
             Some((lock, listener)),
         )?;
-        let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
+        let fingerprint = owner.session.vault.information.lock().fingerprint.clone();
         let joining = Joining::new(folder.path(), options.engine, None);
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
@@ -268,7 +268,8 @@ fn claim(folder: &Folder) -> Result<OwnerLock> {
     }
 }
 
-fn check_contents(folder: &Folder) -> Result<()> {
+/// Refuses a folder with anything but what an interrupted making leaves.
+pub(crate) fn check_contents(folder: &Folder) -> Result<()> {
     let names = folder.first_names()?;
     if names.iter().any(|name| name == HEADER) {
         return Err(Error::AlreadyAVault);

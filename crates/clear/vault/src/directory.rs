@@ -1,14 +1,15 @@
 //! Lists a directory piece by piece, whatever its size.
 
+use serde::{Deserialize, Serialize};
 use strongroom_filesystem::Attributes;
 
 use crate::Result;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::owner::port::{Port, unexpected};
-use crate::request::{EntryFields, Handle, Request, Response};
+use crate::request::{Handle, Request, Response};
 
 /// One entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// 1 to 255 bytes; never `.` or `..`.
     pub name: Vec<u8>,
@@ -23,7 +24,7 @@ pub struct Directory {
     port: Port,
     handle: Handle,
     after: u64,
-    page: std::vec::IntoIter<EntryFields>,
+    page: std::vec::IntoIter<(u64, DirectoryEntry)>,
     ended: bool,
 }
 
@@ -49,7 +50,7 @@ impl Directory {
         };
         match entries.last() {
             // Cookies rise; an answer that does not must not make this loop for ever.
-            Some(last) if last.cookie > self.after => self.after = last.cookie,
+            Some((cookie, _)) if *cookie > self.after => self.after = *cookie,
             Some(_) => return Err(unexpected()),
             None => self.ended = true,
         }
@@ -63,12 +64,8 @@ impl Iterator for Directory {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.page.next() {
-                let attributes = entry.node.try_into();
-                return Some(attributes.map(|attributes| DirectoryEntry {
-                    name: entry.name.0,
-                    attributes,
-                }));
+            if let Some((_, entry)) = self.page.next() {
+                return Some(Ok(entry));
             }
             if self.ended {
                 return None;

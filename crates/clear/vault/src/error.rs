@@ -79,7 +79,7 @@ pub enum Error {
     #[error(
         "vault.json is missing; {}",
         if *saved {
-            "run `strongroom recover`: it puts the saved copy back"
+            "run `strongroom repair`: it puts the saved copy back"
         } else {
             "its saved copy too, and without a header no key opens anything: put vault.json back from a backup of this folder"
         }
@@ -87,6 +87,15 @@ pub enum Error {
     HeaderLost {
         /// Whether the second copy is there.
         saved: bool,
+    },
+    /// Environment: the database is gone or ruined, and it was not allowed to rebuild it. Nothing was done.
+    #[error(
+        "metadata.db cannot be used ({why}); it can be rebuilt as it was in the newest snapshot, but names that are newer are lost: run \
+         `strongroom repair --dry-run` to see what comes back, then `strongroom repair --yes`"
+    )]
+    DatabaseLost {
+        /// What is wrong with it.
+        why: String,
     },
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
@@ -196,7 +205,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, which no vault has; nothing was read or written through it: move it out of the vault folder, and if the vault then misses it, run `strongroom recover`"
+        "{file} is {what}, which no vault has; nothing was read or written through it: move it out of the vault folder, and if the vault then misses it, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.
@@ -334,8 +343,20 @@ impl From<filesystem::Error> for Error {
             filesystem::Error::Metadata(source) => of_metadata(&source),
             // Its source cannot cross a socket; text can, so that both kinds of caller see the same.
             filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),
+            filesystem::Error::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
+            filesystem::Error::UnknownRevision(text) => Self::Revision(text),
+            filesystem::Error::History(error) => Self::Damaged {
+                what: "history",
+                why: error.to_string(),
+            },
             other => Self::File(other),
         }
+    }
+}
+
+impl From<strongroom_history::Error> for Error {
+    fn from(error: strongroom_history::Error) -> Self {
+        filesystem::Error::from(error).into()
     }
 }
 
@@ -343,7 +364,7 @@ impl From<filesystem::Error> for Error {
 fn of_metadata(error: &metadata::Error) -> Error {
     let damaged = |why: &str| Error::Damaged {
         what: metadata::DATABASE_FILE,
-        why: format!("{why}; run `strongroom recover`, or restore the whole folder from a backup"),
+        why: format!("{why}; run `strongroom repair`, or restore the whole folder from a backup"),
     };
     match error {
         metadata::Error::WrongKey => {
@@ -398,6 +419,7 @@ impl Error {
             | Self::Damaged { .. }
             | Self::Odd { .. }
             | Self::HeaderLost { .. }
+            | Self::DatabaseLost { .. }
             | Self::InterruptedCreate
             | Self::InterruptedRecovery
             | Self::GenerationBehind { .. }
@@ -432,7 +454,7 @@ fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
         File::PermissionDenied | File::NotPermitted => Kind::PermissionDenied,
         File::NoSpace => Kind::StorageFull,
         File::QuotaExceeded => Kind::QuotaExceeded,
-        File::ReadOnly | File::KeptState => Kind::ReadOnlyFilesystem,
+        File::ReadOnly | File::InSnapshot => Kind::ReadOnlyFilesystem,
         File::FileTooLarge => Kind::FileTooLarge,
         File::TooManyLinks => Kind::TooManyLinks,
         File::NameTooLong => Kind::InvalidFilename,
@@ -486,7 +508,7 @@ mod tests {
             (File::NotEmpty, Errno::NOTEMPTY),
             (File::NameTooLong, Errno::NAMETOOLONG),
             (File::InvalidName, Errno::INVAL),
-            (File::InvalidArgument("x"), Errno::INVAL),
+            (File::InvalidArgument("x".into()), Errno::INVAL),
             (File::PermissionDenied, Errno::ACCESS),
             (File::NotPermitted, Errno::PERM),
             (File::TooManyLinks, Errno::MLINK),
@@ -497,7 +519,7 @@ mod tests {
             (File::NoSpace, Errno::NOSPC),
             (File::QuotaExceeded, Errno::DQUOT),
             (File::ReadOnly, Errno::ROFS),
-            (File::KeptState, Errno::ROFS),
+            (File::InSnapshot, Errno::ROFS),
         ] {
             let shown = error.to_string();
             assert_eq!(kind(Error::File(error)), kind_of(errno), "{shown}");

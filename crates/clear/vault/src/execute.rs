@@ -19,7 +19,7 @@ pub(crate) mod verify;
 pub(crate) mod verify_state;
 mod whole;
 
-use strongroom_filesystem::{self as filesystem, Durability, NodeKind, SetAttributes};
+use strongroom_filesystem::{self as filesystem, Durability, NodeKind};
 
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
@@ -27,12 +27,12 @@ use crate::limits::{NAMES_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::{Access, NodeFields, Request, Response, node_kind};
+use crate::request::{Access, Request, Response};
 use crate::{Error, Result};
 
 /// Carries out `request` on behalf of `session`.
 pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
-    if session.engine.is_closed() {
+    if session.vault.is_closed() {
         return Err(Error::Closed);
     }
     if session.access == Access::ReadOnly && request.changes() {
@@ -57,7 +57,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::RemoveXattr { .. }
         | Request::Xattrs { .. } => on_xattrs(session, request),
         Request::Whole(request) => whole::execute(session, request),
-        Request::LetGo => Ok(Response::LetGo(session.engine.observers.let_go())),
+        Request::MakeWay => Ok(Response::MakesWay(session.vault.make_way())),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
@@ -68,10 +68,6 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::History(request) => history::execute(session, request),
         Request::Verify(request) => verify::execute(session, request),
         Request::Hash(request) => hash::execute(session, request),
-        Request::AskToLeave => {
-            session.engine.ask_to_leave();
-            Ok(Response::Done)
-        }
         Request::Backup(request) => backup::execute(session, request),
         _ => on_path(session, request),
     }
@@ -82,7 +78,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
     match *request {
         Request::Attributes { path, links } => {
             let node = resolve(session.filesystem(), &session.caller, path.0, links)?;
-            Ok(Response::Attributes(NodeFields::from(&node.attributes)))
+            Ok(Response::Attributes(node.attributes.clone()))
         }
         Request::Open { path, opening } => content::open(session, path.0, opening),
         Request::Reopen { inode, opening } => {
@@ -93,7 +89,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             let node = session.writable(handle)?;
             names
                 .link(node.inode, path.0)
-                .map(|node| Response::Attributes(NodeFields::from(&node.attributes)))
+                .map(|node| Response::Attributes(node.attributes.clone()))
         }
         Request::MakeNode {
             path,
@@ -103,26 +99,26 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             target,
         } => {
             let node = filesystem::NewNode {
-                kind: node_kind(kind)?,
+                kind,
                 mode,
                 rdev,
                 target: target.0.to_vec(),
             };
             names
                 .make(path.0, &node)
-                .map(|node| Response::Attributes(NodeFields::from(&node.attributes)))
+                .map(|node| Response::Attributes(node.attributes.clone()))
         }
         Request::Link { path, new_path } => {
             let node = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
             names
                 .link(node.inode(), new_path.0)
-                .map(|node| Response::Attributes(NodeFields::from(&node.attributes)))
+                .map(|node| Response::Attributes(node.attributes.clone()))
         }
         Request::ReadLink { path } => {
             let node = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
             if node.attributes.kind != NodeKind::Symlink {
                 return Err(Error::File(filesystem::Error::InvalidArgument(
-                    "not a symbolic link",
+                    "not a symbolic link".into(),
                 )));
             }
             Ok(Response::Data(ByteBuffer(
@@ -139,11 +135,15 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             new_path,
             mode,
         } => names
-            .rename(path.0, new_path.0, mode.into())
+            .rename(path.0, new_path.0, mode)
             .map(|()| Response::Done),
-        Request::SetAttributes { path, links, set } => {
+        Request::SetAttributes {
+            path,
+            links,
+            ref set,
+        } => {
             let node = resolve(session.filesystem(), &session.caller, path.0, links)?;
-            content::set_attributes(session, node.inode(), &SetAttributes::from(set))
+            content::set_attributes(session, node.inode(), set)
         }
         _ => Err(Error::Protocol("a request in the wrong place")),
     }
@@ -159,16 +159,15 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             let attributes = session
                 .filesystem()
                 .attributes(session.node(handle)?.inode)?;
-            Ok(Response::Attributes(NodeFields::from(&attributes)))
+            Ok(Response::Attributes(attributes))
         }
-        Request::SetHandleAttributes { handle, set } => {
-            let set = SetAttributes::from(set);
+        Request::SetHandleAttributes { handle, ref set } => {
             let node = if set.size.is_some() {
                 session.writable(handle)?
             } else {
                 session.node(handle)?
             };
-            content::set_attributes(session, node.inode, &set)
+            content::set_attributes(session, node.inode, set)
         }
         Request::List {
             handle,
@@ -196,18 +195,16 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             mode,
             offset,
             len,
-        } => content::allocate(session, handle, mode.into(), offset, len),
+        } => content::allocate(session, handle, mode, offset, len),
         Request::Seek {
             handle,
             target,
             offset,
         } => {
             let inode = session.readable(handle)?;
-            Ok(Response::Count(session.filesystem().seek(
-                inode,
-                offset,
-                target.into(),
-            )?))
+            Ok(Response::Count(
+                session.filesystem().seek(inode, offset, target)?,
+            ))
         }
         Request::CopyRange {
             source,
@@ -269,7 +266,7 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
             mode,
         } => {
             let node = node(path, links)?;
-            filesystem.set_xattr(caller, node.inode(), name.0, value.0, mode.into())?;
+            filesystem.set_xattr(caller, node.inode(), name.0, value.0, mode)?;
             session.tell(&[Change::Attributes {
                 inode: node.inode(),
             }]);

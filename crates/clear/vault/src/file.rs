@@ -17,7 +17,7 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
 use crate::request::frame::Bytes;
-use crate::request::{Creation, Handle, NodeFields, Opening, Request, Response, SetFields};
+use crate::request::{Creation, Handle, Opening, Request, Response};
 use crate::{Error, Result, Vault};
 
 /// How often two files of one copy are brought to the same owner; each time an owner has gone.
@@ -115,7 +115,7 @@ impl FileOptions {
         } else {
             return Ok(opening);
         };
-        Err(Error::File(filesystem::Error::InvalidArgument(bad)))
+        Err(Error::File(filesystem::Error::InvalidArgument(bad.into())))
     }
 }
 
@@ -134,8 +134,8 @@ pub struct File {
     /// Where it is open.
     at: RwLock<(Port, Handle)>,
     node: Identity,
-    /// Of a file of a kept state: its number is known only where its path was looked up.
-    kept_path: Option<Vec<u8>>,
+    /// Of a file of a snapshot: its number is known only where its path was looked up.
+    snapshot_path: Option<Vec<u8>>,
     /// How to open it again.
     opening: Opening,
     position: Mutex<u64>,
@@ -190,14 +190,13 @@ impl File {
         opening: Opening,
         path: Option<&[u8]>,
     ) -> Result<Self> {
-        let (handle, fields) = opened(response)?;
-        let attributes = Attributes::try_from(fields)?;
-        let is_kept = filesystem::is_kept(attributes.inode);
+        let (handle, attributes) = opened(response)?;
+        let in_snapshot = filesystem::is_in_snapshot(attributes.inode);
         Ok(Self {
             vault: vault.clone(),
             at: RwLock::new((port, handle)),
             node: (attributes.inode, attributes.btime),
-            kept_path: path.filter(|_| is_kept).map(<[u8]>::to_vec),
+            snapshot_path: path.filter(|_| in_snapshot).map(<[u8]>::to_vec),
             opening: Opening {
                 create: Creation::Never,
                 truncate: false,
@@ -287,7 +286,7 @@ impl File {
             return Err((*self.ended.get_or_init(|| ended)).into());
         }
         let opening = self.opening;
-        let (port, response) = self.vault.ask(&match &self.kept_path {
+        let (port, response) = self.vault.ask(&match &self.snapshot_path {
             Some(path) => Request::Open {
                 path: Bytes(path),
                 opening,
@@ -297,8 +296,7 @@ impl File {
                 opening,
             },
         })?;
-        let (handle, fields) = opened(response)?;
-        let found = Attributes::try_from(fields)?;
+        let (handle, found) = opened(response)?;
         if (found.inode, found.btime) != self.node {
             // Another one has its number, or the selector in its path means another state now.
             let _ = port.ask(&Request::Close { handle });
@@ -346,7 +344,7 @@ impl File {
     /// Those of a file whose owner has gone, see `File`; true of every method here.
     pub fn attributes(&self) -> Result<Attributes> {
         match self.ask(|handle| Request::HandleAttributes { handle })? {
-            Response::Attributes(fields) => fields.try_into(),
+            Response::Attributes(attributes) => Ok(attributes),
             _ => Err(unexpected()),
         }
     }
@@ -356,9 +354,12 @@ impl File {
     /// # Errors
     /// `NotOpenFor` if the size shall change and the file is not open for writing.
     pub fn set_attributes(&self, set: &SetAttributes) -> Result<Attributes> {
-        let set = SetFields::from(set);
-        match self.change(|handle| Request::SetHandleAttributes { handle, set })? {
-            Response::Attributes(fields) => fields.try_into(),
+        let set = |handle| Request::SetHandleAttributes {
+            handle,
+            set: set.clone(),
+        };
+        match self.change(set)? {
+            Response::Attributes(attributes) => Ok(attributes),
             _ => Err(unexpected()),
         }
     }
@@ -448,7 +449,7 @@ impl File {
     pub fn allocate(&self, mode: AllocateMode, offset: u64, len: u64) -> Result<()> {
         self.change(|handle| Request::Allocate {
             handle,
-            mode: mode.into(),
+            mode,
             offset,
             len,
         })
@@ -462,7 +463,7 @@ impl File {
     pub fn find(&self, target: SeekTarget, offset: u64) -> Result<u64> {
         match self.ask(|handle| Request::Seek {
             handle,
-            target: target.into(),
+            target,
             offset,
         })? {
             Response::Count(offset) => Ok(offset),
@@ -485,7 +486,7 @@ impl File {
     ) -> Result<u64> {
         if !self.vault.is_same(&target.vault) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "files of two openings",
+                "files of two openings".into(),
             )));
         }
         // One of the two may have to follow the other to the next owner.
@@ -585,9 +586,9 @@ impl Seek for File {
 }
 
 /// What an open request answered.
-pub(crate) fn opened(response: Response) -> Result<(Handle, NodeFields)> {
+pub(crate) fn opened(response: Response) -> Result<(Handle, Attributes)> {
     match response {
-        Response::Opened(handle, fields) => Ok((handle, fields)),
+        Response::Opened(handle, attributes) => Ok((handle, attributes)),
         _ => Err(unexpected()),
     }
 }

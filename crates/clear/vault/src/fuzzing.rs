@@ -38,7 +38,6 @@ pub fn welcomes() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn requests() -> Vec<Vec<u8>> {
     let (path, handle) = (Bytes(b"/a/file"), Handle(3));
-    let set = &SetAttributes::default();
     let requests = [
         Request::Attributes {
             path,
@@ -50,7 +49,7 @@ pub fn requests() -> Vec<Vec<u8>> {
         },
         Request::SetHandleAttributes {
             handle,
-            set: set.into(),
+            set: SetAttributes::default(),
         },
         Request::Read {
             handle,
@@ -65,7 +64,7 @@ pub fn requests() -> Vec<Vec<u8>> {
         Request::Rename {
             path,
             new_path: Bytes(b"/b"),
-            mode: RenameMode::Exchange.into(),
+            mode: RenameMode::Exchange,
         },
         Request::Transaction {
             steps: Steps(vec![

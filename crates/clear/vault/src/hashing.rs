@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
-use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
+use strongroom_filesystem::{self as filesystem, InodeId, is_in_snapshot};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
@@ -18,8 +18,7 @@ use crate::request::hash::{
     ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
 };
 use crate::request::{Request, Response};
-use crate::verification::GoOn;
-use crate::{Error, FileOptions, Result, Vault};
+use crate::{Error, FileOptions, GoOn, Result, Vault};
 
 /// What one request should take.
 const STEP: Duration = Duration::from_millis(500);
@@ -129,7 +128,7 @@ impl Vault {
     ) -> Result<ContentHash> {
         let inode = self.attributes(path.path_bytes(), Links::Follow)?.inode;
         let never = &mut |_: u64| GoOn::Yes;
-        if is_kept(inode) {
+        if is_in_snapshot(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
             return hashed.map(|(hash, _)| hash).ok_or_else(unexpected);
         }
@@ -141,7 +140,7 @@ impl Vault {
     }
 
     /// The hash and the length of the content of the file at `path`, read through this process, and nothing stored: for a
-    /// file of a kept state. `None` if `told`, which hears how many more bytes were read, said no.
+    /// file of a snapshot. `None` if `told`, which hears how many more bytes were read, said no.
     ///
     /// # Errors
     /// As `open_file`; `File(Damaged)`.

@@ -72,12 +72,12 @@ impl Joining {
         });
     }
 
-    /// Asks the owner to leave, if there is one and it can be asked.
-    fn ask_to_leave(&self) {
+    /// Asks the owner to make way, if there is one and it can be asked.
+    fn ask_to_make_way(&self) {
         let asked = Client::connect(&self.folder, self.access, Successor::HasSecret);
         if let Ok(Some(owner)) = asked {
             // An older owner does not know the question; it stays.
-            let _ = owner.ask(&Request::AskToLeave);
+            let _ = owner.ask(&Request::MakeWay);
         }
     }
 
@@ -107,7 +107,7 @@ impl Joining {
                 return Ok(port);
             }
             if self.options.if_owned == IfOwned::AskedToLeave && retry.is_slow() {
-                self.ask_to_leave();
+                self.ask_to_make_way();
             }
             if !retry.wait() {
                 return Err(Error::InUse);
@@ -124,7 +124,7 @@ impl Joining {
         let mut retry = Retry::new(patience);
         while let Attempt::HeldByAnother = OwnerLock::attempt(&self.folder)? {
             if retry.is_slow() {
-                self.ask_to_leave();
+                self.ask_to_make_way();
             }
             if !retry.wait() {
                 return Err(Error::InUse);

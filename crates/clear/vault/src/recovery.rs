@@ -1,6 +1,6 @@
-//! What becomes of a vault whose files are damaged, or whose database is gone.
+//! Damage: how it is found, told by file, and mended; and how a database that is gone is rebuilt.
 //!
-//! Takes   a vault folder in which nobody works
+//! Takes   a vault, in use or not, to verify it; a vault folder in which nobody works, to repair it
 //! Gives   everything that its intact segments, records and revisions still prove, and a report of the rest
 //! Never   is needed for a sound vault, or removes what it cannot explain
 //! Spec    spec/7-recovery.md
@@ -13,3 +13,4 @@ pub(crate) mod recover;
 pub(crate) mod repair;
 pub(crate) mod report;
 mod unnamed;
+pub(crate) mod verify;

@@ -9,7 +9,6 @@
 //!  (1) `PROTOCOL` changes with every change of these types and of those in failure.rs, so that two versions never misread one another.
 
 pub(crate) mod failure;
-mod fields;
 pub(crate) mod frame;
 pub(crate) mod greeting;
 pub(crate) mod hash;
@@ -22,9 +21,12 @@ pub(crate) mod verify;
 mod whole;
 
 use serde::{Deserialize, Serialize};
-use strongroom_filesystem::Space;
+use strongroom_filesystem::{
+    AllocateMode, Attributes, NodeKind, RenameMode, SeekTarget, SetAttributes, Space, XattrMode,
+};
 
 use crate::Error;
+use crate::directory::DirectoryEntry;
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{ByteBuffer, Bytes};
@@ -32,9 +34,6 @@ use crate::request::hash::{HashRequest, HashResponse};
 use crate::request::history::{HistoryRequest, HistoryResponse};
 use crate::request::verify::{VerifyRequest, VerifyResponse};
 
-pub(crate) use crate::request::fields::{
-    AllocateName, EntryFields, NodeFields, RenameName, SeekName, SetFields, XattrName, node_kind,
-};
 pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
@@ -43,7 +42,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 16;
+pub(crate) const PROTOCOL: u32 = 17;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,7 +97,7 @@ pub(crate) enum Request<'a> {
     },
     SetHandleAttributes {
         handle: Handle,
-        set: SetFields,
+        set: SetAttributes,
     },
     List {
         handle: Handle,
@@ -121,13 +120,13 @@ pub(crate) enum Request<'a> {
     },
     Allocate {
         handle: Handle,
-        mode: AllocateName,
+        mode: AllocateMode,
         offset: u64,
         len: u64,
     },
     Seek {
         handle: Handle,
-        target: SeekName,
+        target: SeekTarget,
         offset: u64,
     },
     CopyRange {
@@ -159,7 +158,7 @@ pub(crate) enum Request<'a> {
     },
     MakeNode {
         path: Bytes<'a>,
-        kind: u8,
+        kind: NodeKind,
         mode: u32,
         rdev: u64,
         target: Bytes<'a>,
@@ -184,12 +183,12 @@ pub(crate) enum Request<'a> {
     Rename {
         path: Bytes<'a>,
         new_path: Bytes<'a>,
-        mode: RenameName,
+        mode: RenameMode,
     },
     SetAttributes {
         path: Bytes<'a>,
         links: Links,
-        set: SetFields,
+        set: SetAttributes,
     },
     Xattr {
         path: Bytes<'a>,
@@ -201,7 +200,7 @@ pub(crate) enum Request<'a> {
         links: Links,
         name: Bytes<'a>,
         value: Bytes<'a>,
-        mode: XattrName,
+        mode: XattrMode,
     },
     RemoveXattr {
         path: Bytes<'a>,
@@ -217,13 +216,12 @@ pub(crate) enum Request<'a> {
         durable: bool,
     },
     Whole(WholeRequest<'a>),
-    /// Asks who only holds the vault open for others to let go.
-    LetGo,
     History(HistoryRequest),
     Verify(VerifyRequest),
     Hash(HashRequest),
-    /// Somebody wants to own the vault who can do more for others: the owner leaves as soon as that costs nobody anything.
-    AskToLeave,
+    /// Somebody wants to own the vault: who only holds it open for others lets go of it, and a program leaves it as soon as that
+    /// costs nobody anything.
+    MakeWay,
     Backup(BackupRequest<'a>),
 }
 
@@ -244,7 +242,7 @@ impl Request<'_> {
             | Self::ReadLink { .. }
             | Self::Xattr { .. }
             | Self::Xattrs { .. }
-            | Self::LetGo
+            | Self::MakeWay
             | Self::Verify(_)
             // Stored hashes are no change that anybody sees.
             | Self::Hash(_) => true,
@@ -286,9 +284,10 @@ impl Request<'_> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Done,
-    Attributes(NodeFields),
-    Opened(Handle, NodeFields),
-    Entries(Vec<EntryFields>),
+    Attributes(Attributes),
+    Opened(Handle, Attributes),
+    /// Each with where the next page begins behind it.
+    Entries(Vec<(u64, DirectoryEntry)>),
     Data(ByteBuffer),
     Count(u64),
     Removed {
@@ -297,11 +296,7 @@ pub(crate) enum Response {
     /// False: somebody else has it.
     Locked(bool),
     Names(Vec<ByteBuffer>),
-    Space {
-        total_bytes: u64,
-        free_bytes: u64,
-        inodes: u64,
-    },
+    Space(Space),
     Quota(Option<u64>),
     Information(Information),
     Counters(Vec<(String, u64)>),
@@ -309,7 +304,8 @@ pub(crate) enum Response {
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,
     Rotation(Rotation),
-    LetGo(bool),
+    /// Whether a session that only held the vault open ends now.
+    MakesWay(bool),
     History(HistoryResponse),
     Verify(VerifyResponse),
     Hash(HashResponse),
@@ -334,16 +330,6 @@ impl Response {
                 Self::OperationFailed(index, Failure::from(&**error))
             }
             other => Self::Failed(Failure::from(other)),
-        }
-    }
-}
-
-impl From<Space> for Response {
-    fn from(space: Space) -> Self {
-        Self::Space {
-            total_bytes: space.total_bytes,
-            free_bytes: space.free_bytes,
-            inodes: space.inodes,
         }
     }
 }

@@ -49,8 +49,6 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::SetCompression(
-            compression.into(),
-        )))
+        self.ask_done(&Request::Whole(WholeRequest::SetCompression(compression)))
     }
 }

@@ -113,7 +113,7 @@ impl Vault {
             let file = self.unnamed_file("/", STAGED_MODE)?;
             file.write_all_at(steps[*index].content(), 0)?;
             let source = file.at().1;
-            steps[*index] = match steps[*index] {
+            steps[*index] = match steps[*index].clone() {
                 Step::WriteFile { path, mode, .. } => Step::WriteFileFrom { path, mode, source },
                 Step::WriteAt { path, offset, .. } => Step::WriteAtFrom {
                     path,

@@ -10,7 +10,6 @@ use strongroom_filesystem::{Attributes, Durability, RenameMode, SetAttributes, X
 
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::path::Links;
-use crate::request::SetFields;
 use crate::request::frame::Bytes;
 use crate::request::steps::Step;
 use crate::{Error, Result, Vault};
@@ -261,7 +260,7 @@ impl<'a> From<&'a Operation> for Step<'a> {
             } => Self::RequireUnchanged {
                 path: path(at),
                 links: *links,
-                seen: seen.into(),
+                seen: seen.clone(),
             },
             Operation::MakeDirectory { path: at, mode } => Self::MakeDirectory {
                 path: path(at),
@@ -292,10 +291,10 @@ impl<'a> From<&'a Operation> for Step<'a> {
             Operation::Truncate { path: at, size } => Self::SetAttributes {
                 path: path(at),
                 links: Links::Follow,
-                set: SetFields::from(&SetAttributes {
+                set: SetAttributes {
                     size: Some(*size),
                     ..SetAttributes::default()
-                }),
+                },
             },
             Operation::Rename {
                 path: at,
@@ -304,7 +303,7 @@ impl<'a> From<&'a Operation> for Step<'a> {
             } => Self::Rename {
                 path: path(at),
                 new_path: path(new_path),
-                mode: (*mode).into(),
+                mode: *mode,
             },
             Operation::Link { path: at, new_path } => Self::Link {
                 path: path(at),
@@ -319,7 +318,7 @@ impl<'a> From<&'a Operation> for Step<'a> {
             } => Self::SetAttributes {
                 path: path(at),
                 links: *links,
-                set: set.into(),
+                set: set.clone(),
             },
             Operation::SetXattr {
                 path: at,
@@ -332,7 +331,7 @@ impl<'a> From<&'a Operation> for Step<'a> {
                 links: *links,
                 name: Bytes(name),
                 value: Bytes(value),
-                mode: (*mode).into(),
+                mode: *mode,
             },
             Operation::RemoveXattr {
                 path: at,
@@ -352,7 +351,7 @@ mod tests {
     use super::*;
     use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
     use crate::request::steps::Steps;
-    use crate::request::{NodeFields, Request, frame};
+    use crate::request::{Request, frame};
 
     #[test]
     fn a_list_beyond_its_bounds_is_not_taken_from_the_socket() {
@@ -362,7 +361,7 @@ mod tests {
             (TRANSACTION_OPERATIONS_MAX + 1, false),
         ] {
             let mut buffer = Vec::new();
-            frame::encode(&mut buffer, &Steps(vec![step; count])).expect("fits a frame");
+            frame::encode(&mut buffer, &Steps(vec![step.clone(); count])).expect("fits a frame");
             let steps = frame::decode::<Steps<'_>>(&buffer[4..]);
             assert_eq!(steps.is_ok(), taken, "{count}");
         }
@@ -384,7 +383,7 @@ mod tests {
 
     #[test]
     fn the_largest_list_fits_a_frame() {
-        let seen = NodeFields::from(&Attributes {
+        let seen = Attributes {
             inode: strongroom_filesystem::InodeId(u64::MAX),
             kind: strongroom_filesystem::NodeKind::File,
             mode: u32::MAX,
@@ -398,7 +397,7 @@ mod tests {
             mtime: strongroom_filesystem::Timestamp(i64::MIN),
             ctime: strongroom_filesystem::Timestamp(i64::MIN),
             btime: strongroom_filesystem::Timestamp(i64::MIN),
-        });
+        };
         let path = vec![b'/'; TRANSACTION_BYTES_MAX / TRANSACTION_OPERATIONS_MAX];
         let step = Step::RequireUnchanged {
             path: Bytes(&path),

@@ -18,7 +18,7 @@ use crate::owner::client::Unanswered;
 use crate::owner::port::{Port, unexpected};
 use crate::path::{Links, VaultPath};
 use crate::request::frame::Bytes;
-use crate::request::{Access, NodeFields, Opening, Request, Response, SetFields};
+use crate::request::{Access, Opening, Request, Response};
 use crate::{Error, OpenOptions, Result, Secret};
 
 /// An open vault. Cheap to clone; usable from many threads.
@@ -117,8 +117,8 @@ impl Vault {
         let Some(vault) = Self::connect_if_owned(folder, options)? else {
             return Ok(false);
         };
-        match vault.ask(&Request::LetGo) {
-            Ok((_, Response::LetGo(goes))) => Ok(goes),
+        match vault.ask(&Request::MakeWay) {
+            Ok((_, Response::MakesWay(goes))) => Ok(goes),
             Ok(_) => Err(unexpected()),
             // It went before it was asked.
             Err(Error::OwnerGone) => Ok(false),
@@ -193,7 +193,7 @@ impl Vault {
 
     fn ask_attributes(&self, request: &Request<'_>) -> Result<Attributes> {
         match self.ask(request)? {
-            (_, Response::Attributes(fields)) => fields.try_into(),
+            (_, Response::Attributes(attributes)) => Ok(attributes),
             _ => Err(unexpected()),
         }
     }
@@ -239,7 +239,7 @@ impl Vault {
         let (port, handle) = file.at();
         if !port.is_same(&self.port()) {
             return Err(Error::File(filesystem::Error::InvalidArgument(
-                "a file of another opening",
+                "a file of another opening".into(),
             )));
         }
         let request = Request::Name {
@@ -294,9 +294,8 @@ impl Vault {
             path: Bytes(path),
             opening,
         })?;
-        let (handle, fields): (_, NodeFields) = opened(response)?;
+        let (handle, node) = opened(response)?;
         let directory = Directory::new(port, handle);
-        let node = Attributes::try_from(fields)?;
         match node.kind {
             NodeKind::Directory => Ok((directory, node.inode)),
             _ => Err(Error::File(filesystem::Error::NotADirectory)),
@@ -340,7 +339,7 @@ impl Vault {
         let (path, target) = (Bytes(path.path_bytes()), Bytes(&[]));
         self.ask_attributes(&Request::MakeNode {
             path,
-            kind: kind as u8,
+            kind,
             mode,
             rdev,
             target,
@@ -355,7 +354,7 @@ impl Vault {
         let (path, target) = (Bytes(path.path_bytes()), Bytes(target.path_bytes()));
         self.ask_attributes(&Request::MakeNode {
             path,
-            kind: NodeKind::Symlink as u8,
+            kind: NodeKind::Symlink,
             mode: 0o777,
             rdev: 0,
             target,
@@ -420,7 +419,7 @@ impl Vault {
         self.ask_done(&Request::Rename {
             path,
             new_path,
-            mode: mode.into(),
+            mode,
         })
     }
 
@@ -434,11 +433,10 @@ impl Vault {
         links: Links,
         set: &SetAttributes,
     ) -> Result<Attributes> {
-        let set = SetFields::from(set);
         self.ask_attributes(&Request::SetAttributes {
             path: Bytes(path.path_bytes()),
             links,
-            set,
+            set: set.clone(),
         })
     }
 
@@ -463,8 +461,8 @@ impl Vault {
     pub fn filesystem(&self) -> Option<Filesystem> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Some(owner.session.engine.filesystem.clone())
+                owner.session.vault.lend();
+                Some(owner.session.vault.filesystem.clone())
             }
             _ => None,
         }
@@ -477,8 +475,8 @@ impl Vault {
     pub fn subscribe(&self, observer: Arc<dyn Observer>) -> Result<Subscription> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Ok(owner.session.engine.observers.subscribe(observer))
+                owner.session.vault.lend();
+                Ok(owner.session.vault.observers.subscribe(observer))
             }
             Port::Client(_) | Port::Left => Err(Error::OwnerOnly("watching for changes")),
             Port::Closed => Err(Error::Closed),

@@ -15,18 +15,7 @@ impl Vault {
     /// If the disk does not say.
     pub fn space(&self) -> Result<Space> {
         match self.ask(&Request::Whole(WholeRequest::Space))? {
-            (
-                _,
-                Response::Space {
-                    total_bytes,
-                    free_bytes,
-                    inodes,
-                },
-            ) => Ok(Space {
-                total_bytes,
-                free_bytes,
-                inodes,
-            }),
+            (_, Response::Space(space)) => Ok(space),
             _ => Err(unexpected()),
         }
     }

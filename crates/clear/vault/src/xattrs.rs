@@ -51,7 +51,7 @@ impl Vault {
             links,
             name,
             value,
-            mode: mode.into(),
+            mode,
         })
     }
 

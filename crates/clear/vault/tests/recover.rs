@@ -346,7 +346,7 @@ fn a_vault_that_is_open_is_not_recovered() {
     let (place, vault) = Place::new();
     vault.write("/file", "content").unwrap();
     let refused = place.try_recover(RecoverOptions {
-        rebuild: true,
+        rebuild: strongroom::Rebuild::Always,
         ..RecoverOptions::default()
     });
     assert!(matches!(refused, Err(Error::InUse)));
@@ -400,7 +400,7 @@ fn a_database_of_an_older_state_beside_newer_files_is_damage_and_rebuilt() {
     );
     let report = place
         .try_recover(RecoverOptions {
-            rebuild: true,
+            rebuild: strongroom::Rebuild::Always,
             ..RecoverOptions::default()
         })
         .unwrap();

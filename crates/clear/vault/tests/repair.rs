@@ -133,7 +133,7 @@ fn damage_beside_the_blocks_costs_nothing_and_the_file_is_replaced() {
     assert_sound(&vault);
 }
 
-/// Goal: nodes of the newest kept state that are lost are built anew, because the living state is still the same.
+/// Goal: nodes of the newest snapshot that are lost are built anew, because the living state is still the same.
 #[test]
 fn lost_nodes_of_a_kept_state_come_back_from_the_living_one() {
     let (place, vault) = Place::new();
@@ -225,7 +225,7 @@ fn sound_blocks_leave_a_segment_whose_index_or_lengths_are_damaged() {
 }
 
 /// Goal: a database that is sound but for what somebody put behind its last page is cut to its pages, and nothing of it is lost.
-/// Failed before: it was rebuilt from the newest kept state, and what was newer was gone.
+/// Failed before: it was rebuilt from the newest snapshot, and what was newer was gone.
 #[test]
 fn a_database_with_bytes_behind_its_last_page_is_cut_and_nothing_is_lost() {
     for surplus in [1, 512, 4096, 3 * 4096 + 5] {
@@ -322,7 +322,7 @@ fn a_recovery_takes_in_the_log_of_small_syncs_and_says_what_is_lost_of_it() {
             _ => std::fs::remove_file(&log).unwrap(),
         }
         let options = RecoverOptions {
-            rebuild: false,
+            rebuild: strongroom::Rebuild::IfLost,
             trust: nowhere(),
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
@@ -341,7 +341,7 @@ fn a_log_of_small_syncs_that_a_rebuilt_database_cannot_take_in_stays_and_is_name
     let log = std::fs::read(place.folder().join("intents")).unwrap();
     std::fs::remove_file(place.folder().join("metadata.db")).unwrap();
     let options = RecoverOptions {
-        rebuild: false,
+        rebuild: strongroom::Rebuild::IfLost,
         trust: nowhere(),
     };
     let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
@@ -412,7 +412,7 @@ fn a_database_shorter_than_a_page_beside_its_log_is_rebuilt() {
             .open(place.folder().join("metadata.db"));
         database.unwrap().set_len(len).unwrap();
         let options = RecoverOptions {
-            rebuild: false,
+            rebuild: strongroom::Rebuild::IfLost,
             trust: nowhere(),
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();

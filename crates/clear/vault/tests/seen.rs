@@ -547,7 +547,7 @@ fn a_vault_whose_database_was_rebuilt_by_order_is_not_taken_for_an_older_one() {
     }
     let before = user.last_seen("v").here.unwrap().commits.unwrap();
     let options = RecoverOptions {
-        rebuild: true,
+        rebuild: strongroom::Rebuild::Always,
         trust: user.trust(),
     };
     let secret = Secret::KeyFile(user.key.clone());

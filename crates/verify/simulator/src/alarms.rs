@@ -79,7 +79,7 @@ struct Scene {
 }
 
 /// So small that a second of work fills and empties many segments.
-fn engine() -> Options {
+pub(crate) fn engine() -> Options {
     Options {
         commit_interval: std::time::Duration::from_millis(20),
         threads: Some(2),
@@ -232,14 +232,14 @@ impl Scene {
         self.tell_waiting();
     }
 
-    /// A verification, a deep one, or a check, in turn.
+    /// A verification, a deep one, or one of the structure, in turn.
     fn look(&self, vault: &Vault, turn: u64, when: &str) {
         let found = match turn % 3 {
             0 => verify(vault, false),
             1 => verify(vault, true),
             _ => vault.check().map(|found| found.problems),
         };
-        let how = ["verify", "verify --deep", "check"][(turn % 3) as usize];
+        let how = ["verify", "verify --deep", "verify --structure"][(turn % 3) as usize];
         match found {
             Ok(problems) if problems.is_empty() => {}
             Ok(problems) => self.alarm(format!("{how}, {when}: {}", problems.join("; "))),
@@ -275,6 +275,21 @@ pub fn verify(vault: &Vault, deep: bool) -> strongroom::Result<Vec<String>> {
         told.push(format!("{blocks} blocks do not open"));
     }
     Ok(told)
+}
+
+/// That `check`, `verify` and `verify --deep` say nothing.
+///
+/// # Errors
+/// What they say, or that they fail.
+pub(crate) fn sound(vault: &Vault) -> Result<(), String> {
+    let said = |how: &str, found: strongroom::Result<Vec<String>>| match found {
+        Ok(problems) if problems.is_empty() => Ok(()),
+        Ok(problems) => Err(format!("{how}: {}", problems.join("; "))),
+        Err(error) => Err(format!("{how} fails: {error}")),
+    };
+    said("verify", verify(vault, false))?;
+    said("verify --deep", verify(vault, true))?;
+    said("check", vault.check().map(|found| found.problems))
 }
 
 // ---- the work beside it
@@ -324,17 +339,8 @@ fn erase(_: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<
     vault.erase(&path, false).map(drop)
 }
 
-/// As `change_keys`, which may end early where somebody reads for long: the epoch has begun then, and the database gets its
-/// key later.
-fn rotate(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
-    match change_keys(scene, vault, choices) {
-        Err(error) if error.to_string().contains("try again") => Ok(()),
-        done => done,
-    }
-}
-
 /// Begins a rotation if none is under way; else a key comes and goes now and then, which begins an epoch too.
-fn change_keys(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
+fn rotate(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
     let keys = || Keys::open_with(&scene.folder, &Secret::KeyFile(scene.key.clone()), unseen());
     if !vault.rotation()?.is_running {
         return keys()?.rotate();

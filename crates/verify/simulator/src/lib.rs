@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod alarms;
+pub mod backups;
+mod cut;
 pub mod damage;
 pub mod database_faults;
 pub mod disk;
@@ -16,6 +18,7 @@ pub mod judge;
 pub mod plan;
 pub mod random;
 pub mod revisions;
+pub mod rotations;
 pub mod run;
 pub mod small_disk;
 pub mod transactions;

@@ -16,10 +16,12 @@ use strongroom_conformance::engine;
 use strongroom_filesystem::Work;
 use strongroom_metadata::DiskFault;
 use strongroom_simulator::alarms;
+use strongroom_simulator::backups;
 use strongroom_simulator::damage::{self, inflict::Sort};
 use strongroom_simulator::database_faults::{self, Outcome, Plan, Target};
 use strongroom_simulator::disk::{Call, Failure, Fault, NameSync, Policy, THREADS_MAX};
 use strongroom_simulator::hostile::command as hostile;
+use strongroom_simulator::rotations;
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, WORKER_DONE, run};
 use strongroom_simulator::small_disk::{self, Kind};
 use strongroom_simulator::transactions;
@@ -31,6 +33,8 @@ const USAGE: &str = "usage:
   strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
   strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
   strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
+  strongroom-sim rotations [--ops N] [--stride N] [--policy NAME] [--journal]
+  strongroom-sim backups [--stride N] [--policy NAME] [--journal]
   strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
   strongroom-sim damage [--seeds A..B]
   strongroom-sim small-disk [--seeds A..B] [--ops N]
@@ -47,6 +51,10 @@ faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short wr
 transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
 vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
         request fail, for every n from FIRST to LAST (default: every STRIDE-th)
+rotations  rotates the keys of a vault N times, back to back under a writer; cuts the power before every STRIDE-th request, and
+        checks that the vault which goes on with it is never called damaged, and has what was synced
+backups makes a backup of a vault, and two more after changes; cuts likewise, and checks that the vault is sound, that what the
+        folder of the backup holds is whole or says that it is not, and that the next run finishes it
 database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
 damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
         that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
@@ -234,6 +242,30 @@ const FAILURES: [(Failure, Option<Call>, bool); 3] = [
     (Failure::Short, Some(Call::Write), false),
 ];
 
+/// Cuts one scene of whole vaults, which the command line calls `verb`.
+fn run_scene(arguments: &Arguments, verb: &str, run: fn(&Trial) -> Result<Seen, String>) -> bool {
+    let trial = &arguments.trial;
+    match run(trial) {
+        Ok(cuts) => println!(
+            "{verb}: sound; {} acts, {} requests, {} moments, {} trees",
+            cuts.returned, cuts.calls, cuts.moments, cuts.trees
+        ),
+        Err(complaint) => {
+            println!("{verb}: VIOLATION {complaint}");
+            let journal = match trial.names {
+                NameSync::Journal => " --journal",
+                NameSync::Directory => "",
+            };
+            println!(
+                "  repeat: target/debug/strongroom-sim {verb} --ops {} --stride {}{journal}",
+                trial.acts, trial.stride
+            );
+            return false;
+        }
+    }
+    true
+}
+
 fn run_vault(arguments: &Arguments) -> bool {
     let journal = match arguments.trial.names {
         NameSync::Journal => " --journal",
@@ -330,7 +362,14 @@ fn run_database(arguments: &Arguments) -> Result<bool, String> {
 }
 
 /// What this program is called as when it is the process on the simulated disk.
-const WORKERS: [&str; 4] = ["worker", "recover", "transactions-worker", "vault-worker"];
+const WORKERS: [&str; 6] = [
+    "worker",
+    "recover",
+    "transactions-worker",
+    "vault-worker",
+    "rotations-worker",
+    "backups-worker",
+];
 
 /// What all workers are told last: where the nonce ledger is, if it is kept.
 fn begin_ledger(rest: &[String]) -> Result<(), String> {
@@ -346,6 +385,15 @@ fn work_as_told(arguments: &[String]) -> Result<(), String> {
         [verb, folder, first, second, rest @ ..] if verb == "vault-worker" => {
             begin_ledger(rest)?;
             vault::work(Path::new(folder), first, second)
+        }
+        [verb, folder, key, count, rest @ ..] if verb == "rotations-worker" => {
+            begin_ledger(rest)?;
+            let count = usize::try_from(number(count)?).map_err(|error| error.to_string())?;
+            rotations::work(Path::new(folder), key, count)
+        }
+        [verb, folder, key, rest @ ..] if verb == "backups-worker" => {
+            begin_ledger(rest)?;
+            backups::work(Path::new(folder), key)
         }
         [verb, folder, size, rest @ ..] if verb == "recover" => {
             begin_ledger(rest)?;
@@ -515,6 +563,7 @@ fn mend(folder: &str, key: &str) -> Result<bool, String> {
     let options = RepairOptions {
         dry_run: false,
         trust: strongroom_simulator::unseen(),
+        ..RepairOptions::default()
     };
     let secret = Secret::KeyFile(key);
     let report = strongroom::repair(folder, &secret, options, &mut |_| {});
@@ -541,6 +590,12 @@ fn main() -> ExitCode {
         }
         Some((verb, [folder, key])) if verb == "mend" => mend(folder, key),
         Some((verb, rest)) if verb == "vault" => parse(rest).map(|parsed| run_vault(&parsed)),
+        Some((verb, rest)) if verb == "rotations" => {
+            parse(rest).map(|parsed| run_scene(&parsed, verb, rotations::run))
+        }
+        Some((verb, rest)) if verb == "backups" => {
+            parse(rest).map(|parsed| run_scene(&parsed, verb, backups::run))
+        }
         Some((verb, rest)) if verb == "database" => {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }

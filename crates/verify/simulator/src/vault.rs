@@ -20,13 +20,12 @@ use strongroom::{
     AddKey, CreateOptions, Error, KeyFile, Keys, NewKey, NewRevision, OpenOptions, Secret,
     SystemRandom, Vault,
 };
-use tempfile::TempDir;
 
 use crate::alarms;
-use crate::disk::{Disk, Frozen, Mark, MountedDisk, Policy};
-use crate::run::{Seen, Trial, Worker, in_turn};
+use crate::cut::{Cut, in_turns, left_by};
+use crate::disk::{Frozen, Policy};
+use crate::run::{Seen, Trial};
 use crate::unseen;
-use crate::worker::say;
 
 /// What the worker does, one after the other; the number of an act is its place here, from 1.
 const ACTS: [fn(&Scene) -> strongroom::Result<()>; 11] = [
@@ -146,15 +145,7 @@ pub fn work(folder: &Path, first: &str, second: &str) -> Result<(), String> {
         first: key(first)?,
         second: key(second)?,
     };
-    for act in ACTS {
-        say(Mark::Start.byte(0)).map_err(|error| error.to_string())?;
-        if let Err(error) = act(&scene) {
-            eprintln!("stopped: {error}");
-            return Ok(());
-        }
-        say(Mark::Return.byte(0)).map_err(|error| error.to_string())?;
-    }
-    Ok(())
+    in_turns(ACTS.len(), |number| ACTS[number](&scene))
 }
 
 /// Runs the acts on a simulated disk, with a cut before every `stride`-th request, or with a fault, as `trial` says.
@@ -162,70 +153,24 @@ pub fn work(folder: &Path, first: &str, second: &str) -> Result<(), String> {
 /// # Errors
 /// The violation, in words.
 pub fn run(trial: &Trial) -> Result<Seen, String> {
-    let disk = Disk::new(trial.names);
-    let folder = TempDir::new().map_err(|error| error.to_string())?;
-    let mount = MountedDisk::mount(&disk, folder.path())
-        .map_err(|error| format!("mounting needs root and /dev/fuse: {error}"))?;
-    if trial.stride < REQUESTS_MAX {
-        (1..REQUESTS_MAX)
-            .step_by(usize::try_from(trial.stride.max(1)).unwrap_or(1))
-            .for_each(|call| disk.freeze_before(call));
-    }
-    if let Some(fault) = trial.fault {
-        disk.plan(fault);
-    }
-    if trial.lies {
-        disk.lie();
-    }
     let key = || KeyFile::random(&SystemRandom).map_err(|error| error.to_string());
     let (first, second) = (key()?, key()?);
-    let arguments = [
-        "vault-worker".to_owned(),
-        mount.path().display().to_string(),
-        first.text().trim().to_owned(),
-        second.text().trim().to_owned(),
-    ];
-    Worker::start(&disk, &arguments, trial)
-        .map_err(|error| error.to_string())?
-        .wait()?;
-    let last = disk.cut();
-    drop(mount);
-    let mut seen = Seen {
-        calls: last.calls,
-        returned: last.threads[0].returned,
-        faults: disk.faults_struck(),
-        ..Seen::default()
-    };
-    if trial.fault.is_none() && seen.returned != ACTS.len() as u64 {
+    let keys = [&first, &second].map(|key| key.text().trim().to_owned());
+    let mut cut = Cut::run("vault-worker", &keys, trial)?;
+    if trial.fault.is_none() && cut.seen.returned != ACTS.len() as u64 {
         return Err(format!(
             "only {} acts of the vault's run returned",
-            seen.returned
+            cut.seen.returned
         ));
     }
-    let mut frozen = disk.take_frozen();
-    frozen.push(last);
-    for (at, moment) in frozen.iter().enumerate() {
-        seen.moments += 1;
-        for policy in in_turn(&trial.policies, at) {
-            judge(moment, *policy, &first, &second).map_err(|complaint| {
-                let (call, name) = (moment.calls + 1, policy.name());
-                format!("cut before request {call} ({name}): {complaint}")
-            })?;
-            seen.trees += 1;
-        }
-    }
-    Ok(seen)
+    cut.judge(trial, 0, |moment, policy| {
+        judge(moment, policy, &first, &second)
+    })?;
+    Ok(cut.seen)
 }
 
-/// More requests than the acts make.
-const REQUESTS_MAX: u64 = 5_000;
-
 fn judge(moment: &Frozen, policy: Policy, first: &KeyFile, second: &KeyFile) -> Result<(), String> {
-    let left = TempDir::new().map_err(|error| error.to_string())?;
-    moment
-        .after_cut(policy, moment.calls)
-        .write_to(left.path())
-        .map_err(|error| error.to_string())?;
+    let left = left_by(moment, policy)?;
     let scene = Scene {
         folder: left.path().join("vault"),
         first: first.clone(),
@@ -285,22 +230,7 @@ fn judge_creation(scene: &Scene) -> Result<(), String> {
 
 /// (3)
 fn judge_open(vault: &Vault, returned: usize) -> Result<(), String> {
-    let report = vault
-        .check()
-        .map_err(|error| format!("(3): the check fails: {error}"))?;
-    if !report.problems.is_empty() {
-        return Err(format!(
-            "(3): the check found: {}",
-            report.problems.join("; ")
-        ));
-    }
-    for deep in [false, true] {
-        match alarms::verify(vault, deep) {
-            Ok(told) if told.is_empty() => {}
-            Ok(told) => return Err(format!("(3): a verification tells: {}", told.join("; "))),
-            Err(error) => return Err(format!("(3): the verification fails: {error}")),
-        }
-    }
+    alarms::sound(vault).map_err(|told| format!("(3): {told}"))?;
     judge_rotation(vault, returned)?;
     for (act, path) in STORED {
         match vault.read(path) {

@@ -9,10 +9,10 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use super::history::SHORT_ID;
-use crate::failure::{Failures, Result, tell};
-use crate::interrupt;
-use crate::output::{Exact, Format, print_json, show_bytes};
-use crate::printable::show;
+use crate::terminal::failure::{Failures, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{Exact, Format, print_json, show_bytes};
+use crate::terminal::printable::show;
 
 /// How many notes the JSON document has.
 const LEFT_OUT_MAX: usize = 1000;
@@ -42,6 +42,8 @@ pub(crate) struct Account {
     pub(crate) withheld_devices: u64,
     /// Files whose bits or attributes would give rights, and were made without these, because --special was not given.
     pub(crate) withheld_rights: u64,
+    /// Files and others whose times no vault can store, and that got the nearest ones.
+    pub(crate) nearest_times: u64,
     /// Of content; holes and further names do not count.
     pub(crate) bytes: u64,
     /// Files, directories and others that failed; each was reported on standard error.
@@ -124,6 +126,12 @@ impl Account {
             if count > 0 {
                 tell(&format!("strongroom: {count} {what}; --special keeps them"));
             }
+        }
+        if self.nearest_times > 0 {
+            let count = self.nearest_times;
+            tell(&format!(
+                "strongroom: {count} have the nearest times that a vault can store"
+            ));
         }
         let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);
         if more > 0 {

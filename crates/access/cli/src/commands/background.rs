@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use strongroom::{Error, Fingerprint, SeenRecords, describe, last_seen};
 use strongroom_mount::background::{DaemonInput, report_failure, spawn_background};
 
-use crate::arguments::SecretArguments;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result, tell};
-use crate::opening::{AGAIN, is_meant};
-use crate::printable::show_path;
-use crate::{logging, secret};
+use crate::arguments::common::SecretArguments;
+use crate::commands::opening::{AGAIN, is_meant};
+use crate::commands::secret;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::logging;
+use crate::terminal::printable::show_path;
 
 /// Starts `command` with the secret of `vault` and the places behind it. Who typed a wrong secret is asked again.
 pub(super) fn start(

@@ -3,13 +3,13 @@
 use serde::Serialize;
 use strongroom::{BackupReport, GoOn};
 
-use crate::backup_arguments::Backup;
-use crate::failure::{About, Result};
-use crate::interrupt;
-use crate::opening::{Intent, with};
-use crate::output::{print_json, show_bytes, stdout};
-use crate::printable::show_path;
-use crate::progress::Meter;
+use crate::arguments::backup::Backup;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::printable::show_path;
+use crate::terminal::progress::Meter;
 
 /// Makes or renews a backup.
 pub(crate) fn backup(arguments: &Backup) -> Result<()> {

@@ -5,11 +5,11 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
 
-use crate::failure::{self, About, Failure, Result};
-use crate::interrupt;
-use crate::output::{print_json, stdout};
-use crate::printable::show_path;
-use crate::tool_arguments::Bench;
+use crate::arguments::tool::Bench;
+use crate::terminal::failure::{self, About, Failure, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::show_path;
 
 /// Rounds of a run that is not quick; shown are medians.
 const ROUNDS: usize = 3;

@@ -6,12 +6,12 @@ use strongroom::filesystem::{
 use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::placing::{directory_of, has_parent, is_directory, place};
-use crate::copy_arguments::Transfer;
-use crate::failure::{About, Failure, Failures, Result};
-use crate::location::{Location, join, last_name};
-use crate::opening::{Intent, same_vault, with};
-use crate::printable::show;
-use crate::walk::{At, Step, Walk};
+use crate::arguments::copy::Transfer;
+use crate::arguments::location::{Location, join, last_name};
+use crate::commands::opening::{Intent, same_vault, with};
+use crate::commands::walk::{At, Step, Walk};
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::printable::show;
 
 /// Copies.
 pub(crate) fn copy(arguments: &Transfer) -> Result<()> {

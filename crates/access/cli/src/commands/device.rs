@@ -6,12 +6,12 @@ use serde::Serialize;
 use strongroom::{Keys, Member, describe};
 
 use super::info::ask;
-use crate::device_arguments::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
-use crate::failure::{About, Result};
-use crate::opening::{Intent, unlocking, with};
-use crate::output::{print_json, stdout};
-use crate::printable::show_path;
-use crate::progress::while_keys_change;
+use crate::arguments::device::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
+use crate::commands::opening::{Intent, unlocking, with};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::show_path;
+use crate::terminal::progress::while_keys_change;
 
 /// Runs one of the device commands.
 pub(crate) fn device(command: &DeviceCommand) -> Result<()> {

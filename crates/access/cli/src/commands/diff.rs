@@ -7,14 +7,14 @@ use similar::{ChangeTag, TextDiff};
 use strongroom::filesystem::NodeKind;
 use strongroom::{PathDifference, RevisionInfo, Side, Vault};
 
+use crate::arguments::history::Diff;
+use crate::commands::dates::in_utc;
 use crate::commands::history::{SHORT_ID, path_in};
-use crate::dates::in_utc;
-use crate::failure::Result;
-use crate::history_arguments::Diff;
-use crate::opening::{Intent, with};
-use crate::output::{Exact, JsonArray, Out, stdout};
-use crate::printable::show;
-use crate::time::{json_time, text_time};
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::Result;
+use crate::terminal::output::{Exact, JsonArray, Out, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::time::{json_time, text_time};
 
 /// Longer files are not compared line by line.
 const TEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -5,11 +5,11 @@ use std::io::Write;
 use serde::Serialize;
 use strongroom::ErasedContent;
 
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::history_arguments::Erase;
-use crate::opening::{Intent, with};
-use crate::output::{print_json, show_bytes, stdout};
+use crate::arguments::history::Erase;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{print_json, show_bytes, stdout};
 
 #[derive(Serialize)]
 struct ErasedJson {

@@ -11,14 +11,14 @@ use strongroom::{
 
 use super::hash::{go_on, interrupted, path_at};
 use crate::arguments::Find;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Failures, Result, tell};
-use crate::interrupt;
-use crate::opening::{Intent, with};
-use crate::output::{JsonArray, NamesAs, Out, hex, print_line, show_bytes, stdout};
-use crate::printable::show;
-use crate::progress::Progress;
-use crate::walk::{At, Walk};
+use crate::commands::opening::{Intent, with};
+use crate::commands::walk::{At, Walk};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Failures, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{JsonArray, NamesAs, Out, hex, print_line, show_bytes, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::progress::Progress;
 
 /// Contents that a prefix fits which are listed when it fits several.
 const CANDIDATES_MAX: usize = 20;

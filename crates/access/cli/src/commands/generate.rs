@@ -7,20 +7,26 @@ use std::path::Path;
 use clap::CommandFactory;
 
 use crate::arguments::Arguments;
-use crate::failure::{About, Result};
-use crate::printable::show_path;
-use crate::tool_arguments::{Completions, Man};
+use crate::arguments::tool::{Completions, Man};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::printable::show_path;
 
 /// Prints a completion script.
 pub(crate) fn completions(arguments: &Completions) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut Arguments::command(),
-        "strongroom",
-        &mut script,
-    );
+    clap_complete::generate(arguments.shell, &mut shown(), "strongroom", &mut script);
     Ok(std::io::stdout().write_all(&script)?)
+}
+
+/// The command line without what `--help` does not list, which the generator of completions would list.
+fn shown() -> clap::Command {
+    let all = Arguments::command();
+    let shown = all.get_subcommands().filter(|one| !one.is_hide_set());
+    clap::Command::new("strongroom")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(shown.cloned())
 }
 
 /// Writes one page for the command and one for each of its subcommands.

@@ -21,17 +21,17 @@ use super::local::attributes_of;
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::beside;
 use super::unchanged::is_unchanged;
-use crate::copy_arguments::{Copying, Get};
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Failures, Result};
-use crate::interrupt;
-use crate::location::{Location, last_name};
-use crate::opening::{Intent, same_vault, with};
-use crate::output::Format;
-use crate::pattern::{Exclude, excludes};
-use crate::printable::{show, show_path};
-use crate::progress::{Progress, Totals};
-use crate::walk::{At, Step, Walk};
+use crate::arguments::copy::{Copying, Get};
+use crate::arguments::location::{Location, last_name};
+use crate::arguments::pattern::{Exclude, excludes};
+use crate::commands::opening::{Intent, same_vault, with};
+use crate::commands::walk::{At, Step, Walk};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::Format;
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::{Progress, Totals};
 
 /// Bytes moved at once.
 const PART_BYTES: usize = 1024 * 1024;

@@ -3,20 +3,20 @@
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
-use strongroom::filesystem::{InodeId, NodeKind, is_kept};
+use strongroom::filesystem::{InodeId, NodeKind, is_in_snapshot};
 use strongroom::{ContentHash, GoOn, HashAlgorithm, Links, Vault};
 
 use super::show::each;
-use crate::content_arguments::Hash;
-use crate::dates::in_utc;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Failures, Result};
-use crate::interrupt;
-use crate::location::{Location, join};
-use crate::output::{JsonArray, Out, exact_stdout, hex, stdout};
-use crate::printable::show;
-use crate::progress::Progress;
-use crate::walk::{At, Walk};
+use crate::arguments::content::Hash;
+use crate::arguments::location::{Location, join};
+use crate::commands::dates::in_utc;
+use crate::commands::walk::{At, Walk};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::{JsonArray, Out, exact_stdout, hex, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::progress::Progress;
 
 /// Files that are asked for at once, so that all cores have work; and bytes of them, so that lines come soon.
 const BATCH: (usize, u64) = (512, 256 << 20);
@@ -123,9 +123,11 @@ impl Run {
     }
 
     fn batch(&mut self, vault: &Vault, files: &[Waiting], hidden: usize) -> Result<()> {
-        for files in files.chunk_by(|one, two| is_kept(one.inode) == is_kept(two.inode)) {
+        for files in
+            files.chunk_by(|one, two| is_in_snapshot(one.inode) == is_in_snapshot(two.inode))
+        {
             match files.first() {
-                Some(first) if is_kept(first.inode) => self.read(vault, files, hidden)?,
+                Some(first) if is_in_snapshot(first.inode) => self.read(vault, files, hidden)?,
                 _ => self.ask(vault, files, hidden)?,
             }
         }

@@ -8,16 +8,16 @@ use serde::Serialize;
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
 use strongroom::{Links, NewRevision, Restored, RevisionId, RevisionInfo, Vault};
 
-use crate::arguments::Common;
-use crate::dates::in_utc;
-use crate::failure::{About, Failures, Result};
-use crate::history_arguments::{
+use crate::arguments::common::Common;
+use crate::arguments::history::{
     Log, Restore, SnapshotCommand, SnapshotCreate, SnapshotList, SnapshotRemove,
 };
-use crate::opening::{Intent, with};
-use crate::output::{Exact, JsonArray, print_json, show_bytes, stdout};
-use crate::printable::show;
-use crate::time::{json_time, text_day, text_time};
+use crate::commands::dates::in_utc;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{About, Failures, Result};
+use crate::terminal::output::{Exact, JsonArray, print_json, show_bytes, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::time::{json_time, text_day, text_time};
 
 use super::retention;
 

@@ -13,13 +13,14 @@ use strongroom::{
 
 use super::device::{DeviceJson, devices};
 use super::key::{SlotJson, slot_json};
-use crate::arguments::{Info, SecretArguments};
-use crate::failure::{About, Result};
-use crate::opening::{Intent, with};
-use crate::output::{print_json, stdout};
-use crate::printable::{show, show_path};
-use crate::secret;
-use crate::time::{json_time, seconds, text_time};
+use crate::arguments::Info;
+use crate::arguments::common::SecretArguments;
+use crate::commands::opening::{Intent, with};
+use crate::commands::secret;
+use crate::terminal::failure::{About, Result};
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::time::{json_time, seconds, text_time};
 
 /// Who has the vault open.
 pub(super) enum Owner {

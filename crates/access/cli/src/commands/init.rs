@@ -10,11 +10,11 @@ use strongroom::{
 };
 
 use crate::arguments::{HowCompressed, Init, Suite};
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::output::{Format, print_json, stdout};
-use crate::printable::show_path;
-use crate::secret;
+use crate::commands::secret;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{Format, print_json, stdout};
+use crate::terminal::printable::show_path;
 
 /// Creates the vault.
 pub(crate) fn init(arguments: &Init) -> Result<()> {

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use strongroom::filesystem::{Attributes, NodeKind, Timestamp};
 
 use super::account::Account;
-use crate::failure::Result;
-use crate::printable::show;
+use crate::terminal::failure::Result;
+use crate::terminal::printable::show;
 
 /// The longest value and the longest list of names that Linux knows, in bytes.
 const XATTR_BYTES_MAX: usize = 64 * 1024;

@@ -12,16 +12,17 @@ use strongroom::{
 use super::device::devices;
 use super::init::write_secret;
 use super::rotate::rotate;
-use crate::arguments::SecretArguments;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result, tell};
-use crate::key_arguments::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
-use crate::opening::unlocking;
-use crate::output::{print_json, stdout};
-use crate::printable::show_path;
-use crate::progress::while_keys_change;
-use crate::time::{json_time, seconds};
-use crate::{prompt, secret};
+use crate::arguments::common::SecretArguments;
+use crate::arguments::key::{KeyAdd, KeyChange, KeyCommand, KeyList, KeyRemove};
+use crate::commands::opening::unlocking;
+use crate::commands::secret;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::show_path;
+use crate::terminal::progress::while_keys_change;
+use crate::terminal::prompt;
+use crate::terminal::time::{json_time, seconds};
 
 /// Runs one of the key commands.
 pub(crate) fn key(command: &KeyCommand) -> Result<()> {

@@ -14,9 +14,9 @@ use rustix::fs::{OFlags, SeekFrom, seek};
 use strongroom::filesystem::{Attributes, InodeId, NodeKind, Timestamp};
 
 use super::mirror::below;
-use crate::failure::{Failure, Result};
-use crate::pattern::{Exclude, excludes};
-use crate::progress::Totals;
+use crate::arguments::pattern::{Exclude, excludes};
+use crate::terminal::failure::{Failure, Result};
+use crate::terminal::progress::Totals;
 
 /// Counts what is below `top`, but for what patterns name. False if it cannot be counted.
 pub(super) fn count(top: &Path, patterns: &[Exclude], totals: &Totals) -> bool {
@@ -74,7 +74,7 @@ pub(super) fn kind_of(metadata: &Metadata) -> Result<NodeKind> {
         Ok(NodeKind::BlockDevice)
     } else {
         Err(Failure::new(
-            crate::exit_code::ExitCode::Unsupported,
+            crate::terminal::exit_code::ExitCode::Unsupported,
             "left out: no vault can hold this kind of file",
         ))
     }
@@ -158,13 +158,24 @@ pub(super) fn accessed(metadata: &Metadata) -> Timestamp {
     timestamp(metadata.atime(), metadata.atime_nsec())
 }
 
-/// Times beyond what the vault can store become its first or last.
+/// Whether a vault can store both times as they are.
+pub(super) fn has_exact_times(metadata: &Metadata) -> bool {
+    let exact = |seconds, nanoseconds| exact_timestamp(seconds, nanoseconds).is_some();
+    exact(metadata.atime(), metadata.atime_nsec()) && exact(metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn exact_timestamp(seconds: i64, nanoseconds: i64) -> Option<Timestamp> {
+    let nanoseconds = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    i64::try_from(nanoseconds).ok().map(Timestamp)
+}
+
+/// Times beyond what a vault can store become its first or last.
 fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
-    Timestamp(
-        seconds
-            .saturating_mul(1_000_000_000)
-            .saturating_add(nanoseconds),
-    )
+    let nearest = match seconds < 0 {
+        true => i64::MIN,
+        false => i64::MAX,
+    };
+    exact_timestamp(seconds, nanoseconds).unwrap_or(Timestamp(nearest))
 }
 
 #[cfg(test)]

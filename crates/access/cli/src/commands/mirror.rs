@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Vault};
 
-use crate::failure::{About, Result};
-use crate::location::join;
-use crate::pattern::{Exclude, excludes};
-use crate::printable::{show, show_path};
-use crate::walk::{At, Step, Walk};
+use crate::arguments::location::join;
+use crate::arguments::pattern::{Exclude, excludes};
+use crate::commands::walk::{At, Step, Walk};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::printable::{show, show_path};
 
 /// The path of `name` in the directory `path`, both relative.
 pub(super) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {

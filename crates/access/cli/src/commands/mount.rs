@@ -15,12 +15,13 @@ use strongroom_mount::background::{become_daemon, report_ready};
 use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
 
 use super::background::{self, absolute, log_file, refuse};
-use crate::arguments::{Mount, SecretArguments};
-use crate::descriptors;
-use crate::failure::{About, Failure, Result};
-use crate::logging;
-use crate::opening::{make_way, open_already, unlocking};
-use crate::printable::show_path;
+use crate::arguments::Mount;
+use crate::arguments::common::SecretArguments;
+use crate::commands::descriptors;
+use crate::commands::opening::{make_way, open_already, unlocking};
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::logging;
+use crate::terminal::printable::show_path;
 
 /// How long another command that has the vault open is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -299,7 +300,7 @@ fn number(word: &str, value: &str, radix: u32) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit_code::ExitCode;
+    use crate::terminal::exit_code::ExitCode;
 
     #[test]
     fn options_are_words_and_numbers_and_nothing_else() {

@@ -7,10 +7,10 @@
 use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};
 use strongroom::{Error, Links, Vault};
 
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::location::{Location, join};
-use crate::printable::show;
+use crate::arguments::location::{Location, join};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::printable::show;
 
 /// Whether `place` means a directory to copy into.
 pub(crate) fn is_directory(vault: &Vault, place: &Location) -> Result<bool> {

@@ -21,20 +21,21 @@ use strongroom::{Error, Links, NewRevision, Vault};
 use super::account::Account;
 use super::keep::{LinkTable, Owners, xattrs_of};
 use super::local::{
-    accessed, attributes_of, count, fill, fill_at, kind_of, modified, next_data, open,
+    accessed, attributes_of, count, fill, fill_at, has_exact_times, kind_of, modified, next_data,
+    open,
 };
 use super::mirror::{self, below, is_in_the_way};
 use super::placing::{directory_of, has_parent, is_directory, place, place_dressed};
 use super::unchanged::{There, differs, is_unchanged, node_at};
-use crate::copy_arguments::{Copying, Put};
-use crate::failure::{About, Failure, Failures, Result};
-use crate::interrupt;
-use crate::location::{Location, join};
-use crate::opening::{Intent, with};
-use crate::output::Format;
-use crate::pattern::excludes;
-use crate::printable::{show, show_path};
-use crate::progress::Progress;
+use crate::arguments::copy::{Copying, Put};
+use crate::arguments::location::{Location, join};
+use crate::arguments::pattern::excludes;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::Format;
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::Progress;
 
 /// Bytes moved at once.
 const PART_BYTES: usize = 1024 * 1024;
@@ -274,8 +275,8 @@ impl<'a> Putting<'a> {
             NodeKind::Symlink => {
                 let target = fs::read_link(local)?.into_os_string().into_vec();
                 self.account.symlinks += 1;
-                self.small(path, metadata, |name| {
-                    self.vault.make_symlink(&target, name)
+                self.small(local, path, metadata, |vault, name| {
+                    vault.make_symlink(&target, name)
                 })
             }
             kind => {
@@ -285,8 +286,8 @@ impl<'a> Putting<'a> {
                     _ => 0,
                 };
                 self.account.special += 1;
-                self.small(path, metadata, |name| {
-                    self.vault.make_node(name, kind, mode, rdev)
+                self.small(local, path, metadata, |vault, name| {
+                    vault.make_node(name, kind, mode, rdev)
                 })
             }
         }
@@ -438,23 +439,17 @@ impl<'a> Putting<'a> {
 
     /// Makes what has no content, with its owner and times, and names it.
     fn small(
-        &self,
+        &mut self,
+        local: &Path,
         path: &[u8],
         metadata: &Metadata,
-        make: impl FnOnce(&[u8]) -> strongroom::Result<Attributes>,
+        make: impl FnOnce(&Vault, &[u8]) -> strongroom::Result<Attributes>,
     ) -> Result<InodeId> {
-        let mut inode = None;
-        place_dressed(self.vault, path, |beside| {
-            inode = Some(make(beside)?.inode);
-            let (uid, gid) = self.owner_of(metadata);
-            let set = SetAttributes {
-                uid,
-                gid,
-                atime: Some(SetTime::At(accessed(metadata))),
-                mtime: Some(SetTime::At(modified(metadata))),
-                ..SetAttributes::default()
-            };
-            self.vault.set_attributes(beside, Links::Stay, &set)?;
+        let set = self.owner_and_times(metadata, local);
+        let (vault, mut inode) = (self.vault, None);
+        place_dressed(vault, path, |beside| {
+            inode = Some(make(vault, beside)?.inode);
+            vault.set_attributes(beside, Links::Stay, &set)?;
             Ok(())
         })?;
         inode.ok_or_else(|| Error::File(FileError::Stale).into())
@@ -546,10 +541,21 @@ impl<'a> Putting<'a> {
         Ok(())
     }
 
-    fn owner_of(&self, metadata: &Metadata) -> (Option<u32>, Option<u32>) {
-        match self.owners {
-            Owners::Kept => (Some(metadata.uid()), Some(metadata.gid())),
-            Owners::Dropped => (None, None),
+    /// Owner and times of a local node, as a vault can store them.
+    fn owner_and_times(&mut self, metadata: &Metadata, local: &Path) -> SetAttributes {
+        if !has_exact_times(metadata) {
+            self.account.nearest_times += 1;
+            let why = "a vault has times from 1677-09-21 to 2262-04-11";
+            self.account
+                .left_out(local.as_os_str().as_bytes(), "its times", why);
+        }
+        let is_kept = self.owners == Owners::Kept;
+        SetAttributes {
+            uid: is_kept.then(|| metadata.uid()),
+            gid: is_kept.then(|| metadata.gid()),
+            atime: Some(SetTime::At(accessed(metadata))),
+            mtime: Some(SetTime::At(modified(metadata))),
+            ..SetAttributes::default()
         }
     }
 
@@ -559,7 +565,6 @@ impl<'a> Putting<'a> {
         kind: NodeKind,
         local: &Path,
     ) -> SetAttributes {
-        let (uid, gid) = self.owner_of(metadata);
         let mode = metadata.mode() & 0o7777;
         let kept = self.owners.mode(kind, mode, metadata.uid(), metadata.gid());
         if kept != mode {
@@ -569,11 +574,7 @@ impl<'a> Putting<'a> {
         }
         SetAttributes {
             mode: Some(kept),
-            uid,
-            gid,
-            size: None,
-            atime: Some(SetTime::At(accessed(metadata))),
-            mtime: Some(SetTime::At(modified(metadata))),
+            ..self.owner_and_times(metadata, local)
         }
     }
 

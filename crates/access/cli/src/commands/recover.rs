@@ -1,44 +1,33 @@
-//! `recover`: brings back a vault whose database, header or replica file is lost or ruined.
+//! The part of `repair` that brings back a lost database, header or replica file; under its earlier name, `recover`, too.
 
 use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
-use strongroom::{Brought, RecoverOptions, RecoverProgress, RecoverReport};
+use strongroom::{Brought, Rebuild, RecoverOptions, RecoverProgress, RecoverReport, Secret, Trust};
 
 use super::verify::DamageJson;
-use crate::damage_arguments::Recover;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::opening::{make_way, open_already, unlocking};
-use crate::output::{print_json, show_bytes, stdout};
-use crate::printable::{show, show_path};
-use crate::progress::Meter;
-use crate::time::{json_time, text_time};
+use crate::arguments::common::Common;
+use crate::arguments::damage::Recover;
+use crate::commands::opening::{make_way, open_already, unlocking};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::progress::Meter;
+use crate::terminal::time::{json_time, text_time};
 
-/// Brings a vault back.
+/// Brings a vault back, and mends nothing else.
 pub(crate) fn recover(arguments: &Recover) -> Result<()> {
-    let Recover {
-        vault,
-        rebuild,
-        quiet,
-        common,
-    } = arguments;
-    make_way(vault).about(show_path(vault))?;
-    let mut meter = Meter::new(*quiet, "read");
-    let report = unlocking(&common.secret, vault, |source, trust| {
-        let options = RecoverOptions {
-            rebuild: *rebuild,
-            trust: trust.clone(),
-        };
-        strongroom::recover(vault, &source()?, options, &mut |progress| match progress {
-            RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-            RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
-        })
-    });
-    drop(meter);
-    let report = report
-        .map_err(|error| open_already(vault, error))
-        .about(show_path(vault))?;
+    let rebuild = match arguments.rebuild {
+        true => Rebuild::Always,
+        false => Rebuild::IfLost,
+    };
+    let Recover { vault, common, .. } = arguments;
+    let report = alone(vault, common, arguments.quiet, |secret, trust, told| {
+        let trust = trust.clone();
+        strongroom::recover(vault, secret, RecoverOptions { rebuild, trust }, told)
+    })?;
     if common.json {
         print_json(&RecoverJson::new(&report))?;
     } else {
@@ -52,6 +41,27 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         }
     };
     Err(Failure::new(ExitCode::DamageFound, advice))
+}
+
+/// Does `work` on a vault that no other process has open, and shows how far it is.
+pub(super) fn alone<T>(
+    vault: &Path,
+    common: &Common,
+    quiet: bool,
+    mut work: impl FnMut(&Secret, &Trust, &mut dyn FnMut(RecoverProgress)) -> strongroom::Result<T>,
+) -> Result<T> {
+    make_way(vault).about(show_path(vault))?;
+    let mut meter = Meter::new(quiet, "read");
+    let mut told = |progress| match progress {
+        RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
+        RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+    };
+    let done = unlocking(&common.secret, vault, |source, trust| {
+        work(&source()?, trust, &mut told)
+    });
+    drop(meter);
+    done.map_err(|error| open_already(vault, error))
+        .about(show_path(vault))
 }
 
 /// Said where all that the snapshots name is back.

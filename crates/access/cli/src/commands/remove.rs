@@ -3,13 +3,13 @@
 use strongroom::filesystem::{Error as FileError, NodeKind};
 use strongroom::{Error, Links, Vault};
 
+use crate::arguments::location::last_name;
 use crate::arguments::{Mkdir, Rm};
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Failures, Result};
-use crate::location::last_name;
-use crate::opening::{Intent, same_vault, with};
-use crate::printable::show;
-use crate::walk::{At, Walk};
+use crate::commands::opening::{Intent, same_vault, with};
+use crate::commands::walk::{At, Walk};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Failures, Result};
+use crate::terminal::printable::show;
 
 /// Removes.
 pub(crate) fn remove(arguments: &Rm) -> Result<()> {

@@ -3,48 +3,63 @@
 use std::io::Write;
 
 use serde::Serialize;
-use strongroom::{Damage, RecoverProgress, RepairOptions, RepairReport};
+use strongroom::{Damage, Error, Rebuild, RepairOptions, RepairReport};
 
-use super::recover::{NEWER_IS_LOST, RecoverJson, print as print_recovered};
+use super::recover::{NEWER_IS_LOST, RecoverJson, alone, print as print_recovered};
 use super::verify::VerifyJson;
-use crate::damage_arguments::Repair;
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::opening::{make_way, open_already, unlocking};
-use crate::output::{print_json, stdout};
-use crate::printable::{show, show_path};
-use crate::progress::Meter;
+use crate::arguments::damage::Repair;
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result, tell};
+use crate::terminal::output::{print_json, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::prompt;
 
 /// Mends a vault.
 pub(crate) fn repair(arguments: &Repair) -> Result<()> {
     let Repair {
         vault,
         dry_run,
-        quiet,
         common,
+        ..
     } = arguments;
-    make_way(vault).about(show_path(vault))?;
-    let mut meter = Meter::new(*quiet, "read");
-    let report = unlocking(&common.secret, vault, |source, trust| {
-        let options = RepairOptions {
+    let rebuild = match (arguments.rebuild, dry_run) {
+        (true, _) => Rebuild::Always,
+        (false, true) => Rebuild::IfLost,
+        (false, false) => Rebuild::Never,
+    };
+    let report = alone(vault, common, arguments.quiet, |secret, trust, told| {
+        let options = |rebuild| RepairOptions {
             dry_run: *dry_run,
+            rebuild,
             trust: trust.clone(),
         };
-        strongroom::repair(vault, &source()?, options, &mut |progress| match progress {
-            RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
-            RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
-        })
-    });
-    drop(meter);
-    let report = report
-        .map_err(|error| open_already(vault, error))
-        .about(show_path(vault))?;
+        match strongroom::repair(vault, secret, options(rebuild), told) {
+            Err(Error::DatabaseLost { why }) if may_rebuild(&why, arguments.yes) => {
+                strongroom::repair(vault, secret, options(Rebuild::IfLost), told)
+            }
+            repaired => repaired,
+        }
+    })?;
     if common.json {
         print_json(&RepairJson::new(&report, *dry_run))?;
     } else {
         print(&report, *dry_run)?;
     }
     outcome(&report, *dry_run)
+}
+
+/// Says that the database has to be rebuilt, and asks whether it may be; nothing was done before.
+fn may_rebuild(why: &str, yes: bool) -> bool {
+    let lost = format!(
+        "metadata.db cannot be used ({why}). It can be rebuilt as it was in the newest snapshot; names that are newer are lost, their \
+         content goes to lost+found."
+    );
+    if yes {
+        tell(&format!("strongroom: {lost}"));
+        return true;
+    }
+    // Without a terminal the error says the same, and what to do.
+    prompt::confirm(&format!("{lost} Rebuild it? [yes/no] ")).unwrap_or(false)
 }
 
 fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {

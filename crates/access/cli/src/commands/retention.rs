@@ -6,10 +6,10 @@ use serde::Serialize;
 use strongroom::{Retention, Vault, Whose};
 
 use super::history::{RevisionJson, line};
-use crate::failure::{Failure, Result};
-use crate::history_arguments::{RuleArguments, SnapshotKeep};
-use crate::opening::{Intent, with};
-use crate::output::{print_json, stdout};
+use crate::arguments::history::{RuleArguments, SnapshotKeep};
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{Failure, Result};
+use crate::terminal::output::{print_json, stdout};
 
 #[derive(Serialize)]
 struct KeepJson {

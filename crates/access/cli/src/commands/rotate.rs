@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use strongroom::{Keys, OpenOptions, Rotation, SecretSource, Vault, list_slots};
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
-use crate::interrupt;
-use crate::key_arguments::KeyRotate;
-use crate::opening::{self, Intent};
-use crate::output::{print_json, show_bytes, stdout};
-use crate::progress::{Meter, while_keys_change};
+use crate::arguments::key::KeyRotate;
+use crate::commands::opening::{self, Intent};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result};
+use crate::terminal::interrupt;
+use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::progress::{Meter, while_keys_change};
 
 /// How often it is asked how far the rotation is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -7,17 +7,18 @@ use serde::Serialize;
 use strongroom::filesystem::{Attributes, NodeKind};
 use strongroom::{FileOptions, Links, Vault};
 
-use crate::arguments::{Find, FindKind, Ls, Paths, SecretArguments, Stat, Tree};
-use crate::failure::{About, Failures, Result};
-use crate::location::{Location, join, last_name};
-use crate::opening::{Intent, with};
-use crate::output::{
+use crate::arguments::common::SecretArguments;
+use crate::arguments::location::{Location, join, last_name};
+use crate::arguments::pattern;
+use crate::arguments::{Find, FindKind, Ls, Paths, Stat, Tree};
+use crate::commands::opening::{Intent, with};
+use crate::commands::walk::{At, Entries, Step, Walk, entries};
+use crate::terminal::failure::{About, Failures, Result};
+use crate::terminal::output::{
     Exact, Format, JsonArray, NamesAs, NodeJson, Out, kind_name, long_line, show_mode, stdout,
 };
-use crate::pattern;
-use crate::printable::show;
-use crate::time::text_time;
-use crate::walk::{At, Entries, Step, Walk, entries};
+use crate::terminal::printable::show;
+use crate::terminal::time::text_time;
 
 /// Bytes that `cat` moves at once.
 const PART_BYTES: usize = 1024 * 1024;

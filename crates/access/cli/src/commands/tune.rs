@@ -13,10 +13,10 @@ use strongroom::providers::{Algorithm, Preferences, Provider, SizeClass, State};
 use strongroom::{providers, tuning};
 
 use super::tune_chart;
-use crate::failure::{About, Failure, Result};
-use crate::output::{print_json, show_bytes, stdout};
-use crate::printable::show_path;
-use crate::tune_arguments::Tune;
+use crate::arguments::tune::Tune;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::printable::show_path;
 
 /// Measures the providers and remembers the choice; or saves or forgets wishes.
 pub(crate) fn tune(arguments: &Tune) -> Result<()> {
@@ -35,8 +35,12 @@ pub(crate) fn tune(arguments: &Tune) -> Result<()> {
     let remembered = tuning::remember(&measured.choice);
     let table = Table::of(&measured, &preferred);
     if let Some(file) = &arguments.chart {
-        let svg = tune_chart::draw(&measured, &table.chosen)
-            .map_err(|error| Failure::new(crate::exit_code::ExitCode::Other, error.to_string()))?;
+        let svg = tune_chart::draw(&measured, &table.chosen).map_err(|error| {
+            Failure::new(
+                crate::terminal::exit_code::ExitCode::Other,
+                error.to_string(),
+            )
+        })?;
         std::fs::write(file, svg).about(show_path(file))?;
     }
     if arguments.json {

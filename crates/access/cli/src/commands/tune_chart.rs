@@ -9,7 +9,7 @@ use strongroom_bench::provider_chart::{self, Bar, Group, Line, Panel, Point, Pro
 use strongroom_bench::{Machine, today};
 
 use super::tune::Places;
-use crate::output::show_bytes;
+use crate::terminal::output::show_bytes;
 
 /// The panels, four in a line.
 const PANELS: &[(Algorithm, Work)] = &[

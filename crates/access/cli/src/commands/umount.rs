@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use strongroom_mount::{Unmount, Waiting, unmount};
 
 use crate::arguments::Umount;
-use crate::failure::{Result, tell};
-use crate::printable::line;
+use crate::terminal::failure::{Result, tell};
+use crate::terminal::printable::line;
 
 /// Nothing is said before this.
 const QUIET: Duration = Duration::from_secs(1);

@@ -14,8 +14,8 @@ use strongroom::filesystem::{Attributes, Error as FileError, NodeKind, SetAttrib
 use strongroom::{Error, FileOptions, Links, Vault};
 
 use super::local::{fill_at, open};
-use crate::copy_arguments::Copying;
-use crate::failure::Result;
+use crate::arguments::copy::Copying;
+use crate::terminal::failure::Result;
 
 /// Larger directories are not listed ahead; what is in them is asked for one by one.
 const LISTED_MAX: usize = 100_000;
@@ -124,7 +124,7 @@ fn same_content(vault: &Vault, path: &[u8], local: &File, part: &mut [u8]) -> Re
     let mut other = vec![0; part.len()];
     let mut at = 0;
     loop {
-        crate::interrupt::check()?;
+        crate::terminal::interrupt::check()?;
         let count = fill_at(local, part, at)?;
         let there = match file.read_at(&mut other, at) {
             Ok(there) => there,

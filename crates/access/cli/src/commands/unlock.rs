@@ -16,14 +16,14 @@ use strongroom::{
 use strongroom_mount::background::{become_daemon, report_ready};
 
 use super::background::{self, absolute, log_file, refuse};
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::logging;
-use crate::opening::{end_session, open_already, unlocking};
-use crate::output::{print_json, print_line};
-use crate::printable::{show, show_path};
-use crate::session_arguments::{Lock, Unlock};
-use crate::time::{seconds, text_time};
+use crate::arguments::session::{Lock, Unlock};
+use crate::commands::opening::{end_session, open_already, unlocking};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result};
+use crate::terminal::logging;
+use crate::terminal::output::{print_json, print_line};
+use crate::terminal::printable::{show, show_path};
+use crate::terminal::time::{seconds, text_time};
 
 /// The clock is looked at so often at least: it may jump, or have stood still while the machine slept.
 const LOOK_EVERY: Duration = Duration::from_secs(30);

@@ -2,29 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
-use strongroom::{Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport};
+use strongroom::{
+    CheckReport, Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport,
+};
 
-use crate::damage_arguments::Verify;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result, tell};
-use crate::interrupt;
-use crate::opening::{Intent, with};
-use crate::output::{hex, print_json, show_bytes, stdout};
-use crate::printable::show;
-use crate::progress::Meter;
-use crate::time::{seconds, text_time};
+use crate::arguments::common::Common;
+use crate::arguments::damage::Verify;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{Failure, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{hex, print_json, show_bytes, stdout};
+use crate::terminal::printable::show;
+use crate::terminal::progress::Meter;
+use crate::terminal::time::{seconds, text_time};
 
 /// Looks for damage.
 pub(crate) fn verify(arguments: &Verify) -> Result<()> {
+    if arguments.structure {
+        return structure(&arguments.vault, &arguments.common, ExitCode::DamageFound);
+    }
     let Verify {
         vault,
         deep,
         resume,
         quiet,
         common,
+        ..
     } = arguments;
     interrupt::watch()?;
     with(vault, &common.secret, Intent::Read, |vault| {
@@ -50,6 +58,46 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
             print(&report, took_s)?;
         }
         outcome(&report)
+    })
+}
+
+#[derive(Serialize)]
+struct StructureJson<'r> {
+    sound: bool,
+    #[serde(flatten)]
+    found: &'r CheckReport,
+}
+
+/// Compares the tables; ends with `if_damaged` if they do not fit together.
+pub(crate) fn structure(vault: &Path, common: &Common, if_damaged: ExitCode) -> Result<()> {
+    with(vault, &common.secret, Intent::Read, |vault| {
+        let found = &vault.check()?;
+        let sound = found.problems.is_empty();
+        if common.json {
+            print_json(&StructureJson { sound, found })?;
+        } else {
+            let mut out = stdout();
+            for problem in &found.problems {
+                writeln!(out, "{problem}")?;
+            }
+            let CheckReport {
+                inodes,
+                entries,
+                blocks,
+                ..
+            } = found;
+            let sound = if sound { "sound: " } else { "" };
+            writeln!(
+                out,
+                "{sound}{inodes} inodes, {entries} entries, {blocks} blocks checked"
+            )?;
+            out.flush()?;
+        }
+        if sound {
+            return Ok(());
+        }
+        let advice = "problems found; run `strongroom verify` to see which files they cost";
+        Err(Failure::new(if_damaged, advice))
     })
 }
 

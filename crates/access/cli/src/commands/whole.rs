@@ -1,18 +1,19 @@
-//! `df`, `quota`, `stats`, `check`, `sync`, `compact`: about a whole vault.
+//! `df`, `quota`, `stats`, `sync`, `compact`: about a whole vault.
 
 use std::io::Write;
 
 use serde::Serialize;
 use strongroom::{OpenOptions, RevisionId, RevisionInfo, Usage, Vault};
 
-use crate::arguments::{Common, Compression, Quota, Whole};
-use crate::exit_code::ExitCode;
-use crate::failure::{About, Failure, Result};
-use crate::opening::{Intent, with};
-use crate::output::{print_json, print_line, show_bytes, stdout};
-use crate::printable::show_path;
-use crate::size::NewQuota;
-use crate::tool_arguments::Stats;
+use crate::arguments::common::{Common, Whole};
+use crate::arguments::help::{SPACE_ROWS, SPACE_SNAPSHOT};
+use crate::arguments::size::NewQuota;
+use crate::arguments::tool::Stats;
+use crate::arguments::{Compression, Quota};
+use crate::commands::opening::{Intent, with};
+use crate::terminal::failure::{About, Result};
+use crate::terminal::output::{print_json, print_line, show_bytes, stdout};
+use crate::terminal::printable::show_path;
 
 fn on(arguments: &Whole, intent: Intent, work: impl FnOnce(&Vault) -> Result<()>) -> Result<()> {
     with(&arguments.vault, &arguments.common.secret, intent, work)
@@ -194,25 +195,6 @@ pub(crate) fn compression(arguments: &Compression) -> Result<()> {
     })
 }
 
-/// The rows of `stats` about space, each with its meaning; the last one is a row for each snapshot.
-pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
-    ("space.live_bytes", "sealed bytes of what files hold, now"),
-    (
-        "space.kept_bytes",
-        "sealed bytes that only snapshots hold, now",
-    ),
-    (
-        "space.waste_bytes",
-        "sealed bytes that nothing needs any more, now",
-    ),
-    (
-        SPACE_SNAPSHOT,
-        "sealed bytes that this snapshot alone holds, now",
-    ),
-];
-
-const SPACE_SNAPSHOT: &str = "space.snapshot.ID";
-
 fn space_rows(vault: &Vault) -> Result<Vec<(String, u64)>> {
     let Content { usage, snapshots } = Content::of(vault)?;
     let numbers = [usage.live_bytes, usage.kept_bytes, usage.waste_bytes];
@@ -263,52 +245,6 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     }
     out.flush()?;
     space.map(drop)
-}
-
-#[derive(Serialize)]
-struct CheckJson {
-    sound: bool,
-    inodes: u64,
-    entries: u64,
-    blocks: u64,
-    problems: Vec<String>,
-}
-
-/// Checks the structure.
-pub(crate) fn check(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Read, |vault| {
-        let found = vault.check()?;
-        let sound = found.problems.is_empty();
-        if arguments.common.json {
-            let (inodes, entries, blocks) = (found.inodes, found.entries, found.blocks);
-            print_json(&CheckJson {
-                sound,
-                inodes,
-                entries,
-                blocks,
-                problems: found.problems,
-            })?;
-        } else {
-            let mut out = stdout();
-            for problem in &found.problems {
-                writeln!(out, "{problem}")?;
-            }
-            writeln!(
-                out,
-                "{}{} inodes, {} entries, {} blocks checked",
-                if sound { "sound: " } else { "" },
-                found.inodes,
-                found.entries,
-                found.blocks
-            )?;
-            out.flush()?;
-        }
-        if sound {
-            return Ok(());
-        }
-        let message = "problems found; run `strongroom verify` to see which files they cost";
-        Err(Failure::new(ExitCode::Damaged, message))
-    })
 }
 
 #[derive(Serialize)]

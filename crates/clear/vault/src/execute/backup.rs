@@ -11,20 +11,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use strongroom_filesystem::KeptSegments;
+use strongroom_format::{Header, ReplicaFile};
 use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 
 use crate::Result;
 use crate::execute::session::Session;
 use crate::folder::switch;
 use crate::folder::{Folder, REPLICA, REVISIONS, below};
-use crate::kept::record::record_name;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::metadata_key;
+use crate::records::record_name;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Response};
 
 /// What the owner keeps for somebody who makes a backup.
-pub(crate) struct Kept {
+pub(crate) struct Backup {
     _segments: KeptSegments,
     /// The records of the revisions that the copied database knows.
     records: BTreeSet<String>,
@@ -37,21 +38,21 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
         BackupRequest::Database { target } => {
             let target = folder(target);
             // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
-            let _turn = session.engine.kept.turn();
+            let _turn = session.filesystem().hold_revisions();
             let put = session
-                .engine
+                .vault
                 .with_keys(|keys| put_database(session, keys, &target));
             put.map(|header| Response::Backup(header.map(ByteBuffer)))
         }
         BackupRequest::End { renewed } => {
-            let kept = session.backup.lock().take();
-            if let (Some(renewed), Some(kept)) = (renewed, kept) {
-                remove_records(&folder(renewed), &kept.records)?;
+            let backup = session.backup.lock().take();
+            if let (Some(renewed), Some(backup)) = (renewed, backup) {
+                remove_records(&folder(renewed), &backup.records)?;
             }
             Ok(Response::Done)
         }
         BackupRequest::Begin => {
-            *session.backup.lock() = Some(Kept {
+            *session.backup.lock() = Some(Backup {
                 _segments: session.filesystem().keep_segments(),
                 records: BTreeSet::new(),
             });
@@ -80,8 +81,8 @@ fn put_database(
         progress: &|done, pages| log::debug!("{done} of {pages} pages are in the backup"),
     })?;
     let records = put_records(session, target)?;
-    if let Some(kept) = session.backup.lock().as_mut() {
-        kept.records = records;
+    if let Some(backup) = session.backup.lock().as_mut() {
+        backup.records = records;
     }
     Ok(Ok(keys.folder().header()?))
 }
@@ -90,7 +91,7 @@ fn put_database(
 fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
     let there = target.inside(REVISIONS);
     let mut all = BTreeSet::new();
-    for (name, bytes) in session.engine.kept.record_files()? {
+    for (name, bytes) in session.vault.records.files()? {
         // One that cannot be read is named by a verification of the vault; an earlier backup may have it.
         if let Some(bytes) = bytes {
             there.make()?;
@@ -115,6 +116,21 @@ fn remove_records(backup: &Folder, records: &BTreeSet<String>) -> Result<()> {
     there.sync_if_there()
 }
 
+/// Whether a backup has keys that the vault has no more: of an epoch before all of its own, with no change of keys that the vault
+/// does not know.
+fn is_of_older_keys(keys: &HeldKeys, header: &[u8], replica: &[u8]) -> bool {
+    let keyring = keys.keyring();
+    match (Header::decode(header), ReplicaFile::decode(replica)) {
+        (Ok(header), Ok(replica)) => {
+            replica.vault == keyring.vault_id()
+                && replica.instance == keys.instance()
+                && keyring.epochs().all(|epoch| replica.epoch < epoch)
+                && keyring.goes_on_from(&header.header.records)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the vault in `target` went its own way, or is of a later time than this one.
 fn is_other_than_a_backup(
     session: &Session,
@@ -124,7 +140,11 @@ fn is_other_than_a_backup(
     if !target.has(DATABASE_FILE) || !target.has(REPLICA) {
         return Ok(None);
     }
-    let Ok(theirs) = keys.keyring().open_replica(&target.replica()?) else {
+    let replica = target.replica()?;
+    let Ok(theirs) = keys.keyring().open_replica(&replica) else {
+        if is_of_older_keys(keys, &target.header()?, &replica) {
+            return Ok(None);
+        }
         let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
         return Ok(Some(why.to_owned()));
     };

@@ -155,9 +155,13 @@ impl Run<'_, '_> {
     fn step(&mut self, step: &Step<'_>) -> Result<()> {
         match *step {
             Step::RequireMissing { path } => self.require_missing(path.0),
-            Step::RequireUnchanged { path, links, seen } => {
+            Step::RequireUnchanged {
+                path,
+                links,
+                ref seen,
+            } => {
                 let node = self.node(path.0, links)?;
-                require_unchanged(&node, &seen.try_into()?)
+                require_unchanged(&node, seen)
             }
             Step::MakeDirectory { path, mode } => {
                 self.make(path.0, NodeKind::Directory, mode, Vec::new())
@@ -199,7 +203,7 @@ impl Run<'_, '_> {
                 path,
                 new_path,
                 mode,
-            } => self.rename(path.0, new_path.0, mode.into()),
+            } => self.rename(path.0, new_path.0, mode),
             Step::Link { path, new_path } => {
                 let node = self.node(path.0, Links::Stay)?;
                 let place = self.place(new_path.0)?;
@@ -220,9 +224,13 @@ impl Run<'_, '_> {
                 self.draft.remove_directory(parent, &place.name)?;
                 self.removed(&place)
             }
-            Step::SetAttributes { path, links, set } => {
+            Step::SetAttributes {
+                path,
+                links,
+                ref set,
+            } => {
                 let node = self.node(path.0, links)?;
-                self.set_attributes(&node, &set.into())
+                self.set_attributes(&node, set)
             }
             Step::SetXattr {
                 path,
@@ -232,7 +240,7 @@ impl Run<'_, '_> {
                 mode,
             } => {
                 let inode = self.node(path.0, links)?.inode;
-                self.draft.set_xattr(inode, name.0, value.0, mode.into())?;
+                self.draft.set_xattr(inode, name.0, value.0, mode)?;
                 self.told.attributes.insert(inode);
                 Ok(())
             }

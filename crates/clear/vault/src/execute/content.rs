@@ -8,12 +8,13 @@ use strongroom_filesystem::{
     self as filesystem, AllocateMode, InodeId, Listing, NewNode, NodeKind, SetAttributes,
 };
 
+use crate::directory::DirectoryEntry;
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::observer::Change;
-use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
-use crate::request::{Creation, EntryFields, Handle, NodeFields, Opening, Response};
+use crate::path::{HeldNode, Links, Place, resolve, resolve_place, wants_directory};
+use crate::request::{Creation, Handle, Opening, Response};
 use crate::{Error, Result};
 
 /// How often opening starts anew when the name comes and goes under it.
@@ -57,7 +58,7 @@ pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Res
             return Err(error.into());
         }
     };
-    let held = Held::take(session.filesystem(), found);
+    let held = HeldNode::take(session.filesystem(), found);
     if held.attributes.kind != NodeKind::File {
         return Err(Error::File(filesystem::Error::Stale));
     }
@@ -67,7 +68,7 @@ pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Res
 
 fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Response> {
     match session.filesystem().attributes(inode) {
-        Ok(attributes) => Ok(Response::Opened(handle, NodeFields::from(&attributes))),
+        Ok(attributes) => Ok(Response::Opened(handle, attributes)),
         Err(error) => {
             session.close(handle);
             Err(error.into())
@@ -75,7 +76,7 @@ fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Response>
     }
 }
 
-fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<Held> {
+fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<HeldNode> {
     if wants_directory(path) {
         return Err(Error::File(filesystem::Error::IsADirectory));
     }
@@ -120,7 +121,7 @@ pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<
         write: true,
         ..Opening::default()
     };
-    let handle = session.keep(Held::take(session.filesystem(), attributes), opening)?;
+    let handle = session.keep(HeldNode::take(session.filesystem(), attributes), opening)?;
     opened(session, handle, inode)
 }
 
@@ -146,7 +147,7 @@ pub(crate) fn set_attributes(
         _ => Change::Attributes { inode },
     };
     session.tell(&[change]);
-    Ok(Response::Attributes(NodeFields::from(&attributes)))
+    Ok(Response::Attributes(attributes))
 }
 
 /// Lists entries behind the cookie `after`, with attributes.
@@ -167,7 +168,13 @@ pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) ->
         };
         after = last.cookie;
         // Those of which the node is missing are left out. An empty page would be the end.
-        let shown: Vec<_> = entries.into_iter().filter_map(EntryFields::new).collect();
+        let shown: Vec<_> = entries
+            .into_iter()
+            .filter_map(|entry| {
+                let (name, attributes) = (entry.name, entry.attributes?);
+                Some((entry.cookie, DirectoryEntry { name, attributes }))
+            })
+            .collect();
         if !shown.is_empty() {
             return Ok(Response::Entries(shown));
         }

@@ -14,33 +14,33 @@ use crate::request::{CheckReport, Response, WholeRequest};
 pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
     match request {
-        WholeRequest::Space => Ok(filesystem.space()?.into()),
+        WholeRequest::Space => Ok(Response::Space(filesystem.space()?)),
         WholeRequest::Quota => Ok(Response::Quota(filesystem.quota())),
         WholeRequest::SetQuota { bytes } => {
             filesystem.set_quota(*bytes)?;
             Ok(Response::Done)
         }
         WholeRequest::SetCompression(compression) => {
-            filesystem.set_compression((*compression).into())?;
+            filesystem.set_compression(*compression)?;
             Ok(Response::Done)
         }
         WholeRequest::Sync => {
             filesystem.sync()?;
             Ok(Response::Done)
         }
-        WholeRequest::Information => Ok(Response::Information(session.engine.information())),
-        WholeRequest::Counters => Ok(Response::Counters(session.engine.counters())),
+        WholeRequest::Information => Ok(Response::Information(session.vault.information())),
+        WholeRequest::Counters => Ok(Response::Counters(session.vault.counters())),
         WholeRequest::Compact => {
             filesystem.compact()?;
             Ok(Response::Done)
         }
-        WholeRequest::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        WholeRequest::Rotation => Ok(Response::Rotation(session.vault.rotation()?)),
         WholeRequest::InstallKeys {
             base,
             header,
             handover,
             purpose,
-        } => match session.engine.install_keys(
+        } => match session.vault.install_keys(
             *base,
             header.0,
             handover.as_ref().map(|handover| handover.0),
@@ -50,8 +50,8 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             Installed::Stale => Ok(Response::KeysStale),
         },
         WholeRequest::AcceptRecords => {
-            let engine = &session.engine;
-            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
+            let vault = &session.vault;
+            vault.on_keys(|keys| keys.accept_records(&vault.filesystem))?;
             Ok(Response::Done)
         }
         WholeRequest::Check => Ok(Response::Check(check(filesystem)?)),

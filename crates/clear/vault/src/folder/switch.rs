@@ -10,13 +10,14 @@
 //!  (1) Until the folder of the new database is renamed, nothing of the old one was touched. From then on the new one is
 //!      meant, and whoever opens the vault for writing finishes.
 //!  (2) As long as the new database lies in its folder, what lies in its place is the old one.
-//!  (3) A replica file that came with the new database takes its place after it: until then the folder is still there, and
-//!      nobody opens the vault before all is finished.
+//!  (3) A header and a replica file that came with the new database take their places after it, with their second copies: until
+//!      then the folder is still there, and nobody opens the vault before all is finished.
 
-use strongroom_folder::{Error as BelowError, Folder as Held};
+use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
 
-use crate::folder::{Folder, REPLICA, below};
+use crate::folder::{Folder, HEADER, REPLICA, below, saved_name};
+use crate::limits::HEADER_BYTES_MAX;
 use crate::{Error, Result};
 
 /// Where the new database is made.
@@ -56,7 +57,7 @@ impl Old {
     }
 
     /// Whether the old database has made room.
-    fn is_gone(&self, held: &Held) -> strongroom_folder::Result<bool> {
+    fn is_gone(&self, held: &HeldFolder) -> strongroom_folder::Result<bool> {
         match self {
             Self::Kept(aside) => Ok(held.check_file(aside)?.is_some()),
             Self::Removed => Ok(true),
@@ -104,8 +105,8 @@ pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>>
     Ok(folder.has(&aside).then_some(aside))
 }
 
-/// Puts the database in `making`, which is the old one under another key, in its place, with the replica file beside it that has
-/// that key. The old one goes.                                                                                  (1)
+/// Puts the database in `making` in its place, with the replica file beside it that has its key, and the header if there is one
+/// too. The old one goes, which is the same under another key, or that of an earlier backup.                                                                                  (1)
 pub(crate) fn commit_rekeyed(folder: &Folder, making: &Folder) -> Result<()> {
     making.sync()?;
     put(folder, REKEYED)
@@ -164,10 +165,13 @@ fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Resu
         made.move_to(DATABASE_FILE, &held, DATABASE_FILE)?;
     }
     held.sync()?;
-    if made.check_file(REPLICA)?.is_some() {
-        held.remove(REPLICA)?; // (3)
-        made.move_to(REPLICA, &held, REPLICA)?;
-        held.sync()?;
+    // (3). Replaced and not moved: a folder without a header is no vault, not even for a moment.
+    for name in [HEADER, REPLICA] {
+        if let Some(bytes) = made.read(name, HEADER_BYTES_MAX)? {
+            held.replace(name, &bytes)?;
+            held.replace(&saved_name(name), &bytes)?;
+            made.remove(name)?;
+        }
     }
     let moved = [TREE_FILE, DATABASE_FILE];
     for name in moved.into_iter().chain([&*log(), &*index(), RESERVE_FILE]) {
@@ -178,7 +182,7 @@ fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Resu
 }
 
 /// Makes room for a new database, durably. The log goes first: a log must never stand beside another database than its own.
-fn put_aside(held: &Held, old: &Old) -> strongroom_folder::Result<()> {
+fn put_aside(held: &HeldFolder, old: &Old) -> strongroom_folder::Result<()> {
     held.remove(&index())?;
     match old {
         Old::Kept(aside) => {
@@ -205,7 +209,7 @@ fn index() -> String {
 }
 
 /// Moves what is there. If something has the new name already, that is the old one, and this the new one.
-fn move_aside(held: &Held, name: &str, new: &str) -> strongroom_folder::Result<()> {
+fn move_aside(held: &HeldFolder, name: &str, new: &str) -> strongroom_folder::Result<()> {
     if held.check_file(new)?.is_some() {
         return held.remove(name).map(drop);
     }
@@ -310,14 +314,11 @@ mod tests {
                 fs::rename(folder.part(&format!("{REKEYED}/{name}")), folder.part(name)).unwrap();
             }
             if steps > 5 {
-                fs::remove_file(folder.part(REPLICA)).unwrap();
+                fs::write(folder.part(REPLICA), "new replica").unwrap();
             }
             if steps > 6 {
-                fs::rename(
-                    folder.part(&format!("{REKEYED}/{REPLICA}")),
-                    folder.part(REPLICA),
-                )
-                .unwrap();
+                fs::write(folder.part(&saved_name(REPLICA)), "new replica").unwrap();
+                fs::remove_file(folder.part(&format!("{REKEYED}/{REPLICA}"))).unwrap();
             }
             if steps > 7 {
                 fs::remove_dir(folder.part(REKEYED)).unwrap();
@@ -327,7 +328,35 @@ mod tests {
             assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
             assert_eq!(read(&folder, TREE_FILE).unwrap(), "new tree", "{steps}");
             assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{steps}");
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "{steps}");
+            // No second copy has the old key either.
+            assert_eq!(read(&folder, &saved_name(REPLICA)).unwrap(), "new replica");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "{steps}");
+            assert!(!is_pending(&folder).unwrap());
+        }
+    }
+
+    /// Goal: a header that came with the database takes its place too, and a kill between any two steps leaves one there.
+    #[test]
+    fn a_header_that_comes_with_the_database_replaces_the_old_one() {
+        for steps in 0..3 {
+            let (_place, folder) = folder();
+            fs::write(folder.part(HEADER), "old header").unwrap();
+            fs::write(folder.part(REPLICA), "old replica").unwrap();
+            let making = made(&folder);
+            fs::write(making.part(REPLICA), "new replica").unwrap();
+            fs::write(making.part(HEADER), "new header").unwrap();
+            fs::rename(making.place(), folder.part(REKEYED)).unwrap();
+            if steps > 0 {
+                fs::write(folder.part(HEADER), "new header").unwrap();
+            }
+            if steps > 1 {
+                fs::remove_file(folder.part(&format!("{REKEYED}/{HEADER}"))).unwrap();
+            }
+            finish(&folder).unwrap();
+            finish(&folder).unwrap();
+            assert_eq!(read(&folder, HEADER).unwrap(), "new header", "{steps}");
+            assert_eq!(read(&folder, REPLICA).unwrap(), "new replica", "{steps}");
+            assert_eq!(read(&folder, DATABASE_FILE).unwrap(), "new", "{steps}");
             assert!(!is_pending(&folder).unwrap());
         }
     }

@@ -18,7 +18,6 @@ use strongroom_metadata::{DATABASE_FILE, MissingTree, Rekey};
 use crate::Result;
 use crate::folder::switch;
 use crate::folder::{Folder, REPLICA, below};
-use crate::keyring::own_replica::save_copies;
 
 /// What a database without a page tree is: the replica file says whether it is of an earlier version.         [4.12.8]
 pub(crate) fn missing_tree(replica: &Replica) -> MissingTree {
@@ -86,7 +85,5 @@ pub(crate) fn renew(
         return done.map(|()| None);
     }
     done?;
-    // The old key must not stay in a second copy either.
-    save_copies(folder)?;
     Ok(Some(keyring.open_replica(&sealed)?))
 }

@@ -46,6 +46,15 @@ impl Files {
         Err(Error::KeysContended)
     }
 
+    /// The same without the header, for one who holds the lock and knows what becomes of the header.
+    pub(crate) fn beside_header(folder: &Folder) -> Self {
+        Self {
+            header: Vec::new(),
+            replica: folder.replica(),
+            next: folder.next_replica(),
+        }
+    }
+
     /// Unlocks the header with the secret alone. Where that fails, and the replica file is of another vault than the header, one of
     /// them was replaced, and the secret need not be wrong.
     pub(crate) fn unlock(&self, secret: &Secret) -> Result<Keyring> {

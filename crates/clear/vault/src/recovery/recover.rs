@@ -30,7 +30,6 @@ use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::join::Joining;
-use crate::kept::record::{open_revision, record_files, record_name};
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
 use crate::keyring::own_replica::save_copies;
@@ -38,20 +37,33 @@ use crate::keyring::own_replica::{Files, settle};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
 use crate::owner::port::Port;
+use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
-use crate::recovery::rebuild::{Rebuild, Rebuilt};
+use crate::recovery::rebuild::{Rebuilding, Rebuilt};
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
 use crate::seen::{self, Trust, Watch};
 use crate::{Error, FileProblem, Result, Vault};
 
-/// How a vault is recovered.
+/// When the database is rebuilt from the segments and the records of snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rebuild {
+    /// Never: `DatabaseLost` if it would be needed, before anything is done.
+    Never,
+    /// If it is lost or ruined.
+    #[default]
+    IfLost,
+    /// Even if it is sound: it may be an older copy than the rest of the folder.
+    Always,
+}
+
+/// How header, replica file and database are brought back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverOptions {
-    /// Rebuild the database even if it is sound: it may be an older copy than the rest of the folder.
-    pub rebuild: bool,
+    /// When the database is rebuilt.
+    pub rebuild: Rebuild,
     /// What the vault must be before it is touched. A rebuilt database begins to count again: it is not taken for an older one.
     pub trust: Trust,
 }
@@ -74,11 +86,12 @@ pub enum RecoverProgress {
     Nodes(u64),
 }
 
-/// Brings the vault in `folder` back. `told` hears of the progress.
+/// Brings header, replica file and database of the vault in `folder` back, and mends nothing else: the first part of `repair`.
+/// `told` hears of the progress.
 ///
 /// # Errors
-/// `InUse` if a process has the vault open; `HeaderLost`, `WrongSecret`; of the disk: then the folder is as it was, but
-/// for a header or replica file that was put back.
+/// `InUse` if a process has the vault open; `HeaderLost`, `WrongSecret`, `DatabaseLost`; of the disk: then the folder is as it was,
+/// but for a header or replica file that was put back.
 pub fn recover(
     folder: impl AsRef<Path>,
     secret: &Secret,
@@ -139,29 +152,31 @@ pub(crate) fn recover_locked(
     trial: Trial,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
-    let (mut keyring, header) = bring_header(folder, secret, trial, &options.trust)?;
-    let (keys, replica) = bring_replica(folder, &mut keyring, trial)?;
+    let mut writes = Vec::new();
+    let (mut keyring, header) = bring_header(folder, secret, &options.trust, &mut writes)?;
+    let (keys, replica) = bring_replica(folder, &mut keyring, &mut writes)?;
+    let mut state = match options.rebuild {
+        Rebuild::Always => DatabaseState::Ruined(String::new()),
+        Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
+    };
+    if let (DatabaseState::Ruined(why), Rebuild::Never) = (&state, options.rebuild) {
+        return Err(Error::DatabaseLost { why: why.clone() });
+    }
     if trial == Trial::ForReal {
+        for (name, bytes) in &writes {
+            folder.replace(name, bytes)?;
+        }
+        if replica == Brought::Sound {
+            settle(folder, &keyring, &keys)?;
+        }
         save_copies(folder)?;
     }
     let renamed = misnamed::put_right(folder, trial)?;
     let mut report = RecoverReport {
         header,
         replica,
-        database: Brought::Sound,
-        revision: None,
-        revisions: 0,
-        lost_revisions: Vec::new(),
-        nodes: 0,
-        bytes: 0,
-        damages: Vec::new(),
-        files: Vec::new(),
-        unnamed: (0, 0),
         renamed,
-    };
-    let mut state = match options.rebuild {
-        true => DatabaseState::Ruined,
-        false => look(folder, &keyring, &keys)?,
+        ..RecoverReport::default()
     };
     if state == DatabaseState::Surplus {
         report.database = Brought::Cut;
@@ -170,7 +185,7 @@ pub(crate) fn recover_locked(
             state = look(folder, &keyring, &keys)?;
         }
     }
-    if state != DatabaseState::Ruined {
+    if !matches!(state, DatabaseState::Ruined(_)) {
         if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
             note_device(folder, &keyring, &keys)?;
         }
@@ -196,12 +211,15 @@ pub(crate) fn take_lock(folder: &Folder) -> Result<OwnerLock> {
 
 // ---- header and replica file
 
-/// Unlocks the newest header that is left, and puts it in its place.
+/// Files to be replaced, in this order.
+type Writes = Vec<(&'static str, Vec<u8>)>;
+
+/// Unlocks the newest header that is left.
 fn bring_header(
     folder: &Folder,
     secret: &Secret,
-    trial: Trial,
     trust: &Trust,
+    writes: &mut Writes,
 ) -> Result<(Keyring, Brought)> {
     // Before anything is put back: nothing is done in a vault that nobody means.
     let check = |keyring: &Keyring| {
@@ -222,13 +240,13 @@ fn bring_header(
             if newer.generation() > keyring.generation() && newer.includes(&keyring) =>
         {
             check(&newer)?;
-            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            writes.extend(saved.map(|saved| (HEADER, saved)));
             Ok((newer, Brought::PutBack))
         }
         (Ok(keyring), _) => check(&keyring).map(|()| (keyring, Brought::Sound)),
         (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
             check(&keyring)?;
-            put_back(folder, HEADER, saved.as_deref(), trial)?;
+            writes.extend(saved.map(|saved| (HEADER, saved)));
             Ok((keyring, Brought::PutBack))
         }
         (
@@ -239,27 +257,15 @@ fn bring_header(
     }
 }
 
-fn put_back(folder: &Folder, name: &'static str, saved: Option<&[u8]>, trial: Trial) -> Result<()> {
-    match saved {
-        Some(saved) if trial == Trial::ForReal => folder.replace(name, saved),
-        _ => Ok(()),
-    }
-}
-
 /// The replica file, its second copy, or a new one, which acts as a new device.
 fn bring_replica(
     folder: &Folder,
     keyring: &mut Keyring,
-    trial: Trial,
+    writes: &mut Writes,
 ) -> Result<(Replica, Brought)> {
-    let files = Files::read(folder)?;
+    let files = Files::beside_header(folder);
     match files.replica_of(keyring) {
-        Ok(replica) => {
-            if trial == Trial::ForReal {
-                settle(folder, keyring, &replica)?;
-            }
-            return Ok((replica, Brought::Sound));
-        }
+        Ok(replica) => return Ok((replica, Brought::Sound)),
         // Not the replica file is at fault: a new one would give the vault to whoever put that header there.
         Err(error @ Error::Damaged { what: HEADER, .. }) => return Err(error),
         Err(_) => {}
@@ -269,8 +275,9 @@ fn bring_replica(
     if let Some(Ok(replica)) = &opened
         && keyring.act_as(replica).is_ok()
     {
-        put_back(folder, REPLICA, saved.as_deref(), trial)?;
-        return Ok((replica.clone(), Brought::PutBack));
+        let replica = replica.clone();
+        writes.extend(saved.map(|saved| (REPLICA, saved)));
+        return Ok((replica, Brought::PutBack));
     }
     for bytes in [files.replica.as_deref().ok(), saved.as_deref()] {
         check_is_ruined(keyring, bytes)?;
@@ -293,10 +300,8 @@ fn bring_replica(
             .map_err(|error| Error::Keys(error.to_string()))?,
     };
     // The header first: it opens every replica file, and a device without one harms nobody.
-    if trial == Trial::ForReal {
-        folder.replace(HEADER, &header)?;
-        folder.replace(REPLICA, &next.seal_replica(&replica, &SystemRandom)?)?;
-    }
+    writes.push((HEADER, header));
+    writes.push((REPLICA, next.seal_replica(&replica, &SystemRandom)?));
     *keyring = next;
     Ok((replica, Brought::Anew(None)))
 }
@@ -323,60 +328,63 @@ fn check_is_ruined(keyring: &Keyring, replica: Option<&[u8]>) -> Result<()> {
 // ---- the database
 
 /// What a look at the database came to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 enum DatabaseState {
     /// It opens, and every page and tree of it is as it was written.
     Sound,
     /// The same, as far as can be seen before what is behind its last page is cut off.
     Surplus,
-    /// It is none of them.
-    Ruined,
+    /// It is none of them, for this reason.
+    Ruined(String),
+}
+
+/// How the database is opened to be looked at or mended.
+fn to_mend(keys: &Replica) -> metadata::Options {
+    metadata::Options {
+        reserve_bytes: 0,
+        missing_tree: metadata_key::missing_tree(keys),
+        ..metadata::Options::default()
+    }
 }
 
 fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
-    let options = metadata::Options {
-        reserve_bytes: 0,
-        missing_tree: metadata_key::missing_tree(keys),
-        ..metadata::Options::default()
-    };
-    let opened = match Store::open_read_only(folder.path(), key, options.clone()) {
-        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, options),
+    let ruined = |error: &dyn std::fmt::Display| Ok(DatabaseState::Ruined(error.to_string()));
+    let below = |error| strongroom_filesystem::Error::from(error).into();
+    let opened = match Store::open_read_only(folder.path(), key, to_mend(keys)) {
+        Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, to_mend(keys)),
         opened => opened,
     };
     let store = match opened {
         Ok(store) => store,
-        Err(metadata::Error::WrongKey | metadata::Error::Damaged(_) | metadata::Error::Missing) => {
-            return Ok(DatabaseState::Ruined);
-        }
+        Err(
+            error @ (metadata::Error::WrongKey
+            | metadata::Error::Damaged(_)
+            | metadata::Error::Missing),
+        ) => return ruined(&error),
         // The database is there; that it cannot be read now is another matter.
-        Err(error) => return Err(strongroom_filesystem::Error::from(error).into()),
+        Err(error) => return Err(below(error)),
     };
     // What it keeps of the header may be ruined with the rest; that the header is an older one is another matter.
     match known_records::see(&store, keyring, Access::ReadOnly) {
         Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
             return Err(error);
         }
-        Err(_) => return Ok(DatabaseState::Ruined),
+        Err(error) => return ruined(&error),
         Ok(_) => {}
     }
     match store.state_of_file() {
         Ok(metadata::FileState::Sound) => Ok(DatabaseState::Sound),
         Ok(metadata::FileState::Longer) => Ok(DatabaseState::Surplus),
-        Ok(metadata::FileState::Damaged)
-        | Err(metadata::Error::Damaged(_) | metadata::Error::WrongKey) => Ok(DatabaseState::Ruined),
-        Err(error) => Err(strongroom_filesystem::Error::from(error).into()),
+        Ok(metadata::FileState::Damaged) => ruined(&"a page of it is damaged"),
+        Err(error @ (metadata::Error::Damaged(_) | metadata::Error::WrongKey)) => ruined(&error),
+        Err(error) => Err(below(error)),
     }
 }
 
 /// Cuts the database to its pages.
 fn cut(folder: &Folder, keys: &Replica) -> Result<()> {
-    let key = keys.metadata_key().bytes();
-    let options = metadata::Options {
-        missing_tree: metadata_key::missing_tree(keys),
-        ..metadata::Options::default()
-    };
-    Store::cut_to_pages(folder.path(), key, options)
+    Store::cut_to_pages(folder.path(), keys.metadata_key().bytes(), to_mend(keys))
         .map_err(|error| strongroom_filesystem::Error::from(error).into())
 }
 
@@ -401,13 +409,8 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
 
 /// Notes in a sound database that the newest record, which added a device, was made here.
 fn note_device(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<()> {
-    let key = keys.metadata_key().bytes();
-    let options = metadata::Options {
-        missing_tree: metadata_key::missing_tree(keys),
-        ..metadata::Options::default()
-    };
-    let store =
-        Store::open(folder.path(), key, options).map_err(strongroom_filesystem::Error::from)?;
+    let store = Store::open(folder.path(), keys.metadata_key().bytes(), to_mend(keys))
+        .map_err(strongroom_filesystem::Error::from)?;
     known_records::about_to_make(&store, keyring)?;
     known_records::see(&store, keyring, Access::ReadWrite).map(drop)
 }
@@ -442,7 +445,7 @@ fn rebuild(
         inventory: &inventory,
     };
     let random: &dyn Random = &SystemRandom;
-    let rebuilt = Rebuild {
+    let rebuilt = Rebuilding {
         store: &store,
         blocks: &blocks,
         random,

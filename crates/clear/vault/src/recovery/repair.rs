@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A block is mended by storing its proven content again under its name: files and kept states that name it do not change.
+//!  (1) A block is mended by storing its proven content again under its name: files and snapshots that name it do not change.
 //!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
 //!  (3) Done twice, the second time finds nothing to do.
 
@@ -28,12 +28,14 @@ use crate::open::{self, OpenOptions, no_segments};
 use crate::owner::Owner;
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
-use crate::recovery::recover::{RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock};
+use crate::recovery::recover::{
+    Rebuild, RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock,
+};
 use crate::recovery::report::RecoverReport;
+use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
-use crate::verification::{VerifyOptions, VerifyReport};
-use crate::{Error, GoOn, Result, Vault};
+use crate::{GoOn, Result, Vault};
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -43,14 +45,16 @@ const MEND_BYTES: usize = 4 * 1024 * 1024;
 pub struct RepairOptions {
     /// Only say what would be done.
     pub dry_run: bool,
+    /// When the database is rebuilt.
+    pub rebuild: Rebuild,
     /// What the vault must be before it is touched.
     pub trust: Trust,
 }
 
 /// What a repair did, or would do, and what it could not do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Header, replica file and database: put back or rebuilt as by `recover`.
+    /// Header, replica file and database: put back or rebuilt.
     pub recovered: RecoverReport,
     /// What was found before anything was mended.
     pub found: VerifyReport,
@@ -58,7 +62,7 @@ pub struct RepairReport {
     pub mended_blocks: u64,
     /// Blocks that stay lost, or lost in part.
     pub lost_blocks: u64,
-    /// Kept states that the database did not know and knows now.
+    /// Snapshots that the database did not know and knows now.
     pub adopted: Vec<String>,
     /// Records of revisions that were written anew.
     pub records: u64,
@@ -109,20 +113,13 @@ pub fn repair(
         switch::finish(&folder)?;
     }
     let recovering = RecoverOptions {
-        rebuild: false,
+        rebuild: options.rebuild,
         trust: options.trust.clone(),
     };
     let recovered = recover_locked(&folder, secret, &recovering, trial, told)?;
     let mut report = RepairReport {
         recovered,
-        found: VerifyReport::default(),
-        mended_blocks: 0,
-        lost_blocks: 0,
-        adopted: Vec::new(),
-        records: 0,
-        set_aside: Vec::new(),
-        unnamed: 0,
-        left: VerifyReport::default(),
+        ..RepairReport::default()
     };
     if trial == Trial::OnlyLook && !report.recovered.is_untouched() {
         // What would be rebuilt cannot be looked into before it is.
@@ -187,7 +184,7 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
-        let keys = self.owner.session.engine.with_keys(|keys| {
+        let keys = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
         });
@@ -222,7 +219,7 @@ impl<'a> Repair<'a> {
         self.filesystem().drop_empty_segments()?;
         self.owner
             .session
-            .engine
+            .vault
             .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
@@ -334,11 +331,11 @@ impl<'a> Repair<'a> {
         }
         let engine = self.filesystem().engine();
         let epoch = engine.sealer().epoch();
-        engine.store(epoch, batch, |_, _, _, _| Ok::<(), Error>(()))?;
+        engine.store(epoch, batch, &[])?;
         Ok(engine.commit()?)
     }
 
-    /// Nodes of kept states that are lost are built anew from the living state, where that still is what they held.
+    /// Nodes of snapshots that are lost are rebuilt from the living state, where that still is what they held.
     fn mend_nodes(
         &mut self,
         lost: HashMap<BlockNumber, LostChunks>,
@@ -358,8 +355,7 @@ impl<'a> Repair<'a> {
                 .iter()
                 .any(|node| Compression::of_kind(node.kind) == compression)
             {
-                let kept = &self.owner.session.engine.kept;
-                kept.store_nodes(self.filesystem(), compression)?;
+                self.filesystem().store_nodes(compression)?;
             }
         }
         let mut left = lost;

@@ -61,12 +61,12 @@ macro_rules! file_failures {
     ($($variant:ident),+) => {
         /// An error of the file system on its way.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub(crate) enum FileFailure { $($variant),+ , InvalidArgument }
+        pub(crate) enum FileFailure { $($variant),+ , InvalidArgument(String) }
 
         fn file_failure(error: &filesystem::Error) -> Option<FileFailure> {
             match error {
                 $(filesystem::Error::$variant => Some(FileFailure::$variant),)+
-                filesystem::Error::InvalidArgument(_) => Some(FileFailure::InvalidArgument),
+                filesystem::Error::InvalidArgument(why) => Some(FileFailure::InvalidArgument(why.to_string())),
                 _ => None,
             }
         }
@@ -75,9 +75,8 @@ macro_rules! file_failures {
             fn from(failure: FileFailure) -> Self {
                 match failure {
                     $(FileFailure::$variant => Self::File(filesystem::Error::$variant),)+
-                    // The text is static and does not travel; the kind is what callers act on.
-                    FileFailure::InvalidArgument => {
-                        Self::File(filesystem::Error::InvalidArgument("refused by the process that has the vault open"))
+                    FileFailure::InvalidArgument(why) => {
+                        Self::File(filesystem::Error::InvalidArgument(why.into()))
                     }
                 }
             }
@@ -106,7 +105,7 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
-    KeptState,
+    InSnapshot,
     Failed,
     DamagedHistory
 );

@@ -8,16 +8,16 @@ use std::fmt;
 
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use strongroom_filesystem::{Attributes, RenameMode, SetAttributes, XattrMode};
 
 use crate::limits::{TRANSACTION_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 use crate::path::Links;
 use crate::request::Handle;
-use crate::request::fields::{NodeFields, RenameName, SetFields, XattrName};
 use crate::request::frame::Bytes;
 use crate::{Error, Result};
 
 /// An `Operation` on its way.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 pub(crate) enum Step<'a> {
     RequireMissing {
@@ -26,7 +26,7 @@ pub(crate) enum Step<'a> {
     RequireUnchanged {
         path: Bytes<'a>,
         links: Links,
-        seen: NodeFields,
+        seen: Attributes,
     },
     MakeDirectory {
         path: Bytes<'a>,
@@ -61,7 +61,7 @@ pub(crate) enum Step<'a> {
     Rename {
         path: Bytes<'a>,
         new_path: Bytes<'a>,
-        mode: RenameName,
+        mode: RenameMode,
     },
     Link {
         path: Bytes<'a>,
@@ -76,14 +76,14 @@ pub(crate) enum Step<'a> {
     SetAttributes {
         path: Bytes<'a>,
         links: Links,
-        set: SetFields,
+        set: SetAttributes,
     },
     SetXattr {
         path: Bytes<'a>,
         links: Links,
         name: Bytes<'a>,
         value: Bytes<'a>,
-        mode: XattrName,
+        mode: XattrMode,
     },
     RemoveXattr {
         path: Bytes<'a>,

@@ -5,9 +5,17 @@
 //! Never   carries a key in clear
 
 use serde::{Deserialize, Serialize};
+use strongroom_crypto::Compression;
 
-use crate::request::fields::CompressionField;
 use crate::request::frame::Bytes;
+
+/// How a `Compression` travels.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Compression")]
+enum CompressionField {
+    None,
+    Zstd,
+}
 
 /// What is asked of all of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,7 +26,7 @@ pub(crate) enum WholeRequest<'a> {
     SetQuota {
         bytes: Option<u64>,
     },
-    SetCompression(CompressionField),
+    SetCompression(#[serde(with = "CompressionField")] Compression),
     Sync,
     Information,
     Counters,

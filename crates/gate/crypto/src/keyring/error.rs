@@ -100,7 +100,7 @@ pub enum UnlockError {
     },
     /// Tampering or an older copy of the replica file: its device is no member any more.
     #[error(
-        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom recover`: it puts the saved copy back, or adds this copy as a new device"
+        "the device of this copy was removed from the vault: replica.json is an older one, or another device removed this one; run `strongroom repair`: it puts the saved copy back, or adds this copy as a new device"
     )]
     DeviceRemoved,
     /// Tampering or bug: what hands a new device over does not open for the one that goes.

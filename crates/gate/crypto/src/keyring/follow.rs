@@ -16,7 +16,7 @@ use crate::keyring::unlock::ReadHeader;
 use crate::membership::handover::take_over;
 use crate::membership::principal::Principal;
 use std::collections::BTreeSet;
-use strongroom_format::Role;
+use strongroom_format::{Record, Role};
 
 impl Keyring {
     /// The keyring of `header`, a later or the same header of this vault.
@@ -75,7 +75,13 @@ impl Keyring {
     /// Whether every change of membership that `other` knows is in this keyring too.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
-        self.header.records.starts_with(&other.header.records)
+        self.goes_on_from(&other.header.records)
+    }
+
+    /// The same of the changes of membership that a header of this vault has.
+    #[must_use]
+    pub fn goes_on_from(&self, records: &[Record]) -> bool {
+        self.header.records.starts_with(records)
     }
 }
 

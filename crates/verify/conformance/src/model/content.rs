@@ -27,7 +27,7 @@ impl State {
             Contents::Bytes(bytes) => Ok(bytes),
             Contents::Entries(_) => Err(Error::IsADirectory),
             Contents::Target(_) | Contents::Nothing => {
-                Err(Error::InvalidArgument("not a regular file"))
+                Err(Error::InvalidArgument("not a regular file".into()))
             }
         }
     }
@@ -39,7 +39,7 @@ impl State {
         node.mtime = None;
         match &mut node.contents {
             Contents::Bytes(bytes) => Ok(Arc::make_mut(bytes)),
-            _ => Err(Error::InvalidArgument("not a regular file")),
+            _ => Err(Error::InvalidArgument("not a regular file".into())),
         }
     }
 
@@ -92,7 +92,7 @@ impl State {
         len: u64,
     ) -> Result<()> {
         if len == 0 {
-            return Err(Error::InvalidArgument("a length of zero"));
+            return Err(Error::InvalidArgument("a length of zero".into()));
         }
         self.bytes(inode)?;
         let (start, end) = (index(offset)?, index(offset.saturating_add(len))?);
@@ -136,7 +136,7 @@ impl State {
             && source_offset < target_offset.saturating_add(len)
             && target_offset < source_offset.saturating_add(len)
         {
-            return Err(Error::InvalidArgument("overlapping ranges"));
+            return Err(Error::InvalidArgument("overlapping ranges".into()));
         }
         let bytes = self.bytes(source)?;
         self.bytes(target)?;

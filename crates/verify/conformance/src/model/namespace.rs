@@ -293,7 +293,9 @@ impl State {
             _ => {}
         }
         if self.is_directory(moved) && self.lies_within(to.0, moved) {
-            return Err(Error::InvalidArgument("a directory cannot go below itself"));
+            return Err(Error::InvalidArgument(
+                "a directory cannot go below itself".into(),
+            ));
         }
         if let Some(target) = target
             && self.is_directory(target)
@@ -301,7 +303,7 @@ impl State {
         {
             return Err(match mode {
                 RenameMode::Exchange => {
-                    Error::InvalidArgument("a directory cannot go below itself")
+                    Error::InvalidArgument("a directory cannot go below itself".into())
                 }
                 _ => Error::NotEmpty,
             });
@@ -386,7 +388,7 @@ impl State {
     pub(super) fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
         match &self.node(inode)?.contents {
             Contents::Target(target) => Ok(target.clone()),
-            _ => Err(Error::InvalidArgument("not a symbolic link")),
+            _ => Err(Error::InvalidArgument("not a symbolic link".into())),
         }
     }
 

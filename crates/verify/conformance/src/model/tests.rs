@@ -105,7 +105,7 @@ fn a_copy_stops_at_the_end_of_the_source_and_refuses_to_overlap() {
     assert_eq!(model.copy_range(one, 9, other, 1, 100).unwrap(), 0);
     is(
         model.copy_range(one, 0, one, 3, 4),
-        Error::InvalidArgument(""),
+        Error::InvalidArgument("".into()),
     );
 }
 
@@ -148,7 +148,7 @@ fn rename_refuses_what_rename_refuses() {
     file(&model, ROOT, "f");
     is(
         rename(&model, (ROOT, "outer"), (inner, "x"), RenameMode::Replace),
-        Error::InvalidArgument(""),
+        Error::InvalidArgument("".into()),
     );
     is(
         rename(

@@ -69,7 +69,11 @@ pub const COMMANDS: &[Command] = &[
     command("verify", "verify -q @V @K", Judge::Says),
     command("verify --deep", "verify -q --deep @V @K", Judge::Verify),
     command("verify --resume", "verify -q --resume @V @K", Judge::Verify),
-    command("check", "check @V @K", Judge::Says),
+    command(
+        "verify --structure",
+        "verify --structure @V @K",
+        Judge::Says,
+    ),
     command("info", "info @V", Judge::Says),
     command("info --unlock", "info --unlock @V @K", Judge::Says),
     command("key list", "key list @V", Judge::Says),
@@ -128,10 +132,10 @@ pub const COMMANDS: &[Command] = &[
     command("sync", "sync @V @K", Judge::Changes),
     command("backup", "backup -q @V @O/backup @K", Judge::Says),
     command("repair", "repair -q @V @K", Judge::Changes),
-    command("recover", "recover -q @V @K", Judge::Changes),
+    command("repair --yes", "repair -q --yes @V @K", Judge::Changes),
     command(
-        "recover --rebuild",
-        "recover -q --rebuild @V @K",
+        "repair --rebuild",
+        "repair -q --rebuild @V @K",
         Judge::Changes,
     ),
 ];

@@ -80,8 +80,8 @@ const OLDER: &[&str] = &[
     "B killed 4",
 ];
 
-/// The commands that bring a vault back as far as they can.
-const REBUILDING: &[&str] = &["recover", "repair"];
+/// The command that brings a vault back as far as it can.
+const REBUILDING: &str = "repair";
 
 /// The state that is attacked.
 fn template() -> String {
@@ -283,9 +283,7 @@ fn cases(ground: &Ground, request: &Request) -> Vec<Case> {
 
 /// Whether a command that brings a vault back said that something stays lost.
 fn is_told(case: &Case, done: &Done) -> bool {
-    let is_rebuilding = REBUILDING
-        .iter()
-        .any(|name| case.command.name.starts_with(name));
+    let is_rebuilding = case.command.name.starts_with(REBUILDING);
     is_rebuilding && done.ended.code == Some(14)
 }
 
@@ -369,11 +367,9 @@ impl Sweep<'_> {
             case.command.judge,
             Judge::Lines | Judge::Copies | Judge::Mount
         );
-        // 14 of a repair or a recovery: done, and not everything could be brought back.
+        // 14 of a repair: done, and not everything could be brought back.
         let is_done = match done.ended.code {
-            Some(14) => REBUILDING
-                .iter()
-                .any(|name| case.command.name.starts_with(name)),
+            Some(14) => case.command.name.starts_with(REBUILDING),
             code => code == Some(0),
         };
         if case.command.judge == Judge::Changes && is_done {
@@ -401,9 +397,7 @@ impl Sweep<'_> {
 
     /// Whether a command that brings a vault back left only files that one of its states had, or that have no name.
     fn is_rebuilt(&self, stage: &Stage<'_>, case: &Case, done: &Done) -> Result<bool, String> {
-        let is_asked = REBUILDING
-            .iter()
-            .any(|name| case.command.name.starts_with(name));
+        let is_asked = case.command.name.starts_with(REBUILDING);
         let (true, Some(picture)) = (is_asked, &done.picture) else {
             return Ok(false);
         };

@@ -1,0 +1,112 @@
+//! The command line of `put`, `get`, `cp` and `mv`.
+//!
+//! Sources and target are one list, whose last is the target: so options may be anywhere between them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::arguments::common::SecretArguments;
+use crate::arguments::location::Location;
+use crate::arguments::pattern::Exclude;
+use crate::terminal::failure::{Failure, Result};
+
+/// What of a tree is copied again.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Copying {
+    /// Leave out what matches PATTERN; may be given more than once. As in .gitignore: a name at any depth, or with a slash in
+    /// it a path from each source; * and ? and [a-z] within one name, ** over directories, a slash at the end for directories only
+    #[arg(long, value_name = "PATTERN", value_parser = Exclude::parse)]
+    pub(crate) exclude: Vec<Exclude>,
+    /// Compare the content of files that look unchanged
+    #[arg(long)]
+    pub(crate) checksum: bool,
+    /// Remove from the copies of directories what the source does not have, except what --exclude matches
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Let the copies belong to you; without it copies by root keep owner and group
+    #[arg(long)]
+    pub(crate) no_owner: bool,
+    /// Print what was copied, and what was left out and why, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Report no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `put`.
+#[derive(Args, Debug)]
+pub(crate) struct Put {
+    /// Files and directories to copy ("-" is standard input), and at the end where to: a directory in the vault, or the new name
+    #[arg(value_name = "LOCAL… VAULT[:PATH]", required = true, value_hint = clap::ValueHint::AnyPath)]
+    operands: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) copying: Copying,
+}
+
+impl Put {
+    /// The sources, and the target.
+    pub(crate) fn places(&self) -> Result<(Vec<PathBuf>, Location)> {
+        let (sources, target) = split(&self.operands)?;
+        let sources = sources.iter().map(PathBuf::from).collect();
+        Ok((sources, Location::parse(target)))
+    }
+}
+
+/// Arguments of `get`.
+#[derive(Args, Debug)]
+pub(crate) struct Get {
+    /// Files and directories to copy, and at the end where to: a local directory, the new name, or "-" for standard output
+    #[arg(value_name = "VAULT:PATH… LOCAL", required = true, value_hint = clap::ValueHint::AnyPath)]
+    operands: Vec<OsString>,
+    /// Also copy what gives rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
+    #[arg(long)]
+    pub(crate) special: bool,
+    #[command(flatten)]
+    pub(crate) copying: Copying,
+}
+
+impl Get {
+    /// The sources, and the target.
+    pub(crate) fn places(&self) -> Result<(Vec<Location>, PathBuf)> {
+        let (sources, target) = split(&self.operands)?;
+        let sources = sources.iter().map(|one| Location::parse(one)).collect();
+        Ok((sources, PathBuf::from(target)))
+    }
+}
+
+/// Arguments of `cp` and `mv`.
+#[derive(Args, Debug)]
+pub(crate) struct Transfer {
+    /// What, and at the end where to, in the same vault: a directory, or the new name; ":PATH" is enough
+    #[arg(value_name = "VAULT:PATH… [VAULT]:PATH", required = true)]
+    operands: Vec<OsString>,
+    /// Do not replace what is there
+    #[arg(short, long)]
+    pub(crate) no_replace: bool,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+impl Transfer {
+    /// The sources, and the target.
+    pub(crate) fn places(&self) -> Result<(Vec<Location>, Location)> {
+        let (sources, target) = split(&self.operands)?;
+        let sources = sources.iter().map(|one| Location::parse(one)).collect();
+        Ok((sources, Location::parse(target)))
+    }
+}
+
+/// The last operand is the target.
+fn split(operands: &[OsString]) -> Result<(&[OsString], &OsStr)> {
+    match operands.split_last() {
+        Some((target, sources)) if !sources.is_empty() => Ok((sources, target)),
+        _ => Err(Failure::usage(
+            "two places are needed: what to copy, and after it where to; see --help",
+        )),
+    }
+}

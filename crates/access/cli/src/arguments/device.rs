@@ -1,0 +1,70 @@
+//! The command line of `device`: the copies of a vault that may change its keys.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::common::{Common, SecretArguments};
+
+/// Arguments of `device`.
+#[derive(Args, Debug)]
+pub(crate) struct Device {
+    #[command(subcommand)]
+    pub(crate) command: DeviceCommand,
+}
+
+/// What to do with devices.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// Lists the devices, who added them, and membership records that were not made here; needs no secret
+    #[command(
+        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says, and nothing proves that. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
+    )]
+    List(DeviceList),
+    /// Removes a device: it can no longer change keys, and opens nothing that is stored from now on
+    #[command(
+        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with that of this copy, this copy gets new device keys; the old ones stop working."
+    )]
+    Remove(DeviceRemove),
+    /// Accepts every membership record so far, so that commands stop naming them
+    #[command(
+        after_help = "Example:\n  strongroom device accept photos\n\nA membership record adds or removes a key or a device. Every command names those that were not made in this copy of the vault, until they are accepted here."
+    )]
+    Accept(DeviceAccept),
+}
+
+/// Arguments of `device list`.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceList {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Ask for the passphrase, and verify what is shown
+    #[arg(long)]
+    pub(crate) unlock: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `device remove`.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceRemove {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Its id in `device list`, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `device accept`.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceAccept {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}

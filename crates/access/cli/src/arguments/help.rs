@@ -1,0 +1,307 @@
+//! The longer texts of `--help` and the manual; the shorter ones are beside the commands.
+
+use crate::terminal::exit_code::ExitCode;
+
+/// What `put` and `get` keep of a file.
+const KEPT: &str = "\
+Copies keep content and its holes, symbolic links, hard links within one command, pipes, sockets and devices, modes, times and \
+user.* attributes. Copies by root also keep owner, group, capabilities and trusted.* attributes; --no-owner leaves them out. \
+What could not be kept is listed at the end.
+
+A file gets its name when it is whole. An interrupted command leaves no partial file; one that was killed with -9 leaves at \
+most one, named .strongroom-*, which may be removed.";
+
+/// Which files `put` and `get` skip.
+const AGAIN: &str = "\
+A file that the copy has with the same size and modification time is skipped; only its mode and owner are brought up to date. \
+--checksum reads both sides instead, and copies again what differs or cannot be read. So it also mends a file whose stored \
+content is damaged. --delete removes from the copy of a directory what the source does not have";
+
+const RIGHTS: &str = "\
+Somebody else may have filled the vault. So, for root too, files are copied without set-user-id and set-group-id bits, \
+capabilities and trusted.* attributes, and devices are left out, unless --special is given. The end of the output says how many \
+there were; the exit code is 0. A mount gives them no power either.";
+
+fn example(lines: &[&str]) -> String {
+    let lines = lines.iter().map(|line| format!("\n  {line}"));
+    format!("Example:{}", lines.collect::<String>())
+}
+
+/// The text after the list of all commands.
+pub(crate) fn all() -> String {
+    format!(
+        "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
+         The first colon after a vault folder separates them.\n\n\
+         The environment variable STRONGROOM_PROVIDERS chooses the library for an algorithm, as in \
+         AES-256-GCM=ring,BLAKE3=simd; `strongroom info VAULT` shows those in use.\n\n{}\n{}",
+        ExitCode::table(),
+        example(&[
+            "strongroom init photos",
+            "strongroom put holiday.jpg photos:/2026/",
+            "strongroom mount photos ~/photos",
+        ])
+    )
+}
+
+pub(crate) fn mount() -> String {
+    format!(
+        "A mount in the background logs to ~/.local/state/strongroom/strongroom.log (or in $XDG_STATE_HOME), at most \
+         2 MiB together with the previous log; `strongroom info` names the file. In the foreground it logs to \
+         standard error. -v and -vv log more. No log names a file of the vault.\n\n{}",
+        example(&[
+            "strongroom mount photos ~/photos",
+            "strongroom mount -o ro,allow-other photos /mnt",
+        ])
+    )
+}
+
+pub(crate) fn umount() -> String {
+    format!(
+        "When it returns with 0, everything is stored, the process behind the mount is gone, and the disk below can be unmounted. \
+         After a second it says what it waits for.\n\n\
+         Exit code 7: processes use the mount; they are named as far as permitted, and the vault stays mounted. Also after 10 \
+         seconds if containers (other mount namespaces) still have it, and after 10 minutes without progress: then the mount \
+         continues to end in the background, as it does after Ctrl-C. Exit code 13: the process had died; the mount is \
+         removed.\n\n{}",
+        example(&[
+            "strongroom umount ~/photos",
+            "strongroom umount ~/photos && umount /media/stick"
+        ])
+    )
+}
+
+pub(crate) fn backup() -> String {
+    format!(
+        "The folder gets the same sealed bytes, in the state of one moment, and is itself a vault that opens with the same keys. \
+         Run again, the command copies only what the folder lacks. What it copied it reads back; `strongroom verify` on the \
+         folder reads all of it. If it is interrupted, the earlier backup stays good. Leave the folder to this command: once \
+         it was mounted or written to as a vault, it takes no further backup. docs/guide/backup.md says how other tools copy \
+         it, and how a backup is put back.\n\n{}",
+        example(&["strongroom backup photos /media/stick/photos"])
+    )
+}
+
+pub(crate) fn put() -> String {
+    let example = example(&[
+        "strongroom put holiday.jpg videos/ photos:/2026/",
+        "strongroom put --delete --exclude '*.tmp' --exclude /cache/ work backup:/",
+        "tar c src | strongroom put - photos:/src.tar",
+    ]);
+    format!(
+        "{KEPT}\n\n{AGAIN}; it takes a snapshot before it removes anything.\n\nWhen the disk or the quota is full, the copy stops \
+         at once; run again, it continues.\n\n{example}"
+    )
+}
+
+pub(crate) fn get() -> String {
+    let example = example(&[
+        "strongroom get photos:/2026 .",
+        "strongroom get photos:/notes.txt copy.txt",
+        "strongroom get --special system:/ /mnt/root",
+    ]);
+    format!("{KEPT}\n\n{AGAIN}. No snapshot brings local files back.\n\n{RIGHTS}\n\n{example}")
+}
+
+pub(crate) fn unlock() -> String {
+    format!(
+        "A process in the background holds the vault open, and commands use it at once and without a secret, as they use a \
+         mount. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; of other users only \
+         root. The keys are in locked memory of that process, and never on a disk. It ends when the time is up, at \
+         `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
+        example(&[
+            "strongroom unlock photos",
+            "strongroom unlock --for 8h photos",
+            "strongroom lock photos",
+        ])
+    )
+}
+
+/// Where names are escaped.
+const NAMES: &str = "\
+On a terminal, characters that could deceive a reader are shown as \\u{…}. Into a pipe or a file names are written as they are, \
+for other programs; --null makes names with line breaks safe there.";
+
+pub(crate) fn ls() -> String {
+    let example = example(&[
+        "strongroom ls -l photos:/2026",
+        "strongroom ls --null photos:/2026 | xargs -0 -n1 echo",
+    ]);
+    format!("{NAMES} The lines of -l are for people and always escaped.\n\n{example}")
+}
+
+pub(crate) fn find() -> String {
+    format!(
+        "{NAMES}\n\n--hash and --duplicates hash every file of the vault that has no hash yet, on all cores. The vault remembers a hash until \
+         the content changes. Every path of a content is found. Empty files are no duplicates, and hard links are one \
+         file.\n\n{}",
+        example(&[
+            "strongroom find photos --name '*.jpg' --type f",
+            "strongroom find photos --hash 3ebb61f0",
+            "strongroom find photos --duplicates --min-size 100000",
+        ])
+    )
+}
+
+pub(crate) fn hash() -> String {
+    format!(
+        "The vault remembers a hash until the content changes, so the second time nothing is read. Paths are printed from the \
+         vault's root, without the first slash: `b3sum --check` can compare them in a mount or in a copy of the vault.\n\n{}",
+        example(&[
+            "strongroom hash photos:/2026/holiday.jpg",
+            "strongroom hash -r photos > photos.b3; (cd ~/photos && b3sum --check) < photos.b3",
+            "strongroom hash --sha256 --at d:yesterday photos:/notes.txt",
+        ])
+    )
+}
+
+pub(crate) fn info() -> String {
+    format!(
+        "Without a secret it shows what the header says, and nothing proves that. It is proved when a process has the vault \
+         open, or with --unlock. What you last saw of each vault is kept in ~/.local/state/strongroom/vaults (or in \
+         $XDG_STATE_HOME), so that an older state, or another vault in its place, is refused. --forget removes that record of \
+         one path.\n\n{}",
+        example(&[
+            "strongroom info photos",
+            "strongroom info --unlock photos",
+            "strongroom info --forget photos",
+        ])
+    )
+}
+
+pub(crate) fn rotate() -> String {
+    format!(
+        "New content is sealed under new keys at once. The process that has the vault open then re-seals everything that is \
+         stored, snapshots included, with less than half of its time, and removes the old keys. If no process has the vault \
+         open, this command does it. After a kill or an unmount it continues when the vault is opened next. The ways to \
+         unlock stay. An old copy of the vault folder still opens with the old keys.\n\n{}",
+        example(&[
+            "strongroom key rotate photos",
+            "strongroom key rotate photos --status",
+            "strongroom key rotate photos --wait",
+        ])
+    )
+}
+
+pub(crate) fn erase() -> String {
+    format!(
+        "Remove the file first. Its content leaves all snapshots, whatever it was called in them; for a directory, the content of \
+         all files below it. Names, attributes and link targets stay, and so does content that other files have too. Copies of \
+         the vault folder that were made before keep it: remove them, and rotate the keys.\n\n{}",
+        example(&[
+            "strongroom rm photos:/scan.pdf",
+            "strongroom erase photos:/scan.pdf --dry-run",
+            "strongroom erase photos:/scan.pdf",
+        ])
+    )
+}
+
+pub(crate) fn quota() -> String {
+    format!(
+        "Sealed content and the rows of the database count. When the quota is used up, removing still works.\n\n{}",
+        example(&[
+            "strongroom quota photos",
+            "strongroom quota photos 20G",
+            "strongroom quota photos none",
+        ])
+    )
+}
+
+pub(crate) fn compression() -> String {
+    format!(
+        "What is written from now on is compressed, in blocks of up to 64 KiB, where that saves space. What is stored already \
+         stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed: leave it off \
+         where others can put content of their own into one file with secret content, and where such lengths would reveal \
+         what a file is. This is a setting of this copy of the vault; a recovered vault begins without it.\n\n{}",
+        example(&[
+            "strongroom compression photos",
+            "strongroom compression photos zstd",
+            "strongroom init notes --compression zstd",
+        ])
+    )
+}
+
+pub(crate) fn verify() -> String {
+    format!(
+        "Compares every table with the others, opens every sealed block, and computes every checksum. Names what is damaged by \
+         file: which bytes, and in which snapshots. Works while the vault is mounted. Ctrl-C stops it, and --resume \
+         continues. --structure takes moments: it finds what does not fit together, and no damaged content.\n\n{}",
+        example(&[
+            "strongroom verify photos",
+            "strongroom verify --structure photos",
+            "strongroom verify --deep --json photos",
+            "strongroom verify --resume photos",
+        ])
+    )
+}
+
+pub(crate) fn repair() -> String {
+    format!(
+        "Unmount first. Blocks that do not open are mended from other copies, and records and nodes of snapshots from the \
+         database. A lost or damaged vault.json or replica.json is put back from the second copy beside it. Snapshots that the \
+         database does not know are kept again. Content without a name goes to lost+found, and unknown files of the vault \
+         folder to its folder `unexplained`. Nothing is deleted but copies. What stays lost is listed byte by byte and reads as \
+         errors; storing the same content again mends it (`put --checksum`).\n\n\
+         A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; names that \
+         are newer are lost, their content goes to lost+found. Before that, the command says so and asks; where it cannot \
+         ask, it needs --yes. The old file is kept beside the new one. Running it twice, or killing it half-way, does no \
+         harm.\n\n{}",
+        example(&[
+            "strongroom repair --dry-run photos",
+            "strongroom repair photos",
+            "strongroom repair --rebuild photos",
+        ])
+    )
+}
+
+pub(crate) fn tune() -> String {
+    format!(
+        "Takes half a minute; let nothing else run meanwhile. All vaults of this user use the choice from their next opening \
+         on. Without this command, the first use on a machine measures for 300 ms, and again when processor, cores or libraries \
+         change. STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides what --prefer saved, and that overrides what was \
+         measured.\n\nMiB/s are medians, with the middle half of the rounds beside them; all providers take turns in each round. \
+         The provider with the greatest median is chosen.\n\n{}",
+        example(&[
+            "strongroom tune",
+            "strongroom tune --chart providers.svg",
+            "strongroom tune --prefer AES-256-GCM=ring",
+        ])
+    )
+}
+
+/// The rows of `stats` about space, each with its meaning; the last one is a row for each snapshot.
+pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
+    ("space.live_bytes", "sealed bytes of what files hold, now"),
+    (
+        "space.kept_bytes",
+        "sealed bytes that only snapshots hold, now",
+    ),
+    (
+        "space.waste_bytes",
+        "sealed bytes that nothing needs any more, now",
+    ),
+    (
+        SPACE_SNAPSHOT,
+        "sealed bytes that this snapshot alone holds, now",
+    ),
+];
+
+/// The name of the rows of snapshots, with the id in place of `ID`.
+pub(crate) const SPACE_SNAPSHOT: &str = "space.snapshot.ID";
+
+/// A line for each row that `stats` prints.
+pub(crate) fn stats() -> String {
+    let counters = strongroom::COUNTERS.iter();
+    let counters = counters.map(|counter| (counter.name, counter.meaning));
+    let counters: Vec<(&str, &str)> = counters.chain(SPACE_ROWS).collect();
+    let width = counters.iter().map(|(name, _)| name.len()).max();
+    let width = width.unwrap_or(0);
+    let rows = counters
+        .iter()
+        .map(|(name, meaning)| format!("  {name:width$}  {meaning}\n"));
+    format!(
+        "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n{}",
+        rows.collect::<String>(),
+        "mount.OPCODE",
+        example(&["strongroom stats photos", "strongroom stats --json photos"])
+    )
+}

@@ -1,0 +1,120 @@
+//! The command line of `key`: the ways to unlock a vault.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::common::{Common, SecretArguments};
+use crate::arguments::help;
+
+/// Arguments of `key`.
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    #[command(subcommand)]
+    pub(crate) command: KeyCommand,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Adds a way to unlock: a passphrase unless an option says otherwise
+    #[command(
+        after_help = "Example:\n  strongroom key add photos\n  strongroom key add photos --new-key-file usb/photos.key"
+    )]
+    Add(KeyAdd),
+    /// Lists the ways to unlock; needs no secret
+    #[command(after_help = "Example:\n  strongroom key list photos")]
+    List(KeyList),
+    /// Removes a way to unlock; it opens nothing that is stored from now on
+    #[command(
+        after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
+    )]
+    Remove(KeyRemove),
+    /// Replaces the passphrase that you unlock with
+    #[command(after_help = "Example:\n  strongroom key change photos")]
+    Change(KeyChange),
+    /// Re-seals everything under new keys and removes the old ones; works while mounted
+    #[command(after_help = help::rotate())]
+    Rotate(KeyRotate),
+}
+
+/// Arguments of `key add`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyAdd {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// A name for it, shown by `key list`; not secret
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) label: String,
+    /// A further recovery code, printed once
+    #[arg(long, group = "new")]
+    pub(crate) new_recovery_code: bool,
+    /// A new key file, made at FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_key_file: Option<PathBuf>,
+    /// An age or SSH public key
+    #[arg(long, value_name = "RECIPIENT", group = "new")]
+    pub(crate) recipient: Option<String>,
+    /// Read the new passphrase from the first line of FILE
+    #[arg(long, value_name = "FILE", group = "new")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `key list`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyList {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `key remove`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyRemove {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Its id in `key list`, or the beginning of it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `key change`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyChange {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Read the new passphrase from the first line of FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}
+
+/// Arguments of `key rotate`.
+#[derive(Args, Debug)]
+pub(crate) struct KeyRotate {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Return when the old keys are gone, instead of when the new ones are in use
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Only show the progress
+    #[arg(long, conflicts_with_all = ["wait", "again"])]
+    pub(crate) status: bool,
+    /// Begin again even if a rotation is running: what it re-sealed is re-sealed too
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}

@@ -1,0 +1,184 @@
+//! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
+//! shows as 128 and its number.
+
+use strongroom::Error;
+use strongroom::filesystem::Error as FileError;
+use strongroom::providers::ProviderError;
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ExitCode {
+    /// Done.
+    Ok = 0,
+    /// Anything not named below.
+    Other = 1,
+    /// The command line is wrong, or no secret was given.
+    Usage = 2,
+    /// No such file, directory or folder.
+    NotFound = 3,
+    /// The secret opens no key slot.
+    WrongSecret = 4,
+    /// Something is damaged, or was tampered with.
+    Damaged = 5,
+    /// The disk or the quota is full.
+    NoSpace = 6,
+    /// Another process has the vault open and does not answer, or something is busy.
+    InUse = 7,
+    /// Not permitted.
+    Permission = 8,
+    /// The name is taken, or the directory is not empty.
+    Exists = 9,
+    /// Opened for reading only, read-only media, or a snapshot.
+    ReadOnly = 10,
+    /// That folder is not a vault, or its `init` did not finish.
+    NotAVault = 11,
+    /// A format or option this version does not know.
+    Unsupported = 12,
+    /// Mounting or unmounting failed.
+    Mount = 13,
+    /// `verify` found damage, or `repair` could not bring everything back.
+    DamageFound = 14,
+}
+
+impl ExitCode {
+    /// Every code, in order.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Ok,
+        Self::Other,
+        Self::Usage,
+        Self::NotFound,
+        Self::WrongSecret,
+        Self::Damaged,
+        Self::NoSpace,
+        Self::InUse,
+        Self::Permission,
+        Self::Exists,
+        Self::ReadOnly,
+        Self::NotAVault,
+        Self::Unsupported,
+        Self::Mount,
+        Self::DamageFound,
+    ];
+
+    /// What it means, in a few words.
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "done",
+            Self::Other => "any other failure",
+            Self::Usage => "wrong command line, or no secret given",
+            Self::NotFound => "no such file, directory or folder",
+            Self::WrongSecret => "the secret opens no key slot",
+            Self::Damaged => "something is damaged or was tampered with",
+            Self::NoSpace => "the disk or the quota is full",
+            Self::InUse => {
+                "busy: another process has it open and does not answer, or uses the mount"
+            }
+            Self::Permission => "not permitted",
+            Self::Exists => "the name is taken, or the directory is not empty",
+            Self::ReadOnly => "opened for reading only, or in a snapshot",
+            Self::NotAVault => "not a vault, or one whose creation was interrupted",
+            Self::Unsupported => "a format or option this version does not know",
+            Self::Mount => "mounting or unmounting failed",
+            Self::DamageFound => "verify found damage, or repair could not bring all of it back",
+        }
+    }
+
+    /// The table for `--help` and the manual.
+    pub(crate) fn table() -> String {
+        let lines = Self::ALL
+            .iter()
+            .map(|code| format!("  {:>2}  {}\n", *code as u8, code.meaning()));
+        format!(
+            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 and its number\n",
+            lines.collect::<String>()
+        )
+    }
+
+    /// The code of an error of the vault.
+    pub(crate) fn of(error: &Error) -> Self {
+        match error {
+            Error::File(file) => Self::of_file(file),
+            Error::WrongSecret(_) => Self::WrongSecret,
+            Error::CostNotAllowed(_) => Self::Permission,
+            Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
+            Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
+            Error::Odd { .. } => Self::Damaged,
+            Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
+            Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
+            Error::HeaderForeign { .. } => Self::Damaged,
+            Error::HeaderLost { .. } | Error::DatabaseLost { .. } | Error::InterruptedRecovery => {
+                Self::Damaged
+            }
+            Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
+            Error::AlreadyAVault
+            | Error::FolderNotEmpty
+            | Error::BackupTarget(_)
+            | Error::TagTaken { .. } => Self::Exists,
+            Error::IsBackup => Self::ReadOnly,
+            Error::ParentMissing | Error::Revision(_) => Self::NotFound,
+            Error::DiskTooSmall { .. } => Self::NoSpace,
+            Error::InUse
+            | Error::BeingCreated
+            | Error::KeysContended
+            | Error::FolderMoved
+            | Error::OwnerUnreachable
+            | Error::OtherVersion
+            | Error::MeasuringElsewhere => Self::InUse,
+            Error::UnknownFormat(_) | Error::NoLocks => Self::Unsupported,
+            Error::Provider(ProviderError::Environment(_)) => Self::Usage,
+            Error::Provider(ProviderError::NoProvider { .. }) => Self::Unsupported,
+            Error::PathTooLong | Error::TooManySymlinks => Self::Other,
+            Error::Operation { error, .. } => Self::of(error),
+            Error::Io { source, .. } => Self::of_io(source),
+            _ => Self::Other,
+        }
+    }
+
+    fn of_file(error: &FileError) -> Self {
+        match error {
+            FileError::NotFound
+            | FileError::NotADirectory
+            | FileError::NoAttribute
+            | FileError::Erased { .. } => Self::NotFound,
+            FileError::Exists | FileError::NotEmpty => Self::Exists,
+            FileError::PermissionDenied | FileError::NotPermitted => Self::Permission,
+            FileError::NoSpace | FileError::QuotaExceeded => Self::NoSpace,
+            FileError::ReadOnly | FileError::InSnapshot => Self::ReadOnly,
+            // A file was needed, and a directory was named.
+            FileError::IsADirectory => Self::Usage,
+            FileError::Damaged { .. } | FileError::DamagedHistory => Self::Damaged,
+            FileError::WouldBlock => Self::InUse,
+            FileError::NotSupported => Self::Unsupported,
+            _ => Self::Other,
+        }
+    }
+
+    /// The code of an error of the system.
+    pub(crate) fn of_io(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::NotFound | Kind::NotADirectory => Self::NotFound,
+            Kind::PermissionDenied => Self::Permission,
+            Kind::StorageFull | Kind::QuotaExceeded => Self::NoSpace,
+            Kind::AlreadyExists | Kind::DirectoryNotEmpty => Self::Exists,
+            Kind::ReadOnlyFilesystem => Self::ReadOnly,
+            Kind::ResourceBusy => Self::InUse,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_are_the_ones_in_the_manual_and_never_change() {
+        let codes: Vec<u8> = ExitCode::ALL.iter().map(|code| *code as u8).collect();
+        assert_eq!(codes, (0..15).collect::<Vec<u8>>());
+        assert_eq!(ExitCode::WrongSecret as u8, 4);
+        assert_eq!(ExitCode::Damaged as u8, 5);
+        assert_eq!(ExitCode::NotAVault as u8, 11);
+    }
+}

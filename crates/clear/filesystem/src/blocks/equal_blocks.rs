@@ -1,0 +1,154 @@
+//! Which stored blocks new content may share: those whose bytes open.
+//!
+//! Takes   the names of blocks that were sealed
+//! Gives   of which of them a sound block is stored; of which there is none, they are to be stored
+//! Never   believes a row: what it names may have been damaged since it was written
+//! Spec    spec/7-recovery.md, [7.7.10]
+//!
+//! Invariants
+//!  (1) No new name leads to a block whose bytes were not opened: after its content was given, or among the last
+//!      `2 * OPENED_BLOCKS_MAX` blocks that reads opened as a whole, or stored with it.
+//!
+//! So content that is stored again mends what was damaged: the row stays, and all who name it read again. Reading costs
+//! about what writing would, and only where something equal is there. A copy through the mount reads its source just
+//! before it writes: what that read opened is not read a second time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use strongroom_format::BlockId;
+use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
+use strongroom_segments::{Part, SealedBytes};
+
+use crate::Result;
+use crate::blocks::place::Placed;
+use crate::core::Core;
+use crate::damage::verify::{Proof, opens};
+use crate::drain::moving::part_of;
+
+/// Of which of `ids` a block is stored that opens, so that it need not be appended. Those that do not open are suspect
+/// from now on.
+///
+/// # Errors
+/// Of the stores: what cannot be read for another reason than damage.
+pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> Result<Vec<bool>> {
+    let mut known = Vec::new();
+    // Where in `known` the answer about each block goes: one content may be there many times.
+    let mut asked: HashMap<BlockNumber, Vec<usize>> = HashMap::new();
+    let mut looked: Vec<(Block, Part)> = Vec::new();
+    {
+        let mut writer = core.store.lock();
+        for (index, id) in ids.enumerate() {
+            known.push(false);
+            let Some(number) = writer.block_by_id(id)? else {
+                continue;
+            };
+            if let Some(places) = asked.get_mut(&number) {
+                places.push(index);
+                continue;
+            }
+            match find(core, &mut writer, number)? {
+                Found::Carried | Found::Opened => known[index] = true,
+                Found::Nowhere => {}
+                Found::At(block, part) => {
+                    asked.insert(number, vec![index]);
+                    looked.push((block, part));
+                }
+            }
+        }
+    }
+    for (number, opened) in open_all(core, looked)? {
+        match opened {
+            true => asked[&number].iter().for_each(|index| known[*index] = true),
+            false => core.space.suspect_block(number),
+        }
+    }
+    Ok(known)
+}
+
+enum Found {
+    /// In the database, whose pages prove themselves.
+    Carried,
+    /// It opened a short while ago.
+    Opened,
+    At(Block, Part),
+    /// Nothing that is worth a look.
+    Nowhere,
+}
+
+fn find(core: &Core, writer: &mut Transaction<'_>, number: BlockNumber) -> Result<Found> {
+    let Some(block) = writer.block(number)? else {
+        return Ok(Found::Nowhere);
+    };
+    if core.is_suspect_block(&block) {
+        return Ok(Found::Nowhere);
+    }
+    let Place::Segment(segment, _) = block.place else {
+        return Ok(Found::Carried);
+    };
+    if core.space.opened_lately(number) {
+        return Ok(Found::Opened);
+    }
+    let id = writer.segment_id(segment)?;
+    let part = id.and_then(|id| part_of(id, &block));
+    Ok(part.map_or(Found::Nowhere, |part| Found::At(block, part)))
+}
+
+/// Whether each of `blocks` opens, on all cores. Take no locks: the disk is waited for.
+fn open_all(core: &Core, blocks: Vec<(Block, Part)>) -> Result<Vec<(BlockNumber, bool)>> {
+    if blocks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks.into_iter().unzip();
+    let sealer = core.sealers.newest();
+    let mut jobs = Vec::with_capacity(blocks.len());
+    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
+        let bytes: Option<Arc<SealedBytes>> = match read {
+            Ok(bytes) => Some(Arc::new(bytes)),
+            // That says nothing about the block.
+            Err(error) if error.is_shortage() => return Err(error.into()),
+            Err(_) => None,
+        };
+        let sealer = sealer.clone();
+        jobs.push(move || {
+            let sealed = bytes.as_deref().map(AsRef::as_ref);
+            let mut clear = Vec::new();
+            let opened = opens(&sealer, &block, sealed, Proof::Tags, &mut clear);
+            (block.number, opened)
+        });
+    }
+    Ok(core.pool.run_all(jobs))
+}
+
+/// Where the stored bytes of a block are damaged, lost or erased, or nobody has looked, those of `placed`, the same
+/// content, take their place. (1)
+pub(crate) fn replace_unproven(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    number: BlockNumber,
+    placed: &Placed,
+) -> Result<()> {
+    let (place, waiting) = placed.row();
+    // One that was known and trusted when it was sealed may have no bytes here; then it stays as it is.
+    if place == Place::Waiting && waiting.is_none() {
+        return Ok(());
+    }
+    let is_suspect = core.is_suspect(writer, number)?;
+    // What a commit carries was not compared with anything: to store so little again costs less than a look.
+    let is_unproven = || -> Result<bool> {
+        let stored = writer.block(number)?.map(|block| block.place);
+        Ok(matches!(stored, Some(Place::Segment(..))))
+    };
+    if is_suspect || (placed.is_carried() && is_unproven()?) {
+        writer.replace_block(
+            number,
+            placed.kind,
+            placed.clear_len,
+            placed.epoch,
+            place,
+            waiting,
+        )?;
+        core.space.trust(number);
+    }
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! Sealed blocks find their place: a batch of a segment, or the commit itself.
+//!
+//! Takes   sealed blocks
+//! Gives   one `Placed` per block, in order, and the rows of the segments they went to
+//! Never   opens a block
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLockReadGuard;
+use strongroom_format::index::IndexEntry;
+use strongroom_format::{BlockHead, BlockId, Epoch, Kind, SealedBlock, SegmentId};
+use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_segments::{Appended, Batch, BatchTail};
+
+use crate::Result;
+use crate::blocks::stream::SealedBatch;
+use crate::core::Core;
+use crate::upkeep::epoch::Sealing;
+
+/// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
+pub(crate) const BATCH_BLOCKS: usize = 16 * 1024;
+
+/// A block and where it went.
+pub(crate) struct Placed {
+    pub(crate) id: BlockId,
+    pub(crate) kind: Kind,
+    pub(crate) clear_len: u32,
+    /// What it was sealed under.
+    pub(crate) epoch: Epoch,
+    /// Its place, once `note_segments` has numbered the segment; `None` if it was not appended.
+    at: Option<(SegmentId, u32)>,
+    number: Option<SegmentNumber>,
+    /// The sealed bytes, kept when they may have to be carried.
+    bytes: Option<Vec<u8>>,
+    /// Whether an equal block was looked for before, and opened if there was one.
+    is_compared: bool,
+}
+
+impl Placed {
+    /// Whether it travels in the commit because it is little, and not because an equal block was found.
+    pub(crate) fn is_carried(&self) -> bool {
+        !self.is_compared
+    }
+
+    /// Whether its bytes are in a segment, as no equal block was found.
+    pub(crate) fn is_appended(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// What the row of a new block says.
+    pub(crate) fn row(&self) -> (Place, Option<&[u8]>) {
+        match (self.number, self.at) {
+            (Some(number), Some((_, offset))) => (Place::Segment(number, offset), None),
+            _ => (Place::Waiting, self.bytes.as_deref()),
+        }
+    }
+}
+
+/// Where a drain's blocks went.
+pub(crate) struct Placement<'a> {
+    blocks: Vec<Placed>,
+    appended: Vec<Appended>,
+    epoch: Epoch,
+    /// Until the rows are written: no segment is unlinked between an append and its rows.
+    _placing: Option<RwLockReadGuard<'a, ()>>,
+}
+
+impl<'a> Placement<'a> {
+    /// All of `sealed` travel in the commit.
+    pub(crate) fn carried(sealing: &Sealing<'_>, sealed: Vec<SealedBlock>) -> Self {
+        let epoch = sealing.epoch();
+        let blocks = sealed
+            .into_iter()
+            .map(|block| Placed {
+                is_compared: false,
+                ..placed(block.head(), epoch, None, Some(block.bytes))
+            })
+            .collect();
+        Self {
+            blocks,
+            appended: Vec::new(),
+            epoch,
+            _placing: None,
+        }
+    }
+
+    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
+    ///
+    /// # Errors
+    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
+    pub(crate) fn appended(
+        core: &'a Core,
+        sealing: &Sealing<'_>,
+        sealed: Vec<SealedBlock>,
+    ) -> Result<Self> {
+        let mut placement = Self::empty(core, sealing);
+        placement.append(core, sealing, sealed)?;
+        Ok(placement)
+    }
+
+    /// With nothing placed so far.
+    pub(crate) fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        Self {
+            blocks: Vec::new(),
+            appended: Vec::new(),
+            epoch: sealing.epoch(),
+            _placing: Some(core.space.placing.read()),
+        }
+    }
+
+    /// Appends what no equal block exists for. After an error only the rows of segments are to be written, which is done.
+    fn append(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        sealed: Vec<SealedBlock>,
+    ) -> Result<()> {
+        let known = crate::blocks::equal_blocks::known(core, sealed.iter().map(|block| &block.id))?;
+        let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
+        let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
+        for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
+            let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
+            let result = append_batch(core, sealing, &blocks);
+            let result = self.or_note_waste(core, result)?;
+            for (index, location) in batch.iter().zip(&result.locations) {
+                places[*index] = Some((location.segment, location.offset));
+            }
+            self.appended.push(result);
+        }
+        let epoch = self.epoch;
+        let blocks = sealed.into_iter().zip(places).map(|(block, place)| {
+            let head = block.head();
+            placed(head, epoch, place, place.is_none().then_some(block.bytes))
+        });
+        self.blocks.extend(blocks);
+        Ok(())
+    }
+
+    /// Appends what of `sealed` no equal block exists for, from the memory that it was sealed in. Errors as `append`.
+    pub(crate) fn append_sealed(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        sealed: SealedBatch,
+    ) -> Result<()> {
+        let SealedBatch {
+            mut batch, heads, ..
+        } = sealed;
+        let known = crate::blocks::equal_blocks::known(core, heads.iter().map(|head| &head.id))?;
+        let mut gone = batch.retain(|number| !known[number]).into_iter();
+        let fresh: Vec<BlockHead> = (heads.iter().zip(&known))
+            .filter_map(|(head, known)| (!known).then_some(*head))
+            .collect();
+        let mut places = Vec::new();
+        if !fresh.is_empty() {
+            let result = append_sealed_batch(core, sealing, batch, &fresh);
+            let result = self.or_note_waste(core, result)?;
+            places.clone_from(&result.locations);
+            self.appended.push(result);
+        }
+        let mut places = places.into_iter();
+        for (head, known) in heads.into_iter().zip(known) {
+            let (at, bytes) = match known {
+                true => (None, gone.next()),
+                false => (places.next(), None),
+            };
+            let at = at.map(|location| (location.segment, location.offset));
+            self.blocks.push(placed(head, self.epoch, at, bytes));
+        }
+        Ok(())
+    }
+
+    /// After an error what was appended before is waste, which is noted.
+    pub(crate) fn or_note_waste<T>(&self, core: &Core, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.note_waste(core)?;
+        }
+        result
+    }
+
+    /// What was appended is waste that only its segment's row can tell of.
+    fn note_waste(&self, core: &Core) -> Result<()> {
+        let mut writer = core.store.lock();
+        for batch in &self.appended {
+            note_batch(core, &mut writer, self.epoch, batch)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of the segments that were appended to, and numbers the blocks' places.
+    pub(crate) fn note_segments(
+        &mut self,
+        core: &Core,
+        writer: &mut Transaction<'_>,
+    ) -> Result<()> {
+        let mut numbers: HashMap<SegmentId, SegmentNumber> = HashMap::new();
+        for batch in &self.appended {
+            let number = note_batch(core, writer, self.epoch, batch)?;
+            numbers.insert(batch.segment, number);
+        }
+        for block in &mut self.blocks {
+            block.number = block
+                .at
+                .and_then(|(segment, _)| numbers.get(&segment).copied());
+        }
+        Ok(())
+    }
+
+    /// One per sealed block, in order.
+    pub(crate) fn take_blocks(&mut self) -> std::vec::IntoIter<Placed> {
+        std::mem::take(&mut self.blocks).into_iter()
+    }
+}
+
+fn placed(
+    head: BlockHead,
+    epoch: Epoch,
+    at: Option<(SegmentId, u32)>,
+    bytes: Option<Vec<u8>>,
+) -> Placed {
+    Placed {
+        id: head.id,
+        kind: head.kind,
+        clear_len: head.clear_len,
+        epoch,
+        at,
+        number: None,
+        bytes,
+        is_compared: true,
+    }
+}
+
+/// Writes what a batch of `epoch` did to its segment's row; gives the segment's number.
+pub(crate) fn note_batch(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    epoch: Epoch,
+    batch: &Appended,
+) -> Result<SegmentNumber> {
+    let (number, committed_len) = segment_row(writer, epoch, batch.segment)?;
+    let bytes: u64 = batch
+        .locations
+        .iter()
+        .map(|location| u64::from(location.len))
+        .sum();
+    writer.add_total_bytes(number, bytes)?;
+    // Batches are installed in any order: a later one may have moved the mark already.
+    writer.set_committed_len(number, committed_len.max(batch.end))?;
+    core.space
+        .installed_sequence
+        .fetch_max(batch.sequence, Ordering::AcqRel);
+    if let Some(full) = batch.full {
+        core.work.finish_segment(full);
+    }
+    Ok(number)
+}
+
+/// The row of a segment, made when its first batch is installed.
+fn segment_row(
+    writer: &mut Transaction<'_>,
+    epoch: Epoch,
+    id: SegmentId,
+) -> Result<(SegmentNumber, u64)> {
+    if let Some(segment) = writer.segment_by_id(&id)? {
+        if segment.state == SegmentState::Leaving {
+            // It was found empty while this batch was on its way: it stays.
+            writer.set_segment_state(segment.number, SegmentState::Finished)?;
+        }
+        return Ok((segment.number, segment.committed_len));
+    }
+    Ok((writer.insert_segment(&id, epoch)?, 0))
+}
+
+/// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.
+fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for &index in fresh {
+        let len = sealed[index].bytes.len();
+        let full = batches
+            .last()
+            .is_some_and(|batch| batch.len() >= BATCH_BLOCKS);
+        if full || bytes.saturating_add(len) > bytes_max {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += len;
+        if let Some(batch) = batches.last_mut() {
+            batch.push(index);
+        }
+    }
+    batches
+}
+
+/// Appends one batch of copies of `blocks`, with its sealed tail.
+pub(crate) fn append_batch(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    blocks: &[&SealedBlock],
+) -> Result<Appended> {
+    let heads = blocks.iter().map(|block| block.head());
+    let blocks_len = blocks.iter().map(|block| block.bytes.len()).sum();
+    append_indexed(core, sealing, heads, blocks_len, |tail| {
+        core.segments.append(sealing.epoch(), blocks, tail)
+    })
+}
+
+/// Appends `batch`, which holds the blocks of `heads`, with its sealed tail.
+fn append_sealed_batch(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    batch: Batch,
+    heads: &[BlockHead],
+) -> Result<Appended> {
+    let (heads, blocks_len) = (heads.iter().copied(), batch.blocks_len());
+    append_indexed(core, sealing, heads, blocks_len, |tail| {
+        core.segments.append_batch(sealing.epoch(), batch, tail)
+    })
+}
+
+/// Calls `append` with the sealed tail of `heads`, whose blocks are `blocks_len` bytes long, and notes where the batch went.
+fn append_indexed(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    heads: impl Iterator<Item = BlockHead>,
+    blocks_len: usize,
+    append: impl FnOnce(BatchTail<'_>) -> strongroom_segments::Result<Appended>,
+) -> Result<Appended> {
+    let entry = |head: BlockHead| IndexEntry {
+        id: head.id,
+        kind: head.kind.number(),
+        clear_len: head.clear_len,
+    };
+    let entries: Vec<IndexEntry> = heads.map(entry).collect();
+    let sealed = sealing.seal_tail(core.random.as_ref(), &entries, blocks_len)?;
+    let tail = BatchTail {
+        bytes: &sealed.bytes,
+        index_len: sealed.index_len,
+    };
+    // One step with the note of its contents, so that a table of contents never lacks a batch.
+    let mut contents = core.space.contents.lock();
+    let appended = append(tail)?;
+    if appended.started {
+        contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
+    }
+    // A segment continued from an earlier session is not here: `finish_segment` scans it instead.
+    if let (Some(first), Some((_, batches))) = (
+        appended.locations.first(),
+        contents.get_mut(&appended.segment),
+    ) {
+        batches.push((first.offset, entries));
+    }
+    Ok(appended)
+}

@@ -1,0 +1,232 @@
+//! Space that `fallocate` set aside: other writers are refused before it is touched.
+//!
+//! Takes   ranges of a file that nothing is written to yet
+//! Gives   leave to write there later, however full the vault has become meanwhile
+//! Never   holds space against other programs on the disk: the bytes exist only once they are written
+//!
+//! Invariants
+//!  (1) `Core::reserved` is the sum over all inodes; so is `inode.reserved` of a node over its ranges.
+//!  (2) A range ends when it is written, copied to, punched or cut off, and with its file. Beyond the bound of ranges
+//!      the smallest gap between two is reserved too: rather too much is held than too little.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use strongroom_metadata::limits::RESERVED_RANGES_MAX;
+use strongroom_metadata::{REGION_BYTES, Transaction};
+
+use crate::content::extents;
+use crate::content::node::NodeState;
+use crate::content::overlay::{Overlay, Part};
+use crate::core::Core;
+use crate::limits::RESERVE_REGIONS_MAX;
+use crate::{InodeId, Result};
+
+/// Reserved ranges of one file: sorted, apart, none empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    ranges: Vec<Range<u64>>,
+}
+
+impl Reserved {
+    pub(crate) fn new(ranges: Vec<Range<u64>>) -> Self {
+        Self { ranges }
+    }
+
+    pub(crate) fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ranges
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum()
+    }
+
+    /// How many bytes of `range` are reserved.
+    pub(crate) fn overlap(&self, range: &Range<u64>) -> u64 {
+        let first = self.ranges.partition_point(|r| r.end <= range.start);
+        self.ranges[first..]
+            .iter()
+            .take_while(|r| r.start < range.end)
+            .map(|r| r.end.min(range.end) - r.start.max(range.start))
+            .sum()
+    }
+
+    pub(crate) fn add(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.ranges.partition_point(|r| r.end < range.start);
+        let past = self.ranges.partition_point(|r| r.start <= range.end);
+        let joined = match self.ranges.get(first..past) {
+            Some([one]) => range.start.min(one.start)..range.end.max(one.end),
+            Some([low, .., high]) => range.start.min(low.start)..range.end.max(high.end),
+            _ => range,
+        };
+        self.ranges.splice(first..past, [joined]);
+        self.bound();
+    }
+
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        let first = self.ranges.partition_point(|r| r.end <= range.start);
+        let past = self.ranges.partition_point(|r| r.start < range.end);
+        if first >= past || range.is_empty() {
+            return;
+        }
+        let head = self.ranges[first].start..range.start;
+        let tail = range.end..self.ranges[past - 1].end;
+        let left = [head, tail].into_iter().filter(|part| !part.is_empty());
+        self.ranges.splice(first..past, left);
+        self.bound();
+    }
+
+    /// (2)
+    fn bound(&mut self) {
+        if self.ranges.len() <= RESERVED_RANGES_MAX {
+            return;
+        }
+        let gap = |index: &usize| self.ranges[index + 1].start - self.ranges[*index].end;
+        if let Some(smallest) = (0..self.ranges.len() - 1).min_by_key(gap) {
+            self.ranges[smallest].end = self.ranges[smallest + 1].end;
+            self.ranges.remove(smallest + 1);
+        }
+    }
+}
+
+/// Bytes that count as reserved until it goes: somebody asks whether they fit.
+pub(crate) struct Held<'a> {
+    core: &'a Core,
+    bytes: u64,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.core.reserved.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+impl Core {
+    /// Counts `bytes` as reserved until the answer is dropped, so that of two who ask at once not both get the last.
+    pub(crate) fn hold(&self, bytes: u64) -> Held<'_> {
+        self.reserved.fetch_add(bytes, Ordering::AcqRel);
+        Held { core: self, bytes }
+    }
+
+    /// (1): changes what a node has reserved. The caller lists the node as dirty.
+    pub(crate) fn edit_reserved(&self, state: &mut NodeState, edit: impl FnOnce(&mut Reserved)) {
+        let before = state.inode.reserved;
+        edit(&mut state.reserved);
+        let after = state.reserved.bytes();
+        self.reserved
+            .fetch_add(after.wrapping_sub(before), Ordering::AcqRel);
+        state.inode.reserved = after;
+        state.reserved_dirty = true;
+        state.changed();
+    }
+
+    /// (2): nothing of `range` is reserved any more.
+    pub(crate) fn end_reservation(&self, state: &mut NodeState, range: &Range<u64>) {
+        if state.reserved.overlap(range) > 0 {
+            self.edit_reserved(state, |reserved| reserved.remove(range));
+        }
+    }
+
+    /// The parts of `range` that hold nothing, in memory or stored. Looks at a bounded count of rows; what lies behind
+    /// them counts as holding nothing.
+    pub(crate) fn unwritten(
+        &self,
+        writer: &mut Transaction<'_>,
+        inode: InodeId,
+        state: &NodeState,
+        range: Range<u64>,
+    ) -> Result<Reserved> {
+        let mut found = Reserved::default();
+        let mut below = Vec::new();
+        let empty = Overlay::default();
+        let draining = state.draining.as_deref().unwrap_or(&empty);
+        state.active.visit(range, |range, part| match part {
+            Part::Data(_) => {}
+            Part::Hole => found.add(range),
+            Part::Below => draining.visit(range, |range, part| match part {
+                Part::Data(_) => {}
+                Part::Hole => found.add(range),
+                Part::Below => below.push(range),
+            }),
+        });
+        let mut looks = RESERVE_REGIONS_MAX;
+        for range in below {
+            found.add(range.clone());
+            let mut from = range.start / REGION_BYTES;
+            while looks > 0 {
+                let next = self.holes.next_region(writer, inode, from)?;
+                let Some(region) = next.filter(|region| region * REGION_BYTES < range.end) else {
+                    break;
+                };
+                for extent in writer.region(inode, region)? {
+                    let held = extent.start.max(range.start)..extents::end(&extent).min(range.end);
+                    found.remove(&held);
+                }
+                looks -= 1;
+                from = region + 1;
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the ranges equal an array of flags under any sequence of changes, while they are few.
+    #[test]
+    fn behaves_as_an_array_of_flags() {
+        let mut seed = 11_u64;
+        let mut next = move |bound: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % bound
+        };
+        let mut reserved = Reserved::default();
+        let mut model = vec![false; 500];
+        for round in 0..3_000 {
+            let start = next(500);
+            let range = start..(start + next(60)).min(500);
+            let flag = next(2) == 0;
+            let place = range.start as usize..range.end as usize;
+            let set = model[place.clone()].iter().filter(|flag| **flag).count();
+            assert_eq!(reserved.overlap(&range), set as u64, "round {round}");
+            match flag {
+                true => reserved.add(range),
+                false => reserved.remove(&range),
+            }
+            model[place].fill(flag);
+            let count = model.iter().filter(|flag| **flag).count();
+            assert_eq!(reserved.bytes(), count as u64, "round {round}");
+            let ranges = reserved.ranges();
+            assert!(
+                ranges.iter().all(|range| range.start < range.end),
+                "round {round}"
+            );
+            assert!(
+                ranges.windows(2).all(|pair| pair[0].end < pair[1].start),
+                "round {round}"
+            );
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_hold_more_never_less() {
+        let mut reserved = Reserved::default();
+        reserved.add(0..1 << 30);
+        for hole in 0..3_000_u64 {
+            reserved.remove(&(hole * 100..hole * 100 + 1 + hole % 50));
+        }
+        assert_eq!(reserved.ranges().len(), RESERVED_RANGES_MAX);
+        for hole in 0..3_000_u64 {
+            let left = hole * 100 + 1 + hole % 50..hole * 100 + 100;
+            assert_eq!(reserved.overlap(&left), left.end - left.start);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Keeps damage apart: nothing new is named after a block that does not open, today or after the next opening.
+//!
+//! Takes   blocks that do not open
+//! Gives   a list of them that outlives this run; rows that do not wait for bytes which are gone
+//! Never   drops a block that somebody names
+//! Spec    spec/7-recovery.md, section 7.7
+
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::span::chunk_count;
+use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+
+use crate::core::Core;
+use crate::history::Engine;
+use crate::limits::ISOLATED_BLOCKS_MAX;
+use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
+
+/// The setting that lists blocks which did not open.
+const DAMAGED_BLOCKS: &str = "damaged_blocks";
+
+impl Filesystem {
+    /// Lists `blocks` as damaged in place of those that were, durably; and gives those of which nothing opens a place that
+    /// says so.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn isolate(&self, blocks: &[DamagedBlock]) -> Result<()> {
+        let core: &Core = &self.core;
+        let engine = Engine::of(core);
+        engine.change(|writer| {
+            for damaged in blocks {
+                if let Some(block) = writer.block(damaged.number)? {
+                    let lost = isolate(core, writer, &block, damaged.chunks)?;
+                    lost.into_iter()
+                        .for_each(|lost| core.space.suspect_segment(lost));
+                }
+            }
+            let listed = blocks.iter().take(ISOLATED_BLOCKS_MAX);
+            let bytes: Vec<u8> = listed.flat_map(|one| one.number.0.to_le_bytes()).collect();
+            Ok::<(), Error>(writer.put_setting(DAMAGED_BLOCKS, &bytes)?)
+        })?;
+        engine.commit()
+    }
+
+    /// From now on, in this run, nothing new is named after `blocks`: what is stored under their names goes to new places.
+    pub fn suspect(&self, blocks: &[BlockNumber]) {
+        blocks
+            .iter()
+            .for_each(|number| self.core.space.suspect_block(*number));
+    }
+
+    /// Removes segment files in which nothing is left that somebody names.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn drop_empty_segments(&self) -> Result<()> {
+        // Leaving is one commit, going the next.
+        for _ in 0..2 {
+            crate::upkeep::space::reclaim(&self.core)?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives a block of which nothing opens its place in the lost segment, and that segment's number.
+fn isolate(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    block: &Block,
+    chunks: LostChunks,
+) -> Result<Option<SegmentNumber>> {
+    let Place::Segment(segment, _) = block.place else {
+        return Ok(None);
+    };
+    let Some(row) = writer.segment(segment)? else {
+        return Ok(None);
+    };
+    let all = LostChunks::first(chunk_count(block.clear_len as usize));
+    if row.id == LOST_SEGMENT || chunks.0 & all.0 != all.0 {
+        return Ok(None);
+    }
+    let lost = lost_segment(core, writer)?;
+    let len = sealed_len(block.clear_len as usize) as u64;
+    writer.add_total_bytes(lost, len)?;
+    writer.move_block(block.number, block.epoch, Place::Segment(lost, 0))?;
+    Ok(Some(lost))
+}
+
+/// The row of the lost segment, made when it is first needed.
+fn lost_segment(core: &Core, writer: &mut Transaction<'_>) -> Result<SegmentNumber> {
+    if let Some(row) = writer.segment_by_id(&LOST_SEGMENT)? {
+        if row.state != SegmentState::Finished {
+            writer.set_segment_state(row.number, SegmentState::Finished)?;
+        }
+        return Ok(row.number);
+    }
+    let number = writer.insert_segment(&LOST_SEGMENT, core.sealers.newest().epoch())?;
+    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
+    writer.set_segment_state(number, SegmentState::Finished)?;
+    Ok(number)
+}
+
+/// Takes up what earlier runs found.
+pub(crate) fn resume(core: &Core) -> Result<()> {
+    let bytes = core.store.lock().setting(DAMAGED_BLOCKS)?;
+    for number in bytes.unwrap_or_default().as_chunks::<8>().0 {
+        core.space
+            .suspect_block(BlockNumber(u64::from_le_bytes(*number)));
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Moves sealed blocks into a segment, and seals them anew where their keys are not the newest any more.
+//!
+//! Takes   rows of blocks, and where their bytes are
+//! Gives   the same blocks in the open segment, and rows that say so
+//! Never   changes a name, or spreads damage: what does not open stays where it is
+//!
+//! Invariants
+//!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
+
+use strongroom_crypto::BlockSealer;
+use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
+use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
+use strongroom_segments::{Appended, Part, SealedBytes};
+
+use crate::Result;
+use crate::blocks::place::{append_batch, note_batch};
+use crate::core::Core;
+use crate::upkeep::epoch::Sealing;
+
+/// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
+pub(crate) fn move_blocks(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    numbers: &[BlockNumber],
+    sealed: &[SealedBlock],
+    still: impl Fn(&Block) -> bool,
+) -> Result<()> {
+    let refs: Vec<&SealedBlock> = sealed.iter().collect();
+    let _placing = core.space.placing.read();
+    let appended = append_batch(core, sealing, &refs)?;
+    let mut writer = core.store.lock();
+    let moved = point_at(
+        core,
+        &mut writer,
+        sealing.epoch(),
+        numbers,
+        &appended,
+        still,
+    );
+    core.fail_on_error(moved)?;
+    core.changed();
+    Ok(())
+}
+
+fn point_at(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    epoch: Epoch,
+    numbers: &[BlockNumber],
+    appended: &Appended,
+    still: impl Fn(&Block) -> bool,
+) -> Result<()> {
+    let segment = note_batch(core, writer, epoch, appended)?;
+    for (number, location) in numbers.iter().zip(&appended.locations) {
+        // Freed meanwhile: its copy is waste in the new segment.
+        if writer.block(*number)?.is_some_and(|block| still(&block)) {
+            writer.move_block(*number, epoch, Place::Segment(segment, location.offset))?;
+        }
+    }
+    Ok(())
+}
+
+/// The sealed bytes of those `blocks` of one segment that still open, as they are to be stored anew. Opens and seals on
+/// all cores.
+///
+/// # Errors
+/// Only where nobody knows whether they open, because the process lacks descriptors or memory.
+pub(crate) fn read_sealed(
+    core: &Core,
+    sealing: &Sealing<'_>,
+    segment: SegmentId,
+    blocks: Vec<Block>,
+) -> Result<(Vec<BlockNumber>, Vec<SealedBlock>)> {
+    let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks
+        .into_iter()
+        .filter_map(|block| Some((part_of(segment, &block)?, block)))
+        .map(|(part, block)| (block, part))
+        .unzip();
+    let mut jobs = Vec::with_capacity(blocks.len());
+    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
+        let bytes: SealedBytes = match read {
+            Ok(bytes) => bytes,
+            // That says nothing about the block.
+            Err(error) if error.is_shortage() => return Err(error.into()),
+            Err(_) => continue,
+        };
+        let sealer = BlockSealer::clone(sealing);
+        jobs.push(move || {
+            let current = under_newest_epoch(&sealer, &block, bytes.as_ref())?;
+            Some((block.number, current))
+        });
+    }
+    let sealed = core.pool.run_all(jobs);
+    Ok(sealed.into_iter().flatten().unzip())
+}
+
+/// Where a block lies, all of it.
+pub(crate) fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
+    let Place::Segment(_, offset) = block.place else {
+        return None;
+    };
+    let len = strongroom_format::limits::sealed_len(block.clear_len as usize);
+    let len = u32::try_from(len).ok()?;
+    Some(Part {
+        location: Location {
+            segment,
+            offset,
+            len,
+        },
+        range: 0..len,
+    })
+}
+
+/// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
+/// sealed again under its unchanged id.
+pub(crate) fn under_newest_epoch(
+    sealing: &BlockSealer,
+    block: &Block,
+    bytes: &[u8],
+) -> Option<SealedBlock> {
+    let clear_len = block.clear_len as usize;
+    let clear = sealing
+        .open_exactly(block.epoch, block.kind, &block.id, clear_len, bytes)
+        .ok()?;
+    if block.epoch != sealing.epoch() {
+        return Some(sealing.seal_exactly(block.kind, &clear));
+    }
+    Some(SealedBlock {
+        id: block.id,
+        kind: block.kind,
+        clear_len: block.clear_len,
+        bytes: bytes.to_vec(),
+    })
+}

@@ -1,0 +1,359 @@
+//! Copies a range between files by sharing blocks: no data is read, sealed or written.
+//!
+//! Takes   two files and a range
+//! Gives   the count of bytes that the target now shares with the source
+//! Never   copies content
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use strongroom_history::Extent as TreeExtent;
+use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
+
+use crate::content::extents;
+use crate::content::node::{Node, NodeState};
+use crate::content::overlay::CELL_BYTES;
+use crate::core::Core;
+use crate::drain::{Reason, RegionEdit, drain_all, drain_nodes};
+use crate::files::write::content_changed;
+use crate::limits::FILE_BYTES_MAX;
+use crate::{Error, Filesystem, Result};
+
+/// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// A copy of at most this many bytes, 64 extents, is done before a hand-over to another thread would be.
+const INLINE_BYTES_MAX: u64 = 4 << 20;
+
+/// How often a step drains anew because somebody wrote meanwhile, before it copies bytes instead.
+const ATTEMPTS: usize = 4;
+
+/// Bytes that the fallback moves at once.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+impl Filesystem {
+    /// Whether `copy_range` between these would wait for a drain, or hold its caller for long: then it does not
+    /// belong on an event loop.
+    #[must_use]
+    pub fn copy_would_wait(&self, source: InodeId, target: InodeId, len: u64) -> bool {
+        [source, target].into_iter().any(|inode| {
+            self.core.nodes.find(inode).is_none_or(|node| {
+                let state = node.lock();
+                state.has_pending_content() || state.inode.size.min(len) > INLINE_BYTES_MAX
+            })
+        })
+    }
+
+    /// Makes `len` bytes at `target_offset` equal to those at `source_offset`; gives how many there were
+    /// before the source's end.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a
+    /// snapshot that is no more.
+    pub fn copy_range(
+        &self,
+        source: InodeId,
+        source_offset: u64,
+        target: InodeId,
+        target_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        if crate::is_in_snapshot(source) {
+            return self.copy_from_snapshot(source, source_offset, target, target_offset, len);
+        }
+        let from = self.core.node(source)?;
+        let to = self.core.node(target)?;
+        let overlap = source_offset.abs_diff(target_offset) < len;
+        if source == target && overlap && len > 0 {
+            return Err(Error::InvalidArgument("the ranges overlap".into()));
+        }
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(STEP_BYTES);
+            let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let copied = self.copy_step(&from, at, &to, until, step)?;
+            done += copied;
+            if copied < step {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// `copy_range` from a file of a snapshot.
+    fn copy_from_snapshot(
+        &self,
+        source: InodeId,
+        source_offset: u64,
+        target: InodeId,
+        target_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let snapshots = self.snapshots(source).ok_or(Error::Stale)?;
+        let to = self.core.node(target)?;
+        let mut done = 0;
+        while done < len {
+            let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
+            let (step, extents) = snapshots.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            if step == 0 {
+                break;
+            }
+            // Somebody who writes to the target all the time must not keep this here for ever.
+            let shared = (0..16 * ATTEMPTS).find_map(|_| {
+                drain_nodes(&self.core, &[Arc::clone(&to)], Reason::Namespace)
+                    .and_then(|()| {
+                        let _gate = self.core.mutate()?;
+                        share_from_snapshot(&self.core, source, &extents, at, &to, until, step)
+                    })
+                    .transpose()
+            });
+            done += shared.ok_or(Error::WouldBlock)??;
+        }
+        Ok(done)
+    }
+
+    fn copy_step(
+        &self,
+        from: &Arc<Node>,
+        at: u64,
+        to: &Arc<Node>,
+        until: u64,
+        len: u64,
+    ) -> Result<u64> {
+        for _ in 0..ATTEMPTS {
+            self.drain_for_copy(from, to)?;
+            let _gate = self.core.mutate()?;
+            if let Some(copied) = share(&self.core, from, at, to, until, len)? {
+                return Ok(copied);
+            }
+        }
+        self.copy_bytes(from, at, to, until, len)
+    }
+
+    /// Files that are copied soon after they were written come in crowds: what little is pending is drained
+    /// together, in shared batches, instead of file by file.
+    fn drain_for_copy(&self, from: &Arc<Node>, to: &Arc<Node>) -> Result<()> {
+        let core = &self.core;
+        let pending = [from, to]
+            .iter()
+            .any(|node| node.lock().has_pending_content());
+        if pending
+            && core.dirty_bytes.load(Ordering::Acquire) <= 4 * core.options.thresholds.drain_bytes
+        {
+            return drain_all(core);
+        }
+        drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
+    }
+
+    /// Somebody writes to one of the files all the time: copies what is there, piece by piece.
+    fn copy_bytes(
+        &self,
+        from: &Arc<Node>,
+        at: u64,
+        to: &Arc<Node>,
+        until: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let mut buffer = vec![0; BYTES_AT_ONCE];
+        let mut done = 0;
+        while done < len {
+            let want = usize::try_from(len - done)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len());
+            let count = self.read(from.id, at + done, &mut buffer[..want])?;
+            if count == 0 {
+                break;
+            }
+            self.write(to.id, until + done, &buffer[..count])?;
+            done += count as u64;
+        }
+        Ok(done)
+    }
+}
+
+/// Shares the blocks of a file of a snapshot; `None` if the target has pending content again.
+fn share_from_snapshot(
+    core: &Core,
+    source: InodeId,
+    extents: &[TreeExtent],
+    at: u64,
+    to: &Arc<Node>,
+    until: u64,
+    len: u64,
+) -> Result<Option<u64>> {
+    let mut writer = core.store.lock();
+    let mut state = to.lock();
+    if shareable(&state, 0, 0, 0)?.is_none() {
+        return Ok(None);
+    }
+    if until
+        .checked_add(len)
+        .is_none_or(|end| end > FILE_BYTES_MAX)
+    {
+        return Err(Error::FileTooLarge);
+    }
+    let mut parts = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let extent = crate::history::living_extent(&writer, source, extent)?;
+        parts.extend(extents::part(&extent, &(at..at + len)));
+    }
+    crate::damage::erase::refuse_erased(&writer, source, &parts)?;
+    let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
+    core.fail_on_error(spliced).map(Some)
+}
+
+/// Shares the blocks of one step; `None` if one of the files has pending content again.
+fn share(
+    core: &Core,
+    from: &Arc<Node>,
+    at: u64,
+    to: &Arc<Node>,
+    until: u64,
+    len: u64,
+) -> Result<Option<u64>> {
+    let mut writer = core.store.lock();
+    if from.id == to.id {
+        let mut state = from.lock();
+        let Some(len) = shareable(&state, at, until, len)? else {
+            return Ok(None);
+        };
+        let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
+        let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
+        return core.fail_on_error(spliced).map(Some);
+    }
+    let (mut source, mut target);
+    if from.id < to.id {
+        source = from.lock();
+        target = to.lock();
+    } else {
+        target = to.lock();
+        source = from.lock();
+    }
+    let Some(len) = shareable(&source, at, until, len)? else {
+        return Ok(None);
+    };
+    if shareable(&target, 0, 0, 0)?.is_none() {
+        return Ok(None);
+    }
+    let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
+    let spliced = splice(core, &mut writer, to, &mut target, &parts, at, until, len);
+    core.fail_on_error(spliced).map(Some)
+}
+
+/// The length that can be shared, or `None` while content is pending.
+fn shareable(state: &NodeState, at: u64, until: u64, len: u64) -> Result<Option<u64>> {
+    if state.purged {
+        return Err(Error::Stale);
+    }
+    match state.inode.kind {
+        NodeKind::File => {}
+        NodeKind::Directory => return Err(Error::IsADirectory),
+        _ => return Err(Error::InvalidArgument("not a regular file".into())),
+    }
+    let len = len.min(state.inode.size.saturating_sub(at));
+    if until
+        .checked_add(len)
+        .is_none_or(|end| end > FILE_BYTES_MAX)
+    {
+        return Err(Error::FileTooLarge);
+    }
+    Ok((!state.has_pending_content()).then_some(len))
+}
+
+fn source_parts(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    inode: InodeId,
+    state: &mut NodeState,
+    range: Range<u64>,
+) -> Result<Vec<Extent>> {
+    let mut parts = Vec::new();
+    if range.is_empty() {
+        return Ok(parts);
+    }
+    for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
+        let extents = core.region(writer, inode, state, region)?;
+        parts.extend(
+            extents
+                .iter()
+                .filter_map(|extent| extents::part(extent, &range)),
+        );
+    }
+    Ok(parts)
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one step of `share`, split off for its length only"
+)]
+fn splice(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    to: &Arc<Node>,
+    state: &mut NodeState,
+    parts: &[Extent],
+    at: u64,
+    until: u64,
+    len: u64,
+) -> Result<u64> {
+    if len == 0 {
+        return Ok(0);
+    }
+    let mut drops = core.options.thresholds.purge_extents_per_step;
+    let mut edit = RegionEdit::new(core, to, state, &mut drops);
+    put_shared(&mut edit, writer, parts, at, until..until + len)?;
+    // Sharing makes no new block, so a fragmented copy is as good as its source.
+    edit.finish(writer)?;
+    core.end_reservation(state, &(until..until + len));
+    state.inode.size = state.inode.size.max(until + len);
+    state.stored_size = state.inode.size;
+    content_changed(state, core.now());
+    core.list_dirty(to, state);
+    core.changed();
+    Ok(len)
+}
+
+/// Makes `parts`, which begin at or behind `at` in their own file, the content of `range`.
+pub(crate) fn put_shared(
+    edit: &mut RegionEdit<'_>,
+    writer: &mut Transaction<'_>,
+    parts: &[Extent],
+    at: u64,
+    range: Range<u64>,
+) -> Result<()> {
+    edit.punch(writer, range.clone())?;
+    let pieces: Vec<Extent> = parts
+        .iter()
+        .flat_map(|part| cut_at_cells(part, range.start + (part.start - at)))
+        .collect();
+    // What was written in one run has numbers in one run.
+    for run in pieces.chunk_by(|one, next| next.block.0 == one.block.0 + 1) {
+        writer.share_blocks(run[0].block, run[run.len() - 1].block)?;
+    }
+    for piece in pieces {
+        edit.put(writer, piece)?;
+    }
+    Ok(())
+}
+
+/// `part` at its new `start`, cut where the target's cells meet: an extent lies inside one cell.
+fn cut_at_cells(part: &Extent, start: u64) -> impl Iterator<Item = Extent> {
+    let room = CELL_BYTES - start % CELL_BYTES;
+    let first = u32::try_from(room).unwrap_or(u32::MAX).min(part.len);
+    let head = Extent {
+        start,
+        len: first,
+        block: part.block,
+        block_offset: part.block_offset,
+    };
+    let tail = Extent {
+        start: start + u64::from(first),
+        len: part.len - first,
+        block: part.block,
+        block_offset: part.block_offset + first,
+    };
+    [head, tail].into_iter().filter(|piece| piece.len > 0)
+}

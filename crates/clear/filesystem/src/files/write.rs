@@ -1,0 +1,232 @@
+//! Bytes become dirty ranges, bounded in total; sizes and times change with them.
+//!
+//! Takes   bytes for a range of a file
+//! Gives   an acknowledgement; the bytes are in memory and readable
+//! Never   seals or stores: that is `flush.rs`
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
+
+use crate::content::node::{Node, NodeState};
+use crate::content::reservation::{Held, Reserved};
+use crate::core::Core;
+use crate::limits::FILE_BYTES_MAX;
+use crate::{AllocateMode, Error, Filesystem, Result};
+
+impl Filesystem {
+    /// Takes all of `data` for `offset`, or nothing. Memory only (write-behind), unless the bound of dirty
+    /// content is reached, or the disk is full: then it waits for a drain, or until removed content was given back.
+    ///
+    /// # Errors
+    /// `NoSpace` or `QuotaExceeded` before anything is taken; an error of an earlier drain of this file, once.
+    pub fn write(&self, inode: InodeId, offset: u64, data: &[u8]) -> Result<()> {
+        self.write_at(inode, Some(offset), data).map(|_| ())
+    }
+
+    /// Appends `data` at the end, in one step however many append at once; gives the offset it went to.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn append(&self, inode: InodeId, data: &[u8]) -> Result<u64> {
+        self.write_at(inode, None, data)
+    }
+
+    fn write_at(&self, inode: InodeId, offset: Option<u64>, data: &[u8]) -> Result<u64> {
+        let core = &self.core;
+        let node = core.node(inode)?;
+        core.wait_for_room(data.len() as u64)?;
+        let _gate = core.mutate()?;
+        admit_write(core, &node, offset, data.len() as u64)?;
+        let now = core.now();
+        let mut state = node.lock();
+        check_is_file(&state)?;
+        let offset = offset.unwrap_or(state.inode.size);
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= FILE_BYTES_MAX);
+        let end = end.ok_or(Error::FileTooLarge)?;
+        if data.is_empty() {
+            return Ok(offset);
+        }
+        let before = state.active.cost();
+        state.active.write(offset, data);
+        let after = state.active.cost();
+        core.recount(before, after);
+        core.end_reservation(&mut state, &(offset..end));
+        state.inode.size = state.inode.size.max(end);
+        content_changed_in(&mut state.inode, now);
+        state.attributes_dirty = true;
+        state.unlogged.note_write(offset..end);
+        core.list_dirty(&node, &mut state);
+        drop(state);
+        core.changed();
+        let drain_bytes = core.options.thresholds.drain_bytes;
+        if after >= drain_bytes && before / drain_bytes < after / drain_bytes {
+            core.work.drain_soon(inode);
+        }
+        Ok(offset)
+    }
+
+    /// Whether a write of `len` bytes would wait now: for memory, or until removed content was given back.
+    #[must_use]
+    pub fn write_would_wait(&self, len: usize) -> bool {
+        self.core.would_wait(len as u64)
+    }
+
+    /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
+    ///
+    /// What is reserved is counted as used until it is written once, punched, cut off or deleted: writing there meets
+    /// `NoSpace` and `QuotaExceeded` only if other programs fill the disk. It outlives reopening.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty range, `FileTooLarge`, `NoSpace` or `QuotaExceeded` if a reservation does not fit.
+    pub fn allocate(
+        &self,
+        inode: InodeId,
+        mode: AllocateMode,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
+        let core = &self.core;
+        if len == 0 {
+            return Err(Error::InvalidArgument("an empty range".into()));
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
+        let end = end.ok_or(Error::FileTooLarge)?;
+        let node = core.node(inode)?;
+        let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
+        if reserve {
+            core.make_room(len);
+        }
+        let _gate = core.mutate()?;
+        let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));
+        let admitted = admitted.transpose()?;
+        let now = core.now();
+        let mut state = node.lock();
+        check_is_file(&state)?;
+        let extends = matches!(mode, AllocateMode::Reserve | AllocateMode::ZeroRange);
+        if let Some((unwritten, _held)) = &admitted {
+            core.edit_reserved(&mut state, |reserved| {
+                for range in unwritten.ranges() {
+                    reserved.add(range.clone());
+                }
+            });
+        } else {
+            core.end_reservation(&mut state, &(offset..end));
+            // Beyond the end nothing is stored, so nothing needs a hole there.
+            let until = end.min(state.inode.size);
+            core.punch(&mut state, offset..until);
+        }
+        if extends {
+            state.inode.size = state.inode.size.max(end);
+        }
+        content_changed(&mut state, now);
+        core.list_dirty(&node, &mut state);
+        drop(state);
+        core.changed();
+        Ok(())
+    }
+}
+
+/// Refuses a write that neither the disk and the quota nor a reservation of the file have room for.
+fn admit_write(core: &Core, node: &Node, offset: Option<u64>, len: u64) -> Result<()> {
+    let mut reserved = 0;
+    if core.reserved.load(Ordering::Acquire) > 0 {
+        let state = node.lock();
+        let start = offset.unwrap_or(state.inode.size);
+        reserved = state.reserved.overlap(&(start..start.saturating_add(len)));
+    }
+    match len - reserved {
+        0 if reserved > 0 => Ok(()),
+        more => core.admit(more),
+    }
+}
+
+/// What of `range` is to be reserved, if it fits; held until it is.
+fn admit_reservation<'a>(
+    core: &'a Core,
+    node: &Node,
+    range: Range<u64>,
+) -> Result<(Reserved, Held<'a>)> {
+    let (unwritten, more) = {
+        let mut writer = core.store.lock();
+        let state = node.lock();
+        check_is_file(&state)?;
+        let unwritten = core.unwritten(&mut writer, node.id, &state, range)?;
+        let mut all = state.reserved.clone();
+        for range in unwritten.ranges() {
+            all.add(range.clone());
+        }
+        (unwritten, all.bytes().saturating_sub(state.inode.reserved))
+    };
+    let held = core.hold(more);
+    core.admit(0)?;
+    Ok((unwritten, held))
+}
+
+/// Sets the length of a file, within its bounds: cuts what lies beyond, or extends by a hole. Permissions are checked;
+/// times are set here.
+pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timestamp) {
+    let old = state.inode.size;
+    if size < old || state.has_pending_content() {
+        // The length is stored by a drain only.
+        state.hold_back();
+    }
+    if size < old {
+        core.punch(state, size..old);
+    }
+    if size <= old {
+        core.end_reservation(state, &(size..u64::MAX));
+    }
+    state.inode.size = size;
+    content_changed(state, now);
+}
+
+fn check_is_file(state: &NodeState) -> Result<()> {
+    if state.purged {
+        return Err(Error::Stale);
+    }
+    check_kind(&state.inode)
+}
+
+/// Refuses what has no content.
+pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
+    match inode.kind {
+        NodeKind::File => Ok(()),
+        NodeKind::Directory => Err(Error::IsADirectory),
+        _ => Err(Error::InvalidArgument("not a regular file".into())),
+    }
+}
+
+/// A user changed the content, in a way that only a commit can tell: times and version follow.
+pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
+    content_changed_in(&mut state.inode, now);
+    state.changed();
+}
+
+/// The same for the attributes alone.
+pub(crate) fn content_changed_in(inode: &mut Inode, now: Timestamp) {
+    inode.mtime = now;
+    inode.ctime = now;
+    inode.content_version += 1;
+}
+
+impl Core {
+    /// Lays a hole over `range` in memory. What was dirty there is forgotten at once.
+    pub(crate) fn punch(&self, state: &mut NodeState, range: Range<u64>) {
+        let before = state.active.cost();
+        state.active.punch(range);
+        self.recount(before, state.active.cost());
+    }
+
+    /// Pending content of a node changed its cost.
+    pub(crate) fn recount(&self, before: u64, after: u64) {
+        if after >= before {
+            self.dirty_bytes.fetch_add(after - before, Ordering::AcqRel);
+        } else {
+            self.dirty_bytes.fetch_sub(before - after, Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Names, attributes and locks of nodes.
+
+pub(crate) mod attributes;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod namespace;
+pub(crate) mod rename;
+pub(crate) mod scene;
+pub(crate) mod xattr;

@@ -1,0 +1,85 @@
+//! Where an operation sees nodes and leaves its changes to them: the nodes themselves, or a draft of theirs.
+//!
+//! Takes   the number of a node
+//! Gives   the node as the operation is to see it, and a place for what it changes
+//! Never   decides anything: what is allowed is the same in every scene
+
+use std::sync::Arc;
+
+use strongroom_metadata::{Inode, InodeId, Timestamp, Transaction};
+
+use crate::Result;
+use crate::content::node::Node;
+use crate::content::reservation::Reserved;
+use crate::core::Core;
+use crate::names::attributes::living;
+
+/// A node and what it was when the writer was taken. Its names, links and parent are still that while the
+/// writer is held; the rest may have changed.
+pub(crate) struct Held {
+    pub(crate) node: Arc<Node>,
+    pub(crate) inode: Inode,
+}
+
+impl Held {
+    pub(crate) fn is_directory(&self) -> bool {
+        self.inode.kind == strongroom_metadata::NodeKind::Directory
+    }
+}
+
+/// The file system as one operation, or one list of them, sees it. Call with the writer held.
+pub(crate) trait Scene {
+    fn core(&self) -> &Core;
+
+    /// The time of what happens now.
+    fn now(&self) -> Timestamp;
+
+    /// The node of `id` as it is now.
+    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held>;
+
+    /// Changes attributes of a node.
+    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode));
+
+    /// Brings a new inode into being.
+    fn adopt(&mut self, inode: Inode) -> Arc<Node>;
+
+    /// Notes whether a node has the attribute by which a program runs with capabilities.
+    fn note_capability(&mut self, node: &Arc<Node>, present: bool);
+}
+
+/// The nodes themselves: a change is seen at once, and the next commit stores it.
+pub(crate) struct Live<'a>(pub(crate) &'a Core);
+
+impl Scene for Live<'_> {
+    fn core(&self) -> &Core {
+        self.0
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
+        let node = self.0.node_in(writer, id)?;
+        let inode = living(&node)?.inode.clone();
+        Ok(Held { node, inode })
+    }
+
+    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
+        self.0.touch(node, change);
+    }
+
+    fn adopt(&mut self, inode: Inode) -> Arc<Node> {
+        let node = self.0.nodes.insert(inode, Reserved::default());
+        let mut state = node.lock();
+        state.changed();
+        state.has_capability = Some(false);
+        self.0.list_dirty(&node, &mut state);
+        drop(state);
+        node
+    }
+
+    fn note_capability(&mut self, node: &Arc<Node>, present: bool) {
+        node.lock().has_capability = Some(present);
+    }
+}

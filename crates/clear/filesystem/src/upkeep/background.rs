@@ -1,0 +1,144 @@
+//! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
+//!
+//! Takes   notes of work from the operations
+//! Gives   that work done, by one thread or by `tick`
+//! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use strongroom_metadata::InodeId;
+
+use crate::core::{Background, Core, Notes, Work, WorkQueue, Worker};
+use crate::drain::{Reason, drain_all, drain_node};
+use crate::{Filesystem, Result};
+
+/// Starts the thread, if the options ask for one.
+pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Worker> {
+    let work = Arc::clone(&core.work);
+    let mut thread = None;
+    if core.options.background == Background::Thread && !core.options.read_only {
+        // Weak: a thread that owned the core would keep the database open after the last handle went.
+        let weak = Arc::downgrade(core);
+        let (queue, interval) = (Arc::clone(&work), core.options.commit_interval);
+        let builder = std::thread::Builder::new().name("strongroom-background".into());
+        thread = Some(builder.spawn(move || run(&weak, &queue, interval))?);
+    }
+    Ok(Worker::new(work, thread))
+}
+
+fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
+    let mut last_tick = Instant::now();
+    loop {
+        let due = last_tick + interval;
+        if !work.wait(due) {
+            return;
+        }
+        let Some(core) = core.upgrade() else { return };
+        // An error is kept where the next caller meets it: in the pending content or in `failed`.
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let doing = core.work.doing();
+            let notes = core.work.take();
+            let commit = notes.commit;
+            let _ = urgent(&core, notes);
+            drop(doing);
+            let _ = core.bound_waste_early();
+            if commit || Instant::now() >= due {
+                let _ = periodic(&core);
+                last_tick = Instant::now();
+            }
+        }));
+        if done.is_err() {
+            // A broken invariant, reported by the panic hook. Nobody may wait for this thread any more.
+            core.failed
+                .store(true, std::sync::atomic::Ordering::Release);
+            core.room.1.notify_all();
+            return;
+        }
+    }
+}
+
+/// Does what was noted and is not done yet, and waits for what is being done. Take no locks.
+pub(crate) fn finish(core: &Core) -> Result<()> {
+    let _doing = core.work.doing();
+    let notes = core.work.take();
+    if notes.commit {
+        core.work.commit_soon();
+    }
+    urgent(core, notes)
+}
+
+/// Drains and purges that were asked for.
+fn urgent(core: &Core, notes: Notes) -> Result<()> {
+    let mut result = Ok(());
+    for inode in notes.drain {
+        if let Some(node) = core.nodes.find(inode) {
+            result = result.and(drain_node(core, &node, Reason::Background));
+        }
+    }
+    if notes.drain_all {
+        result = result.and(drain_all(core));
+    }
+    let purges: Vec<InodeId> = notes.purge.into_iter().collect();
+    result = result.and(crate::upkeep::purge::purge_all(core, &purges));
+    if notes.settle {
+        result = result.and(crate::upkeep::space::settle(core));
+    }
+    for (inode, cell) in notes.defragment {
+        result = result.and(crate::upkeep::defragment::defragment(core, inode, cell));
+    }
+    for segment in notes.finish {
+        result = result.and(crate::upkeep::space::finish_segment(core, segment));
+    }
+    result
+}
+
+/// What happens every few seconds. One part that fails does not keep the others from their work: a file that
+/// does not fit the disk must not stop the commits and the reclaiming that would make room for it.
+fn periodic(core: &Core) -> Result<()> {
+    let drained = drain_all(core);
+    let settled = match core.store.waiting_bytes() > core.options.thresholds.waiting_bytes_max {
+        true => crate::upkeep::space::settle(core),
+        false => Ok(()),
+    };
+    // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
+    let moved = {
+        let _doing = core.options.doing(Work::Checkpoint);
+        let checkpoint = core.store.checkpoint();
+        checkpoint.map(drop).map_err(crate::Error::from)
+    };
+    let committed = if crate::commit::is_behind(core) {
+        let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
+        crate::commit::commit_covering(core, target)
+    } else {
+        Ok(())
+    };
+    let tidied = crate::commit::intents::tidy(core);
+    let given_back = crate::history::give_back(core).map(drop);
+    let reclaimed = crate::upkeep::space::reclaim(core).and_then(|()| core.bound_waste_early());
+    // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
+    let reserved = match core.store.reserve_intact() {
+        true => Ok(()),
+        false => core.store.restore_reserve().map_err(crate::Error::from),
+    };
+    drained
+        .and(settled)
+        .and(moved)
+        .and(committed)
+        .and(tidied)
+        .and(given_back)
+        .and(reclaimed)
+        .and(reserved)
+}
+
+impl Filesystem {
+    /// Does all background work that is due, in the caller's thread: for `Background::Manual`.
+    ///
+    /// # Errors
+    /// The first error met; the work that failed is noted again or found again at open.
+    pub fn tick(&self) -> Result<()> {
+        finish(&self.core)?;
+        periodic(&self.core)
+    }
+}

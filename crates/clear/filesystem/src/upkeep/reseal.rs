@@ -1,0 +1,238 @@
+//! Seals anew, bit by bit, what the keys of earlier epochs sealed, so that those keys can go.
+//!
+//! Takes   a file system in which a new epoch has begun
+//! Gives   the same blocks under the newest keys and their old names, in new segments; the old segments go
+//! Never   looks like an edit, or holds anybody up longer than one step takes
+//! Spec    spec/1-keys.md, section 1.10
+//!
+//! Invariants
+//!  (1) A block's row says its old epoch and place until its newly sealed bytes have one; the commit that says so syncs
+//!      those first.                                                                          [1.10.2]
+//!  (2) `Done` is said when a durable commit has neither a block nor a segment of an earlier epoch.   [1.10.3]
+//!
+//! How far it has come is in the rows: whoever opens the vault next goes on from there.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use strongroom_crypto::BlockSealer;
+use strongroom_format::{Epoch, SegmentId};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
+
+use crate::commit::commit_covering;
+use crate::core::{Background, Core, Work};
+use crate::drain::moving::{move_blocks, read_sealed};
+use crate::open::{SESSIONS, is_of_session};
+use crate::upkeep::space::{Reclaiming, end_segment, let_empty_go, note_finished, settle};
+use crate::{Filesystem, Result};
+
+/// Waiting blocks looked at in one hold of the writer.
+const WAITING_PAGE: usize = 1_024;
+
+/// What is remembered between two steps.
+#[derive(Default)]
+pub(crate) struct Resealing {
+    /// The segment at hand, and the last block of it that was looked at.
+    at: Option<(SegmentNumber, BlockNumber)>,
+    /// Segments that were gone through and hold blocks that do not open.
+    unreadable: HashSet<SegmentNumber>,
+}
+
+/// What came of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resealed {
+    /// There is more to do.
+    More,
+    /// Nothing is sealed under an epoch before this one any more, durably. (2)
+    Done(Epoch),
+    /// What is left does not open, or is in files that the database does not know.
+    Stuck,
+}
+
+/// What is still sealed under earlier epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Older {
+    /// Sealed bytes.
+    pub bytes: u64,
+    /// Those among them in segments that were gone through: they hold what does not open.
+    pub unreadable_bytes: u64,
+}
+
+impl Filesystem {
+    /// Seals some of what is of an earlier epoch anew: one batch at most. Call it until it gives something else than `More`.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, `NoSpace`; what was sealed anew until then stays so.
+    pub fn reseal(&self) -> Result<Resealed> {
+        let core = &self.core;
+        self.check_writable()?;
+        let newest = core.sealers.newest().epoch();
+        crate::commit::intents::end_older(core, newest)?;
+        if end_older(core, newest)? {
+            return Ok(Resealed::More);
+        }
+        let mut reclaiming = core.space.reclaiming.lock();
+        let older = older_segments(core, newest)?;
+        let has_work = |segment: &&Segment| {
+            let known = &reclaiming.resealing.unreadable;
+            segment.live_bytes > 0 && !known.contains(&segment.number)
+        };
+        if let Some(segment) = older.iter().find(has_work).cloned() {
+            step(core, &mut reclaiming, &segment)?;
+            return Ok(Resealed::More);
+        }
+        if older.iter().any(|segment| segment.live_bytes == 0) {
+            let_empty_go(core, &mut reclaiming)?;
+            drop(reclaiming);
+            commit_covering(core, core.changes.load(Ordering::Acquire))?;
+            return Ok(Resealed::More);
+        }
+        drop(reclaiming);
+        // Last: nothing of an earlier epoch begins to wait any more.
+        if waits_for(core, newest)? {
+            settle(core)?;
+        }
+        if !older.is_empty() || waits_for(core, newest)? || has_unknown(core, newest)? {
+            return Ok(Resealed::Stuck);
+        }
+        commit_covering(core, core.changes.load(Ordering::Acquire))?; // (2)
+        core.segments.sync_removals()?;
+        Ok(Resealed::Done(newest))
+    }
+
+    /// How much is still sealed under epochs before the newest.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn older(&self) -> Result<Older> {
+        let core = &self.core;
+        let newest = core.sealers.newest().epoch();
+        let reclaiming = core.space.reclaiming.lock();
+        let mut found = Older::default();
+        for segment in older_segments(core, newest)? {
+            found.bytes += segment.live_bytes;
+            if reclaiming.resealing.unreadable.contains(&segment.number) {
+                found.unreadable_bytes += segment.live_bytes;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Tries what did not open again, with the next steps.
+    pub fn reseal_anew(&self) {
+        self.core.space.reclaiming.lock().resealing = Resealing::default();
+    }
+
+    /// Opens with `sealer` from now on, which lacks the keys of some earlier epochs: nothing is sealed under those any
+    /// more. Waits for those who seal at this moment.
+    ///
+    /// `sealer`: its newest epoch is the one in use.
+    pub fn forget_epochs(&self, sealer: BlockSealer) {
+        self.core.sealers.replace(sealer);
+    }
+
+    /// Whether this file system works in the background by itself.
+    #[must_use]
+    pub fn has_background(&self) -> bool {
+        let options = &self.core.options;
+        options.background == Background::Thread && !options.read_only
+    }
+}
+
+/// Whether a block that waits for a segment is of an epoch before `newest`.
+fn waits_for(core: &Core, newest: Epoch) -> Result<bool> {
+    let mut after = BlockNumber(0);
+    loop {
+        let writer = core.store.lock();
+        let page = writer.waiting_numbers(after, WAITING_PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(false);
+        };
+        after = *last;
+        for number in page {
+            let block = writer.block(number)?;
+            if block.is_some_and(|block| block.epoch < newest) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Whether there is a segment file of an earlier epoch that the database does not know: an older copy of it may have been
+/// put back, and then recovery needs those keys.
+fn has_unknown(core: &Core, newest: Epoch) -> Result<bool> {
+    // Files first: one that gets its row meanwhile is then known.
+    let files = core.segments.list()?;
+    let (rows, sessions) = {
+        let writer = core.store.lock();
+        (writer.segments()?, writer.setting(SESSIONS)?)
+    };
+    let known: HashSet<SegmentId> = rows.into_iter().map(|row| row.id).collect();
+    let sessions = sessions.unwrap_or_default();
+    let mut unknown = files
+        .into_iter()
+        .filter(|id| !known.contains(id) && !is_of_session(&sessions, id));
+    // One that cannot be read any more has gone, or tells nobody anything.
+    Ok(unknown.any(|id| {
+        let scanned = core.segments.scan(id);
+        scanned.is_ok_and(|scanned| scanned.header.epoch < newest)
+    }))
+}
+
+fn older_segments(core: &Core, newest: Epoch) -> Result<Vec<Segment>> {
+    let mut segments = core.store.lock().segments()?;
+    // What is lost or erased has no sealed bytes, and so needs no keys.
+    segments.retain(|segment| segment.epoch < newest && !has_no_file(&segment.id));
+    Ok(segments)
+}
+
+/// Ends the segments of earlier epochs that could not be ended when the newest began; gives whether there were some.
+fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
+    let mut older = older_segments(core, newest)?;
+    older.retain(|segment| segment.state == SegmentState::Open);
+    for segment in &older {
+        let _doing = core.options.doing(Work::Rollover);
+        let ended = end_segment(core, &core.sealers.sealing(), segment.id)?;
+        if let Some(sequence) = ended {
+            note_finished(core, segment.id, sequence)?;
+            continue;
+        }
+        // It has its end, or is lost: either way nothing comes to it any more.
+        let _gate = core.mutate()?;
+        let mut writer = core.store.lock();
+        writer.set_segment_state(segment.number, SegmentState::Finished)?;
+        core.changed();
+    }
+    Ok(!older.is_empty())
+}
+
+/// Seals the next blocks of `segment` anew. (1)
+fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
+    let _doing = core.options.doing(Work::Resealing);
+    let _gate = core.mutate()?;
+    let resealing = &mut reclaiming.resealing;
+    let number = segment.number;
+    let after = match resealing.at {
+        Some((at, last)) if at == number => last,
+        _ => BlockNumber(0),
+    };
+    let limit = core.options.thresholds.move_blocks;
+    let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;
+    let Some(last) = blocks.last().map(|last| last.number) else {
+        resealing.unreadable.insert(number);
+        return Ok(());
+    };
+    let sealing = core.sealers.sealing();
+    let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
+    if !numbers.is_empty() {
+        move_blocks(
+            core,
+            &sealing,
+            &numbers,
+            &sealed,
+            |block| matches!(block.place, Place::Segment(at, _) if at == number),
+        )?;
+    }
+    resealing.at = Some((number, last));
+    Ok(())
+}
