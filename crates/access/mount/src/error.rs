@@ -40,7 +40,7 @@ pub enum MountError {
     /// Caller: nothing of ours is mounted there.
     #[error("{} is not a strongroom mount", .0.display())]
     NotMounted(PathBuf),
-    /// Caller: files are open or a shell stands in it.
+    /// Caller: files are open, or it is the working directory of a process.
     #[error("{0}")]
     Busy(InUse),
     /// Environment: a dead mount that cannot be removed.

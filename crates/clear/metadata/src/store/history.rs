@@ -72,9 +72,6 @@ impl Writer {
 
 impl Transaction<'_> {
     /// What is known of the newest tree, with what is not committed yet. Costs nothing.
-    ///
-    /// # Errors
-    /// None; as `Reads::history`, which this stands in for.
     pub fn history(&self) -> Result<History> {
         Ok(self.writer.history)
     }

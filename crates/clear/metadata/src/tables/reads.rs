@@ -484,7 +484,7 @@ impl Reads {
     }
 }
 
-/// Pages that have the same wrong with them, on one line: SQLite tells of each that is in no tree.
+/// Pages that have the same wrong with them, on one line: SQLite names each that is in no tree.
 fn together(problems: Vec<String>) -> Vec<String> {
     const LOST: &str = ": never used";
     let is_lost = |line: &String| line.starts_with("Page ") && line.ends_with(LOST);

@@ -175,7 +175,7 @@ pub(super) fn contests(
 
 /// Runs all `contests` in turns, round by round, until all rounds are done or `time` is up.                    (2)
 ///
-/// `progress` is told the part that is done, 0 to 1.
+/// `progress` gets the part that is done, 0 to 1.
 pub(super) fn run(
     contests: &mut [Contest],
     effort: Effort,

@@ -201,7 +201,7 @@ fn any(algorithm: Algorithm, work: Work) -> Implementation {
 
 /// What may be expected of `provider`; runs its self-test at the first question.                              (1)
 ///
-/// Nothing is told while a lock is held: a program's logger may itself ask for a provider.
+/// Nothing is logged while a lock is held: a program's logger may itself ask for a provider.
 fn state(provider: &dyn Provider, algorithm: Algorithm) -> State {
     if let Some(missing) = provider.missing() {
         return State::Missing(missing);
@@ -254,7 +254,7 @@ fn complaints(algorithm: Algorithm) -> String {
     each.join("; ")
 }
 
-/// What the environment wishes for. Read once; a wish that cannot be met here is told once.
+/// What the environment wishes for. Read once; a wish that cannot be met here is logged once.
 pub(super) fn environment() -> Result<&'static Preferences, ProviderError> {
     static WISHED: LazyLock<Result<Preferences, PreferenceError>> = LazyLock::new(|| {
         let text = std::env::var_os(ENVIRONMENT).unwrap_or_default();
