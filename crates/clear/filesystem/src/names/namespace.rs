@@ -232,7 +232,7 @@ impl Filesystem {
             rdev: 0,
             target: Vec::new(),
         };
-        let id = writer.next_inode();
+        let id = writer.next_inode()?;
         let inode = new_inode(&scene, id, &directory.inode, caller, &new, 0)?;
         let made = scene.adopt(inode);
         made.lock().may_get_first_name = true;
@@ -424,7 +424,7 @@ pub(crate) fn create_in(
     let is_directory = node.kind == NodeKind::Directory;
     scene.core().admit(node.target.len() as u64)?;
     let nlink = if is_directory { 2 } else { 1 };
-    let id = writer.next_inode();
+    let id = writer.next_inode()?;
     let inode = new_inode(scene, id, &directory.inode, caller, node, nlink)?;
     let now = inode.btime;
     let entry = Entry {

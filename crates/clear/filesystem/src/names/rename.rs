@@ -307,7 +307,7 @@ impl Plan<'_> {
             rdev: WHITEOUT_DEVICE,
             target: Vec::new(),
         };
-        let (id, directory) = (writer.next_inode(), &self.from.inode);
+        let (id, directory) = (writer.next_inode()?, &self.from.inode);
         new_inode(scene, id, directory, self.caller, &mark, 1)
     }
 
