@@ -1,7 +1,8 @@
 //! What all parts of an open file system share, and the way from an inode number to its node.
 //!
 //! Lock order, outermost first:
-//!   the intent log → barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
+//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (shared by every mutation, alone by a barrier and a
+//!   transaction) → `Node::flush` → `Sealers`
 //!   → `SpaceState::placing` → the writer (`store.lock()`) → `Node::lock`
 //! Several nodes are locked in the order of their numbers.
 //!
