@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use strongroom_history as history;
 use strongroom_metadata::{InodeId, Timestamp};
 
+/// What every operation gives.
+pub type Result<T> = std::result::Result<T, Error>;
+
 /// Why an operation failed. The side at fault is said with each variant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -26,11 +26,9 @@ mod transaction;
 mod types;
 mod upkeep;
 
-use std::sync::Arc;
-
 pub use commit::DurableState;
 pub use commit::intents::{Replay, ReplayFault};
-pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use core::{Background, Clock, Disk, Filesystem, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};
 pub use damage::check::CheckReport;
@@ -38,7 +36,7 @@ pub use damage::lost_chunks::LostChunks;
 pub use damage::verify::{
     DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
 };
-pub use error::Error;
+pub use error::{Error, Result};
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
 pub use history::{Engine, HISTORY_INODE, HISTORY_NAME, HeldBlocks, Taken, admit, is_in_snapshot};
@@ -50,21 +48,3 @@ pub use transaction::Content;
 pub use transaction::draft::Draft;
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};
-
-/// What every operation gives.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
-/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
-#[derive(Clone)]
-pub struct Filesystem {
-    /// First, so that it is dropped first: the thread ends before the store closes.
-    pub(crate) worker: Arc<upkeep::background::Worker>,
-    pub(crate) core: Arc<core::Core>,
-}
-
-impl std::fmt::Debug for Filesystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filesystem").finish_non_exhaustive()
-    }
-}

@@ -160,7 +160,7 @@ impl Filesystem {
             crate::commit::intents::replay::replay(&core)?;
         }
         let core = std::sync::Arc::new(core);
-        let worker = crate::upkeep::background::Worker::start(&core).map_err(Error::NoThread)?;
+        let worker = crate::upkeep::background::start(&core).map_err(Error::NoThread)?;
         Ok(Self {
             core,
             worker: std::sync::Arc::new(worker),

@@ -304,6 +304,39 @@ fn what_was_copied_before_opens_with_the_old_keys_and_nothing_of_the_vault_does(
     );
 }
 
+/// Goal: a rotation beside somebody who reads the database for long, as a snapshot of many files does, waits and holds nobody up.
+/// Failed before: after ten seconds, in which others hardly came to commit, it gave up: "another process is using the metadata
+/// database". Method: somebody reads until others have committed more often than they could in that time, or it gave up.
+#[test]
+fn a_rotation_waits_for_whoever_reads_and_others_go_on() {
+    let place = Place::new();
+    let vault = place.open(Background::Thread);
+    fill(&vault);
+    let filesystem = vault.filesystem().unwrap();
+    std::thread::scope(|scope| {
+        let engine = filesystem.engine();
+        let reader = engine.reader().unwrap();
+        let snapshot = reader.snapshot().unwrap();
+        let rotated = scope.spawn(|| place.rotate());
+        for round in 0..400 {
+            if rotated.is_finished() {
+                break;
+            }
+            vault.write("/meanwhile", round.to_string()).unwrap();
+            vault.sync().unwrap();
+        }
+        // The reader ends here, and the scope waits for the rotation.
+        drop(snapshot);
+    });
+    assert_eq!(vault.read("/meanwhile").unwrap(), b"399");
+    drop(filesystem);
+    while vault.rotation().unwrap().is_running {
+        std::thread::yield_now();
+    }
+    assert_filled(&vault);
+    vault.close().unwrap();
+}
+
 #[test]
 fn the_owner_rotates_in_the_background_and_others_may_ask_how_far_it_is() {
     let place = Place::new();

@@ -171,7 +171,7 @@ fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
     let mut after = BlockNumber(0);
     loop {
         let _reclaiming = core.space.reclaiming.lock();
-        let _doing = core.doing(Work::Compaction);
+        let _doing = core.options.doing(Work::Compaction);
         let _gate = core.mutate()?;
         let limit = core.options.thresholds.move_blocks;
         let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;

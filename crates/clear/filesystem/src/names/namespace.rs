@@ -309,7 +309,7 @@ impl Filesystem {
         core.changed();
         drop(writer);
         if let Some(unused) = unused {
-            crate::upkeep::purge::schedule(core, unused);
+            core.work.purge(unused);
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Filesystem {
             state.inode.nlink == 0 && !state.purged
         });
         if nameless {
-            crate::upkeep::purge::schedule(core, inode);
+            core.work.purge(inode);
         }
     }
 

@@ -86,7 +86,7 @@ impl Filesystem {
             core.changed();
             drop(writer);
             if let Some(unused) = unused {
-                crate::upkeep::purge::schedule(core, unused);
+                core.work.purge(unused);
             }
             return Ok(());
         }

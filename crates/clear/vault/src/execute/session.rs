@@ -94,6 +94,10 @@ impl OpenVault {
         handover: Option<&[u8]>,
         purpose: Purpose,
     ) -> Result<Installed> {
+        if purpose == Purpose::Rotation {
+            // The database gets another key, for which nobody may read. Whoever reads long is waited for while others can use the keys.
+            self.filesystem.wait_for_readers();
+        }
         let installed =
             self.on_keys(|keys| keys.install(base, header, handover, purpose, &self.filesystem));
         self.rotating.wake();
