@@ -77,7 +77,7 @@ impl History {
         }
     }
 
-    /// The kept revisions, oldest first; each proven, once.
+    /// The snapshots, oldest first; each proven, once.
     fn proven(&self, engine: Engine<'_>) -> Result<Vec<Arc<Revision>>> {
         let rows = engine.reader()?.revisions()?;
         let mut proven = self.proven.lock();
@@ -142,7 +142,7 @@ impl Filesystem {
         Ok(Revision::decode(bytes, &self.core.history.signer.lock())?)
     }
 
-    /// The kept revisions, oldest first; each proven.
+    /// The snapshots, oldest first; each proven.
     ///
     /// # Errors
     /// Of the store; `History` for one that does not prove itself.
@@ -150,7 +150,7 @@ impl Filesystem {
         self.core.history.proven(self.engine())
     }
 
-    /// Every kept revision, oldest first, or why its row cannot be trusted.
+    /// Every snapshot, oldest first, or why its row cannot be trusted.
     ///
     /// # Errors
     /// Of the store.
@@ -161,7 +161,7 @@ impl Filesystem {
         Ok(proven.collect())
     }
 
-    /// A page of what differs between two kept revisions at and below `path`, behind the path `behind`; `after`: `None` for the
+    /// A page of what differs between two snapshots at and below `path`, behind the path `behind`; `after`: `None` for the
     /// living state.
     ///
     /// # Errors

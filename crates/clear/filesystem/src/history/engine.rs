@@ -253,10 +253,7 @@ impl<'a> Engine<'a> {
     }
 
     /// (1)
-    ///
-    /// # Errors
-    /// Those of both, and of committing.
-    pub fn barrier<S, T, E: From<Error>>(
+    pub(crate) fn barrier<S, T, E: From<Error>>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>) -> std::result::Result<S, E>,
         then: impl FnOnce() -> std::result::Result<T, E>,
@@ -288,10 +285,7 @@ impl<'a> Engine<'a> {
 
     /// Moves the blocks that travel in the database, up to `last`, to a segment: what a revision names must not be lost
     /// with the database.
-    ///
-    /// # Errors
-    /// Of the stores.
-    pub fn settle(&self, last: BlockNumber) -> Result<()> {
+    pub(crate) fn settle(&self, last: BlockNumber) -> Result<()> {
         crate::upkeep::space::settle_until(self.core, last)
     }
 
@@ -305,10 +299,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Commits if the open transaction has grown to its bound.
-    ///
-    /// # Errors
-    /// As `commit`.
-    pub fn commit_if_large(&self) -> Result<()> {
+    pub(crate) fn commit_if_large(&self) -> Result<()> {
         if self.core.store.dirty_pages() > DIRTY_PAGES_MAX {
             return self.commit();
         }
