@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_metadata::Copying;
 
-use crate::commit::behind_a_commit;
+use crate::commit::commits::behind_a_commit;
 use crate::commit::intents;
 use crate::core::Core;
 use crate::{Filesystem, Result};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for KeptSegments {
 
 impl Drop for KeptSegments {
     fn drop(&mut self) {
-        self.core.space.keepers.fetch_sub(1, Ordering::AcqRel);
+        self.core.blocks.keepers.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -51,7 +51,7 @@ impl Filesystem {
     pub fn keep_segments(&self) -> KeptSegments {
         // Whoever removes one looks while it holds the writer.
         let _writer = self.core.store.lock();
-        self.core.space.keepers.fetch_add(1, Ordering::AcqRel);
+        self.core.blocks.keepers.fetch_add(1, Ordering::AcqRel);
         KeptSegments {
             core: Arc::clone(&self.core),
         }

@@ -10,8 +10,8 @@ use strongroom_format::span::chunk_count;
 use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
 
 use crate::core::Core;
-use crate::history::Engine;
 use crate::limits::ISOLATED_BLOCKS_MAX;
+use crate::trees::engine::Engine;
 use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
 
 /// The setting that lists blocks which did not open.
@@ -31,7 +31,7 @@ impl Filesystem {
                 if let Some(block) = writer.block(damaged.number)? {
                     let lost = isolate(core, writer, &block, damaged.chunks)?;
                     lost.into_iter()
-                        .for_each(|lost| core.space.suspect_segment(lost));
+                        .for_each(|lost| core.blocks.suspect_segment(lost));
                 }
             }
             let listed = blocks.iter().take(ISOLATED_BLOCKS_MAX);
@@ -45,7 +45,7 @@ impl Filesystem {
     pub fn suspect(&self, blocks: &[BlockNumber]) {
         blocks
             .iter()
-            .for_each(|number| self.core.space.suspect_block(*number));
+            .for_each(|number| self.core.blocks.suspect_block(*number));
     }
 
     /// Removes segment files in which nothing is left that somebody names.
@@ -55,7 +55,7 @@ impl Filesystem {
     pub fn drop_empty_segments(&self) -> Result<()> {
         // Leaving is one commit, going the next.
         for _ in 0..2 {
-            crate::upkeep::space::reclaim(&self.core)?;
+            crate::upkeep::compact::reclaim(&self.core)?;
             self.sync()?;
         }
         Ok(())
@@ -94,7 +94,7 @@ fn lost_segment(core: &Core, writer: &mut Transaction<'_>) -> Result<SegmentNumb
         }
         return Ok(row.number);
     }
-    let number = writer.insert_segment(&LOST_SEGMENT, core.sealers.newest().epoch())?;
+    let number = writer.insert_segment(&LOST_SEGMENT, core.blocks.sealers.newest().epoch())?;
     writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
     writer.set_segment_state(number, SegmentState::Finished)?;
     Ok(number)
@@ -104,7 +104,7 @@ fn lost_segment(core: &Core, writer: &mut Transaction<'_>) -> Result<SegmentNumb
 pub(crate) fn resume(core: &Core) -> Result<()> {
     let bytes = core.store.lock().setting(DAMAGED_BLOCKS)?;
     for number in bytes.unwrap_or_default().as_chunks::<8>().0 {
-        core.space
+        core.blocks
             .suspect_block(BlockNumber(u64::from_le_bytes(*number)));
     }
     Ok(())

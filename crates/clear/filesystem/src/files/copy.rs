@@ -6,17 +6,17 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use strongroom_history::Extent as TreeExtent;
 use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
 use crate::content::overlay::CELL_BYTES;
 use crate::core::Core;
-use crate::drain::{Reason, RegionEdit, drain_all, drain_nodes};
-use crate::files::write::content_changed;
+use crate::drain::drains::{drain_all, drain_nodes};
+use crate::drain::edit::RegionEdit;
 use crate::limits::FILE_BYTES_MAX;
 use crate::{Error, Filesystem, Result};
 
@@ -38,7 +38,7 @@ impl Filesystem {
     #[must_use]
     pub fn copy_would_wait(&self, source: InodeId, target: InodeId, len: u64) -> bool {
         [source, target].into_iter().any(|inode| {
-            self.core.nodes.find(inode).is_none_or(|node| {
+            self.core.content.nodes.find(inode).is_none_or(|node| {
                 let state = node.lock();
                 state.has_pending_content() || state.inode.size.min(len) > INLINE_BYTES_MAX
             })
@@ -140,9 +140,7 @@ impl Filesystem {
         let pending = [from, to]
             .iter()
             .any(|node| node.lock().has_pending_content());
-        if pending
-            && core.dirty_bytes.load(Ordering::Acquire) <= 4 * core.options.thresholds.drain_bytes
-        {
+        if pending && core.content.pending_bytes() <= 4 * core.options.thresholds.drain_bytes {
             return drain_all(core);
         }
         drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
@@ -200,9 +198,9 @@ fn share_from_snapshot(
         let extent = crate::history::living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
-    crate::damage::erase::refuse_erased(&writer, source, &parts)?;
+    crate::blocks::erased::refuse_erased(&writer, source, &parts)?;
     let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    core.durability.fail_on_error(spliced).map(Some)
 }
 
 /// Shares the blocks of one step; `None` if one of the files has pending content again.
@@ -222,7 +220,7 @@ fn share(
         };
         let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
         let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-        return core.fail_on_error(spliced).map(Some);
+        return core.durability.fail_on_error(spliced).map(Some);
     }
     let (mut source, mut target);
     if from.id < to.id {
@@ -240,7 +238,7 @@ fn share(
     }
     let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
     let spliced = splice(core, &mut writer, to, &mut target, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    core.durability.fail_on_error(spliced).map(Some)
 }
 
 /// The length that can be shared, or `None` while content is pending.
@@ -275,7 +273,7 @@ fn source_parts(
         return Ok(parts);
     }
     for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
-        let extents = core.region(writer, inode, state, region)?;
+        let extents = core.content.region(writer, inode, state, region)?;
         parts.extend(
             extents
                 .iter()
@@ -307,11 +305,11 @@ fn splice(
     put_shared(&mut edit, writer, parts, at, until..until + len)?;
     // Sharing makes no new block, so a fragmented copy is as good as its source.
     edit.finish(writer)?;
-    core.end_reservation(state, &(until..until + len));
+    core.content.end_reservation(state, &(until..until + len));
     state.inode.size = state.inode.size.max(until + len);
     state.stored_size = state.inode.size;
-    content_changed(state, core.now());
-    core.list_dirty(to, state);
+    state.content_changed(core.now());
+    core.content.list_dirty(to, state);
     core.changed();
     Ok(len)
 }

@@ -16,7 +16,8 @@ use strongroom_history::{
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, Transaction};
 
-use super::engine::{Engine, Held};
+use crate::trees::engine::{Engine, Held};
+use crate::upkeep::space::settle_until;
 use crate::{Error, Filesystem, Result};
 
 /// The setting that names the revision whose record may be there before its row is; else it is empty.       [6.6.8]
@@ -135,7 +136,7 @@ impl Filesystem {
             ..draft
         };
         let revision = Revision::sign(body, &self.core.history.signer.lock())?;
-        engine.settle(living.newest_block)?;
+        settle_until(&self.core, living.newest_block)?;
         self.keep_setting(TAKING, &revision.id.0)?;
         Ok(Some(Signed { revision, living }))
     }
@@ -172,7 +173,7 @@ impl Filesystem {
         )?;
         let base = history.base.as_ref();
         let built = history::build(
-            &self.core.history.trees(engine),
+            &engine.trees(),
             &state,
             engine.sealer(),
             base.map(|base| (base, history.generation - 1)),
@@ -208,7 +209,7 @@ impl Filesystem {
         let reader = engine.reader()?;
         let ((), state) = engine.barrier(|_| Ok::<_, Error>(()), || Ok(reader.snapshot()?))?;
         let sealer = engine.sealer().with_compression(compression);
-        let trees = self.core.history.trees(engine);
+        let trees = engine.trees();
         history::build(&trees, &state, sealer, None, &mut *store(engine))?;
         drop(state);
         engine.commit()

@@ -8,21 +8,19 @@
 //! Invariants
 //!  (1) A barrier is a commit of everything acknowledged before; nothing else happens until it has passed.
 
-use std::sync::atomic::Ordering;
-
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
 use strongroom_history::{self as history, Blocks};
-use strongroom_metadata::{Block, BlockNumber, Place, Reader, Transaction};
+use strongroom_metadata::{Block, Place, Reader, Transaction};
 use strongroom_segments::Part;
 
-use crate::blocks::equal_blocks::replace_unproven;
-use crate::blocks::place::{Placed, Placement};
+use crate::blocks::equal_blocks::number_of;
+use crate::blocks::moving::part_of;
+use crate::blocks::place::Placement;
+use crate::commit::commits::{barrier, commit_all, commit_if_large};
 use crate::core::Core;
-use crate::drain::drain_all;
-use crate::drain::moving::part_of;
-use crate::limits::DIRTY_PAGES_MAX;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
+use crate::drain::drains::drain_all;
 use crate::{Error, Filesystem, Result};
 
 /// How often a block is looked up again because it was moved meanwhile.
@@ -101,7 +99,7 @@ impl<'a> Engine<'a> {
     /// What seals now.
     #[must_use]
     pub fn sealer(&self) -> BlockSealer {
-        self.core.sealers.newest()
+        self.core.blocks.sealers.newest()
     }
 
     /// A connection that reads what was committed.
@@ -124,7 +122,7 @@ impl<'a> Engine<'a> {
             };
             let bytes = match sealed {
                 Sealed::Carried(bytes) => bytes,
-                Sealed::At(part) => match self.core.segments.read_many(&[part]).pop() {
+                Sealed::At(part) => match self.core.blocks.segments.read_many(&[part]).pop() {
                     Some(Ok(bytes)) => bytes.as_ref().to_vec(),
                     // It was moved since it was looked up.
                     Some(Err(strongroom_segments::Error::Missing(_))) => continue,
@@ -134,7 +132,7 @@ impl<'a> Engine<'a> {
                 },
             };
             let clear_len = block.clear_len as usize;
-            let sealer = self.core.sealers.newest();
+            let sealer = self.core.blocks.sealers.newest();
             match sealer.open(block.epoch, block.kind, id, clear_len, &bytes) {
                 // A row that says another kind than whoever names the block is damage.
                 Ok(_) if block.kind.plain() != kind.plain() => {}
@@ -143,7 +141,7 @@ impl<'a> Engine<'a> {
                 Err(OpenError::UnknownEpoch { .. }) => continue,
                 Err(_) => {}
             }
-            self.core.space.suspect_block(block.number);
+            self.core.blocks.suspect_block(block.number);
             break;
         }
         Err(Error::DamagedHistory)
@@ -176,12 +174,12 @@ impl<'a> Engine<'a> {
         let core = self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        if core.failed.load(Ordering::Acquire) {
+        if core.durability.has_failed() {
             return Err(Error::Failed.into());
         }
         let done = work(&mut writer);
         if done.is_err() {
-            core.failed.store(true, Ordering::Release);
+            core.durability.fail();
         }
         if writer.is_dirty() {
             core.changed();
@@ -202,17 +200,18 @@ impl<'a> Engine<'a> {
     ) -> Result<()> {
         let core = self.core;
         let _gate = core.mutate()?;
-        let sealing = core.sealers.sealing();
+        let sealing = core.blocks.sealers.sealing();
         let blocks = under_newest_epoch(&sealing, epoch, blocks)?;
         let mut placement = Placement::appended(core, &sealing, blocks)?;
         let mut writer = core.store.lock();
-        if core.failed.load(Ordering::Acquire) {
+        if core.durability.has_failed() {
             return Err(Error::Failed);
         }
         let mut install = || -> Result<()> {
             placement.note_segments(core, &mut writer)?;
             for (index, placed) in placement.take_blocks().enumerate() {
-                if !is_new(core, &mut writer, &placed)? {
+                // A row without references, unless an equal block has one.
+                if let (_, false) = number_of(core, &mut writer, &placed, 0)? {
                     continue;
                 }
                 for name in names.get(index).into_iter().flatten() {
@@ -223,7 +222,7 @@ impl<'a> Engine<'a> {
             }
             Ok(())
         };
-        let done = core.fail_on_error(install());
+        let done = core.durability.fail_on_error(install());
         core.changed();
         done
     }
@@ -244,16 +243,13 @@ impl<'a> Engine<'a> {
         // Most is drained and made durable while others go on; what is left for the barrier is small.
         drain_all(core)?;
         self.commit()?;
-        let _gate = core.gate.write();
-        if core.failed.load(Ordering::Acquire) {
-            return Err(Error::Failed.into());
-        }
-        drain_all(core)?;
+        let _alone = barrier(core)?;
+        core.durability.check()?;
         let worked = {
             let mut writer = core.store.lock();
             let worked = work(&mut writer);
             if worked.is_err() {
-                core.failed.store(true, Ordering::Release);
+                core.durability.fail();
             }
             core.changed();
             worked?
@@ -262,22 +258,12 @@ impl<'a> Engine<'a> {
         Ok((worked, then()?))
     }
 
-    /// Moves the blocks that travel in the database, up to `last`, to a segment: what a revision names must not be lost
-    /// with the database.
-    ///
-    /// # Errors
-    /// Of the stores.
-    pub fn settle(&self, last: BlockNumber) -> Result<()> {
-        crate::upkeep::space::settle_until(self.core, last)
-    }
-
     /// Commits what was changed, durably.
     ///
     /// # Errors
     /// As `Filesystem::sync`.
     pub fn commit(&self) -> Result<()> {
-        let target = self.core.changes.load(Ordering::Acquire);
-        crate::commit::commit_covering(self.core, target)
+        commit_all(self.core)
     }
 
     /// Commits if the open transaction has grown to its bound.
@@ -285,10 +271,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// As `commit`.
     pub fn commit_if_large(&self) -> Result<()> {
-        if self.core.store.dirty_pages() > DIRTY_PAGES_MAX {
-            return self.commit();
-        }
-        Ok(())
+        commit_if_large(self.core)
     }
 
     /// Now, by the clock of the file system.
@@ -331,23 +314,4 @@ fn under_newest_epoch(
         Ok(sealing.seal_exactly(block.kind, &clear))
     });
     again.collect()
-}
-
-/// Gives a block of a tree its row, without references, unless an equal block has one; gives whether it is new.
-fn is_new(core: &Core, writer: &mut Transaction<'_>, placed: &Placed) -> Result<bool> {
-    if let Some(number) = writer.block_by_id(&placed.id)? {
-        replace_unproven(core, writer, number, placed)?;
-        return Ok(false);
-    }
-    let (place, waiting) = placed.row();
-    writer.insert_block_of(
-        placed.kind,
-        &placed.id,
-        placed.clear_len,
-        placed.epoch,
-        0,
-        place,
-        waiting,
-    )?;
-    Ok(true)
 }

@@ -13,9 +13,9 @@ use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
 use strongroom_segments::{Appended, Part, SealedBytes};
 
 use crate::Result;
-use crate::blocks::place::{append_batch, note_batch};
+use crate::blocks::place::{SealedBatch, append_batch, copied, note_batch};
 use crate::core::Core;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
 
 /// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
 pub(crate) fn move_blocks(
@@ -25,9 +25,9 @@ pub(crate) fn move_blocks(
     sealed: &[SealedBlock],
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
-    let refs: Vec<&SealedBlock> = sealed.iter().collect();
-    let _placing = core.space.placing.read();
-    let appended = append_batch(core, sealing, &refs)?;
+    let _placing = core.blocks.placing.read();
+    let SealedBatch { batch, heads } = copied(core, sealed)?;
+    let appended = append_batch(core, sealing, batch, &heads)?;
     let mut writer = core.store.lock();
     let moved = point_at(
         core,
@@ -37,7 +37,7 @@ pub(crate) fn move_blocks(
         &appended,
         still,
     );
-    core.fail_on_error(moved)?;
+    core.durability.fail_on_error(moved)?;
     core.changed();
     Ok(())
 }
@@ -77,7 +77,10 @@ pub(crate) fn read_sealed(
         .map(|(part, block)| (block, part))
         .unzip();
     let mut jobs = Vec::with_capacity(blocks.len());
-    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
+    for (block, read) in blocks
+        .into_iter()
+        .zip(core.blocks.segments.read_many(&parts))
+    {
         let bytes: SealedBytes = match read {
             Ok(bytes) => bytes,
             // That says nothing about the block.
@@ -90,7 +93,7 @@ pub(crate) fn read_sealed(
             Some((block.number, current))
         });
     }
-    let sealed = core.pool.run_all(jobs);
+    let sealed = core.blocks.pool.run_all(jobs);
     Ok(sealed.into_iter().flatten().unzip())
 }
 
