@@ -26,7 +26,7 @@ use strongroom_metadata::{Extent, Inode, InodeId, REGION_BYTES, Transaction};
 
 use crate::content::holes::Holes;
 use crate::content::node::{Node, NodeState, NodeTable};
-use crate::content::overlay::{Overlay, Part};
+use crate::content::overlay::Part;
 use crate::content::reservation::Reserved;
 use crate::limits::RESERVE_REGIONS_MAX;
 use crate::{Error, Result};
@@ -231,16 +231,10 @@ impl Content {
     ) -> Result<Reserved> {
         let mut found = Reserved::default();
         let mut below = Vec::new();
-        let empty = Overlay::default();
-        let draining = state.draining.as_deref().unwrap_or(&empty);
-        state.active.visit(range, |range, part| match part {
+        state.visit(range, |range, part| match part {
             Part::Data(_) => {}
             Part::Hole => found.add(range),
-            Part::Below => draining.visit(range, |range, part| match part {
-                Part::Data(_) => {}
-                Part::Hole => found.add(range),
-                Part::Below => below.push(range),
-            }),
+            Part::Below => below.push(range),
         });
         let mut looks = RESERVE_REGIONS_MAX;
         for range in below {

@@ -46,7 +46,6 @@ use crate::core::quota::Quota;
 use crate::core::revisions::History;
 use crate::core::room::RoomState;
 use crate::core::snapshot_nodes::is_in_snapshot;
-use crate::rules::locks::LockTable;
 use crate::{Error, Result};
 
 /// The shared state of one open file system.
@@ -63,7 +62,6 @@ pub(crate) struct Core {
     pub(crate) work: Arc<WorkQueue>,
     pub(crate) room: RoomState,
     pub(crate) quota: Quota,
-    pub(crate) locks: LockTable,
     pub(crate) hashing: Hashing,
     pub(crate) history: History,
 }
@@ -140,15 +138,15 @@ impl Core {
 
 /// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
 /// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Filesystem {
     /// First, so that it is dropped first: the thread ends before the store closes.
     pub(crate) worker: Arc<Worker>,
     pub(crate) core: Arc<Core>,
 }
 
-impl std::fmt::Debug for Filesystem {
+impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filesystem").finish_non_exhaustive()
+        f.debug_struct("Core").finish_non_exhaustive()
     }
 }

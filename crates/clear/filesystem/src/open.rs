@@ -27,7 +27,6 @@ use crate::core::quota::Quota;
 use crate::core::revisions::History;
 use crate::core::room::RoomState;
 use crate::core::{Core, Parts};
-use crate::rules::locks::LockTable;
 use crate::{Error, Filesystem, Result, Timestamp};
 
 /// What a file system did since it was opened. For tests and `stats`; counts do not drift as times do.
@@ -134,7 +133,6 @@ impl Filesystem {
             work: std::sync::Arc::default(),
             room: RoomState::default(),
             quota,
-            locks: LockTable::new(),
             hashing: Hashing::default(),
             history: History::new(signer),
         };

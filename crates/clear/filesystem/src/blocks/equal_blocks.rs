@@ -14,14 +14,13 @@
 //! before it writes: what that read opened is not read a second time.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use strongroom_format::BlockId;
 use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
-use strongroom_segments::{Part, SealedBytes};
+use strongroom_segments::Part;
 
 use crate::Result;
-use crate::blocks::moving::part_of;
+use crate::blocks::moving::{part_of, read_each};
 use crate::blocks::place::Placed;
 use crate::blocks::proof::{Proof, opens};
 use crate::core::Core;
@@ -99,22 +98,12 @@ fn open_all(core: &Core, blocks: Vec<(Block, Part)>) -> Result<Vec<(BlockNumber,
     if blocks.is_empty() {
         return Ok(Vec::new());
     }
-    let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks.into_iter().unzip();
     let sealer = core.blocks.sealers.newest();
     let mut jobs = Vec::with_capacity(blocks.len());
-    for (block, read) in blocks
-        .into_iter()
-        .zip(core.blocks.segments.read_many(&parts))
-    {
-        let bytes: Option<Arc<SealedBytes>> = match read {
-            Ok(bytes) => Some(Arc::new(bytes)),
-            // That says nothing about the block.
-            Err(error) if error.is_shortage() => return Err(error.into()),
-            Err(_) => None,
-        };
+    for (block, bytes) in read_each(core, blocks.into_iter().unzip())? {
         let sealer = sealer.clone();
         jobs.push(move || {
-            let sealed = bytes.as_deref().map(AsRef::as_ref);
+            let sealed = bytes.as_ref().map(AsRef::as_ref);
             let mut clear = Vec::new();
             let opened = opens(&sealer, &block, sealed, Proof::Tags, &mut clear);
             (block.number, opened)

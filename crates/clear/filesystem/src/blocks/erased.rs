@@ -5,7 +5,11 @@
 //! Never   erases
 //! Spec    spec/6-history.md, section 6.11
 
-use strongroom_metadata::{ERASED_SEGMENT, Extent, InodeId, Place, Timestamp, Transaction};
+use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::{Epoch, SegmentId};
+use strongroom_metadata::{
+    ERASED_SEGMENT, Extent, InodeId, Place, SegmentNumber, SegmentState, Timestamp, Transaction,
+};
 
 use crate::{Error, Result};
 
@@ -45,4 +49,22 @@ pub(crate) fn refuse_erased(
         }
     }
     Ok(())
+}
+
+/// The row of a segment that has no file, made when it is first needed.
+pub(crate) fn segment_without_file(
+    writer: &mut Transaction<'_>,
+    id: &SegmentId,
+    epoch: Epoch,
+) -> Result<SegmentNumber> {
+    if let Some(row) = writer.segment_by_id(id)? {
+        if row.state != SegmentState::Finished {
+            writer.set_segment_state(row.number, SegmentState::Finished)?;
+        }
+        return Ok(row.number);
+    }
+    let number = writer.insert_segment(id, epoch)?;
+    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
+    writer.set_segment_state(number, SegmentState::Finished)?;
+    Ok(number)
 }

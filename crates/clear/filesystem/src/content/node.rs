@@ -12,13 +12,14 @@
 //!      fixed number of looks, also while all others are in use.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use strongroom_metadata::{Inode, InodeId, Timestamp};
 
-use crate::content::overlay::Overlay;
+use crate::content::overlay::{Overlay, Part};
 use crate::content::region_cache::{Gauge, RegionCache};
 use crate::content::reservation::Reserved;
 use crate::content::unlogged::Unlogged;
@@ -76,6 +77,15 @@ impl NodeState {
     /// Whether content waits in memory.
     pub(crate) fn has_pending_content(&self) -> bool {
         !self.active.is_empty() || self.draining.is_some()
+    }
+
+    /// Cuts `range` into parts, in order, and hands each to `visit`: what memory holds of it, and what it does not.
+    pub(crate) fn visit(&self, range: Range<u64>, mut visit: impl FnMut(Range<u64>, Part<'_>)) {
+        self.active
+            .visit(range, |range, part| match (part, &self.draining) {
+                (Part::Below, Some(draining)) => draining.visit(range, &mut visit),
+                (part, _) => visit(range, part),
+            });
     }
 
     /// The row a commit may write now: attributes of now, size of the stored content.

@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::{Filesystem, Result};
 
 /// As long as one lives, no segment file is removed.                                                           (1)
+#[derive(Debug)]
 pub struct KeptSegments {
     core: Arc<Core>,
 }
@@ -29,14 +30,6 @@ pub enum Strangers {
     Told,
     /// An interrupted backup brought them.
     PassedOver,
-}
-
-impl std::fmt::Debug for KeptSegments {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("KeptSegments")
-            .finish_non_exhaustive()
-    }
 }
 
 impl Drop for KeptSegments {

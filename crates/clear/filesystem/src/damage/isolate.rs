@@ -5,10 +5,11 @@
 //! Never   drops a block that somebody names
 //! Spec    spec/7-recovery.md, section 7.7
 
-use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::limits::sealed_len;
 use strongroom_format::span::chunk_count;
-use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
 
+use crate::blocks::erased::segment_without_file;
 use crate::core::Core;
 use crate::limits::ISOLATED_BLOCKS_MAX;
 use crate::trees::engine::Engine;
@@ -79,25 +80,12 @@ fn isolate(
     if row.id == LOST_SEGMENT || chunks.0 & all.0 != all.0 {
         return Ok(None);
     }
-    let lost = lost_segment(core, writer)?;
+    let epoch = core.blocks.sealers.newest().epoch();
+    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
     let len = sealed_len(block.clear_len as usize) as u64;
     writer.add_total_bytes(lost, len)?;
     writer.move_block(block.number, block.epoch, Place::Segment(lost, 0))?;
     Ok(Some(lost))
-}
-
-/// The row of the lost segment, made when it is first needed.
-fn lost_segment(core: &Core, writer: &mut Transaction<'_>) -> Result<SegmentNumber> {
-    if let Some(row) = writer.segment_by_id(&LOST_SEGMENT)? {
-        if row.state != SegmentState::Finished {
-            writer.set_segment_state(row.number, SegmentState::Finished)?;
-        }
-        return Ok(row.number);
-    }
-    let number = writer.insert_segment(&LOST_SEGMENT, core.blocks.sealers.newest().epoch())?;
-    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
-    writer.set_segment_state(number, SegmentState::Finished)?;
-    Ok(number)
 }
 
 /// Takes up what earlier runs found.

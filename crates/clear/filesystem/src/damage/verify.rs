@@ -389,14 +389,8 @@ fn open_all(
 }
 
 fn lost_chunks(sealer: &BlockSealer, block: &Block, sealed: Option<&[u8]>) -> LostChunks {
-    LostChunks::of(
-        sealer,
-        block.epoch,
-        block.kind,
-        &block.id,
-        block.clear_len,
-        sealed,
-    )
+    let (kind, id, len) = (block.kind, &block.id, block.clear_len);
+    LostChunks::of(sealer, block.epoch, kind, id, len, sealed)
 }
 
 /// What is wrong with the file of a segment as far as it was committed: header, checksums, indexes, end. (2)

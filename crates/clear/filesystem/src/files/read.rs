@@ -17,7 +17,7 @@ use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 use crate::blocks::fetch::{Fetch, Fetched, fetch_all, fetches_of};
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
-use crate::content::overlay::{Overlay, Part};
+use crate::content::overlay::Part;
 use crate::content::region_cache::FoundBlock;
 use crate::core::Core;
 use crate::rules::attributes::check_kind;
@@ -143,17 +143,11 @@ fn readable(state: &NodeState, offset: u64, wanted: usize) -> Result<usize> {
 /// Copies what memory holds, and names the ranges that the extents must answer: they are left as they were.
 fn fill_from_memory(state: &NodeState, offset: u64, out: &mut [u8], below: &mut Vec<Range<u64>>) {
     let range = offset..offset + out.len() as u64;
-    let empty = Overlay::default();
-    let draining = state.draining.as_deref().unwrap_or(&empty);
     let place = |range: &Range<u64>| place(range, offset);
-    state.active.visit(range, |range, part| match part {
+    state.visit(range, |range, part| match part {
         Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
         Part::Hole => out[place(&range)].fill(0),
-        Part::Below => draining.visit(range, |range, part| match part {
-            Part::Data(bytes) => out[place(&range)].copy_from_slice(bytes),
-            Part::Hole => out[place(&range)].fill(0),
-            Part::Below => below.push(range),
-        }),
+        Part::Below => below.push(range),
     });
 }
 

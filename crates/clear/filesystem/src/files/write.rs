@@ -12,8 +12,7 @@ use crate::content::Held;
 use crate::content::node::{Node, NodeState};
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::limits::FILE_BYTES_MAX;
-use crate::rules::attributes::{check_kind, content_changed};
+use crate::rules::attributes::{check_kind, content_changed, end_in_file};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 impl Filesystem {
@@ -44,10 +43,7 @@ impl Filesystem {
         let mut state = node.lock();
         check_is_file(&state)?;
         let offset = offset.unwrap_or(state.inode.size);
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|end| *end <= FILE_BYTES_MAX);
-        let end = end.ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(offset);
         }
@@ -94,8 +90,7 @@ impl Filesystem {
         if len == 0 {
             return Err(Error::InvalidArgument("an empty range".into()));
         }
-        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
-        let end = end.ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, len)?;
         let node = core.node(inode)?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
         if reserve {

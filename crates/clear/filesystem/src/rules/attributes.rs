@@ -104,6 +104,12 @@ pub(crate) fn apply(inode: &mut Inode, caller: &Caller, set: &SetAttributes, now
     inode.ctime = now;
 }
 
+/// The end of `len` bytes at `offset`, if a file may be that long.
+pub(crate) fn end_in_file(offset: u64, len: u64) -> Result<u64> {
+    let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
+    end.ok_or(Error::FileTooLarge)
+}
+
 /// Refuses what has no content.
 pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
     match inode.kind {

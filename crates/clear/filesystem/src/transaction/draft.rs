@@ -21,11 +21,10 @@ use crate::content::extents;
 use crate::content::node::Node;
 use crate::core::Core;
 use crate::drain::edit::RegionEdit;
-use crate::limits::FILE_BYTES_MAX;
 use crate::names::attributes::CAPABILITY;
 use crate::names::namespace::{self, Link, Removal};
 use crate::names::scene::{Held, Scene};
-use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed};
+use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed, end_in_file};
 use crate::rules::permission;
 use crate::{
     Attributes, Caller, Content, Error, NewNode, RenameMode, Result, SetAttributes, XattrMode,
@@ -361,10 +360,7 @@ impl Draft<'_> {
             .contents
             .get(index)
             .ok_or(Error::InvalidArgument("no such content".into()))?;
-        let end = content.offset.checked_add(content.data.len() as u64);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(content.offset, content.data.len() as u64)?;
         if content.data.is_empty() {
             return Ok(());
         }
@@ -436,10 +432,7 @@ impl Draft<'_> {
             ));
         }
         let len = from.inode.size;
-        let end = offset.checked_add(len);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, len)?;
         if len == 0 {
             return Ok(());
         }

@@ -27,15 +27,9 @@ use crate::{Error, Filesystem, Result};
 const ATTEMPTS: usize = 4;
 
 /// The file system, as its history sees it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Engine<'a> {
     core: &'a Core,
-}
-
-impl std::fmt::Debug for Engine<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Engine").finish_non_exhaustive()
-    }
 }
 
 impl Filesystem {
@@ -59,14 +53,9 @@ impl Blocks for Engine<'_> {
 }
 
 /// Keeps every block where it is counted until it is dropped.
+#[derive(Debug)]
 pub struct Held<'a> {
     core: &'a Core,
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Held").finish_non_exhaustive()
-    }
 }
 
 /// Holds the blocks: what a snapshot of the rows names can be read as long as this is kept.

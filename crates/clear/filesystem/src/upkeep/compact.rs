@@ -7,10 +7,10 @@
 //! Invariants
 //!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
 
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
+use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
 
 use crate::Result;
-use crate::blocks::moving::{move_blocks, read_sealed};
+use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
 use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
@@ -73,32 +73,14 @@ pub(crate) fn compact_one(
     let (number, id) = (worst.number, worst.id);
     let _doing = core.options.doing(Work::Compaction);
     let mut after = BlockNumber(0);
-    loop {
-        let _gate = core.mutate()?;
-        let blocks = core.store.lock().blocks_in_segment(
-            number,
-            after,
-            core.options.thresholds.move_blocks,
-        )?;
-        let Some(last) = blocks.last() else {
-            return Ok(true);
-        };
-        after = last.number;
-        let sealing = core.blocks.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks)?;
-        if numbers.is_empty() {
+    while let Some((last, moved)) = move_next(core, number, id, after)? {
+        after = last;
+        if !moved {
             // Damaged blocks stay where they are, and nothing is lost by it.
             reclaiming.passed_over.insert(number);
-            continue;
         }
-        move_blocks(
-            core,
-            &sealing,
-            &numbers,
-            &sealed,
-            |block| matches!(block.place, Place::Segment(at, _) if at == number),
-        )?;
     }
+    Ok(true)
 }
 
 /// The segment that gives back most for the least copying.

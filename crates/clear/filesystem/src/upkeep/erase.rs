@@ -13,14 +13,15 @@
 
 use std::collections::BTreeSet;
 
-use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::Epoch;
+use strongroom_format::limits::sealed_len;
 use strongroom_history::{ErasedContent, Erasure};
 use strongroom_metadata::{
     BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction,
 };
 
-use crate::blocks::erased::seconds;
-use crate::blocks::moving::{move_blocks, read_sealed};
+use crate::blocks::erased::{seconds, segment_without_file};
+use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
 use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
@@ -81,7 +82,8 @@ fn mark(
     erased: &mut ErasedContent,
     segments: &mut BTreeSet<SegmentNumber>,
 ) -> Result<()> {
-    let grave = erased_segment(writer)?;
+    // Its epoch means nothing: nothing is sealed there.
+    let grave = segment_without_file(writer, &ERASED_SEGMENT, Epoch(0))?;
     core.blocks.suspect_segment(grave); // (2)
     for (number, references) in blocks {
         let Some(block) = writer.block(*number)? else {
@@ -106,17 +108,6 @@ fn mark(
     Ok(())
 }
 
-fn erased_segment(writer: &mut Transaction<'_>) -> Result<SegmentNumber> {
-    if let Some(segment) = writer.segment_by_id(&ERASED_SEGMENT)? {
-        return Ok(segment.number);
-    }
-    // Its epoch means nothing: nothing is sealed there.
-    let number = writer.insert_segment(&ERASED_SEGMENT, strongroom_format::Epoch(0))?;
-    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
-    writer.set_segment_state(number, SegmentState::Finished)?;
-    Ok(number)
-}
-
 /// Moves what is left of a segment elsewhere and unlinks it, durably; gives whether that could be done.
 fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
     let Some(segment) = core.store.lock().segment(number)? else {
@@ -129,21 +120,9 @@ fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
     loop {
         let _reclaiming = core.room.reclaiming.lock();
         let _doing = core.options.doing(Work::Compaction);
-        let _gate = core.mutate()?;
-        let limit = core.options.thresholds.move_blocks;
-        let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;
-        let Some(last) = blocks.last() else { break };
-        after = last.number;
-        let sealing = core.blocks.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
-        if !numbers.is_empty() {
-            move_blocks(
-                core,
-                &sealing,
-                &numbers,
-                &sealed,
-                |block| matches!(block.place, Place::Segment(at, _) if at == number),
-            )?;
+        match move_next(core, number, segment.id, after)? {
+            Some((last, _)) => after = last,
+            None => break,
         }
     }
     // It leaves, that is committed, it goes, and that is committed.

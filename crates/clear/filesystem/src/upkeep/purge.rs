@@ -10,6 +10,7 @@ use parking_lot::MutexGuard;
 
 use strongroom_metadata::{InodeId, Transaction};
 
+use crate::commit::commits::commit_if_large;
 use crate::content::node::Node;
 use crate::core::{Core, Work};
 use crate::drain::drop_regions::{drop_regions, hole_step};
@@ -20,9 +21,7 @@ use crate::{Error, Result};
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
     let _doing = core.options.doing(Work::Purge);
     while purge_step(core, inode)? || hole_step(core, inode)? {
-        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
-            crate::commit::commits::commit_all(core)?;
-        }
+        commit_if_large(core)?;
     }
     Ok(())
 }
@@ -49,12 +48,8 @@ pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
 /// Purges `inodes`, and commits if the transaction has grown to its bound; gives those of which rows are left.
 fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
     let _doing = core.options.doing(Work::Purge);
-    let (left, mut result) = purge_together(core, inodes);
-    if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
-        let target = core.durability.changes();
-        result = result.and(crate::commit::commits::commit_covering(core, target));
-    }
-    (left, result)
+    let (left, purged) = purge_together(core, inodes);
+    (left, purged.and(commit_if_large(core)))
 }
 
 /// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
@@ -130,14 +125,8 @@ struct Step {
 
 /// One step; gives whether more is left.
 fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
-    let _gate = core.mutate()?;
-    let node = match core.node(inode) {
-        Err(Error::Stale) => return Ok(false),
-        node => node?,
-    };
-    let _flush = node.flush.lock();
-    let mut writer = core.store.lock();
-    purge_node(core, &mut writer, &node).map(|step| step.more)
+    let (left, purged) = purge_together(core, &[inode]);
+    purged.map(|()| !left.is_empty())
 }
 
 /// One step for `node`, whose `flush` is held, unless it has a name or a reference by now.

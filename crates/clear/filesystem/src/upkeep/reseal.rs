@@ -16,9 +16,9 @@ use std::collections::HashSet;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, has_no_file};
+use strongroom_metadata::{BlockNumber, Segment, SegmentState, has_no_file};
 
-use crate::blocks::moving::{move_blocks, read_sealed};
+use crate::blocks::moving::move_next;
 use crate::blocks::sessions::{SESSIONS, is_of_session};
 use crate::commit::commits::commit_all;
 use crate::core::room::{Reclaiming, Resealing};
@@ -200,30 +200,15 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
 /// Seals the next blocks of `segment` anew. (1)
 fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
     let _doing = core.options.doing(Work::Resealing);
-    let _gate = core.mutate()?;
     let resealing = &mut reclaiming.resealing;
     let number = segment.number;
     let after = match resealing.at {
         Some((at, last)) if at == number => last,
         _ => BlockNumber(0),
     };
-    let limit = core.options.thresholds.move_blocks;
-    let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;
-    let Some(last) = blocks.last().map(|last| last.number) else {
-        resealing.unreadable.insert(number);
-        return Ok(());
-    };
-    let sealing = core.blocks.sealers.sealing();
-    let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
-    if !numbers.is_empty() {
-        move_blocks(
-            core,
-            &sealing,
-            &numbers,
-            &sealed,
-            |block| matches!(block.place, Place::Segment(at, _) if at == number),
-        )?;
+    match move_next(core, number, segment.id, after)? {
+        Some((last, _)) => resealing.at = Some((number, last)),
+        None => drop(resealing.unreadable.insert(number)),
     }
-    resealing.at = Some((number, last));
     Ok(())
 }
