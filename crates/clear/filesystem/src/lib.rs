@@ -46,6 +46,6 @@ pub use strongroom_metadata::{
 };
 pub use transaction::Content;
 pub use transaction::draft::Draft;
-pub use trees::engine::{Engine, Held};
+pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};

@@ -123,11 +123,11 @@ pub fn build<'a, B: Blocks>(
         return Ok(Built::New(builder.finish(&root)?));
     };
     let newest = reads.block_id(base.root)?.ok_or(Error::MissingBlock)?;
+    let old = decode_root(&blocks.need(Kind::TreeNode, &newest)?)?;
     let changes = Changes::read(reads, base, generation)?;
     if !changes.any {
         return Ok(Built::AsBefore(newest));
     }
-    let old = decode_root(&blocks.need(Kind::TreeNode, &newest)?)?;
     builder.changes = Some(changes);
     builder.base = Some(old.clone());
     match builder.root()? {

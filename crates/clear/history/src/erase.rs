@@ -117,7 +117,7 @@ pub fn to_erase<B: Blocks>(blocks: &B, reads: &Reads, path: &[u8]) -> Result<Era
         };
         let Some(block) = block else { continue };
         let bytes = sealed_len(block.clear_len as usize) as u64;
-        // (1): more references than kept nodes have are those of files of now.
+        // (1): more references than nodes of trees have are those of files of now.
         if shared.contains(&id) || counts.get(&id) != Some(&block.references) {
             told.shared_bytes += bytes;
         } else {

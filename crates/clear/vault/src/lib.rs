@@ -96,7 +96,7 @@ pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
 pub use path::{Links, VaultPath};
-pub use private_folder::{KeptName, PrivateFolders};
+pub use private_folder::{PrivateFolders, WatchedName};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};

@@ -103,7 +103,7 @@ pub const VERIFY_STEP_BYTES: (u64, u64, u64) = (64 << 20, 16 << 20, 512 << 20);
 /// Segments that a stopped verification remembers to look at again; with more it begins anew.
 pub const VERIFY_SUSPECTS_MAX: usize = 4_096;
 
-/// Kept states that one request about what each of them holds names.
+/// Snapshots that one request about what each of them holds names.
 pub const REVISIONS_MAX: usize = 1_024;
 
 /// Files that one request about hashes names.

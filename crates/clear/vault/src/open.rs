@@ -20,7 +20,7 @@ use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
 use crate::clock::SystemClock;
-use crate::execute::session::Engine;
+use crate::execute::session::OpenVault;
 use crate::folder::owner_lock::OwnerLock;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
@@ -348,8 +348,8 @@ pub(crate) fn start(
         }
     }
     let (lock, listener) = guard.unzip();
-    let engine = Engine::new(filesystem, information, keys, sight, records, lock);
-    Owner::start(engine, access, listener)
+    let vault = OpenVault::new(filesystem, information, keys, sight, records, lock);
+    Owner::start(vault, access, listener)
 }
 
 pub(crate) fn suite_name(suite: SuiteId) -> &'static str {

@@ -87,7 +87,7 @@ impl Vault {
         self.ask_done(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
-    /// The rule by which a schedule lets kept states go; `None` if none was set, and `Retention::DEFAULT` counts.
+    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts.
     ///
     /// # Errors
     /// `Damaged` if what is stored is no rule.
@@ -101,7 +101,7 @@ impl Vault {
         }
     }
 
-    /// Sets the rule by which a schedule lets kept states go; durable on return. Nothing goes before `thin` is called or
+    /// Sets the rule by which a schedule lets snapshots go; durable on return. Nothing goes before `thin` is called or
     /// the schedule takes the next.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Vault {
         }
     }
 
-    /// The kept states that `rule` lets go, oldest first. Nothing is removed.
+    /// The snapshots that `rule` lets go, oldest first. Nothing is removed.
     ///
     /// # Errors
     /// As `revisions`.
@@ -126,7 +126,7 @@ impl Vault {
         Ok(all)
     }
 
-    /// Removes the kept states that `rule` lets go; gives them.
+    /// Removes the snapshots that `rule` lets go; gives them.
     ///
     /// # Errors
     /// As `remove_revision`; those before the one that failed are gone.
@@ -142,7 +142,7 @@ impl Vault {
         Ok(going)
     }
 
-    /// How many sealed bytes would come back if the kept states `ids` were removed together.
+    /// How many sealed bytes would come back if the snapshots `ids` were removed together.
     ///
     /// # Errors
     /// `Revision` if one is not kept.
@@ -172,12 +172,12 @@ impl Vault {
         Ok(each)
     }
 
-    /// Takes the content of the file at `path`, or of all files below it, out of every kept state, whatever their names
+    /// Takes the content of the file at `path`, or of all files below it, out of every snapshot, whatever their names
     /// are or were; with `trial`, only says what that would be. Nothing may be at `path` now. Names and attributes stay in the
-    /// kept states; what other files have too stays with them.
+    /// snapshots; what other files have too stays with them.
     ///
     /// # Errors
-    /// `File(NotFound)` if no kept state has anything there; `File(InvalidArgument)` if there is something now.
+    /// `File(NotFound)` if no snapshot has anything there; `File(InvalidArgument)` if there is something now.
     pub fn erase(&self, path: impl VaultPath, trial: bool) -> Result<ErasedContent> {
         let path = path.path_bytes().to_vec();
         match self.ask_history(HistoryRequest::Erase { path, trial })? {
@@ -186,7 +186,7 @@ impl Vault {
         }
     }
 
-    /// What the stored content is for: files of now, kept states, nothing.
+    /// What the stored content is for: files of now, snapshots, nothing.
     ///
     /// # Errors
     /// Of the stores.

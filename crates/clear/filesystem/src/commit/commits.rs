@@ -17,13 +17,13 @@ use strongroom_metadata::{Rekey, Transaction};
 use crate::core::durability::DurableState;
 use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
-use crate::{Filesystem, Result};
+use crate::{Error, Filesystem, Result};
 
-/// How often readers may keep a database from getting another key, or from being copied, before that is given up for now: for
-/// some ten seconds.
+/// How often readers may keep a database from getting another key, or from being copied, before that is given up for now. Each
+/// time those have ended who read then, however long they take: there are always others, and it is the hundredth time.
 const QUIET_ATTEMPTS: usize = 100;
 
-/// How long others go on between two attempts: those who read may need the writer to come to their end.
+/// How long others go on between two attempts: whoever checkpoints is not waited for otherwise.
 const QUIET_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Filesystem {
@@ -32,26 +32,41 @@ impl Filesystem {
     /// # Errors
     /// Until the new database is put in place every error leaves everything as it was; `Failed` after that.
     pub fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
-        behind_a_commit(&self.core, |writer| writer.rekey(rekey))
+        once_nobody_reads(&self.core, || {
+            behind_a_commit(&self.core, |writer| writer.rekey(rekey))
+        })
     }
+
+    /// Waits until everybody who reads the database now has come to an end: a snapshot that is taken, a check.
+    pub fn wait_for_readers(&self) {
+        self.core.store.wait_for_readers();
+    }
+}
+
+/// Makes attempts until in one nobody reads. Between them the caller's locks must be free: whoever reads may need them to end.
+pub(crate) fn once_nobody_reads(
+    core: &Core,
+    mut attempt: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    for _ in 1..QUIET_ATTEMPTS {
+        match attempt() {
+            Err(Error::Metadata(strongroom_metadata::Error::Busy)) => {}
+            done => return done,
+        }
+        std::thread::sleep(QUIET_PAUSE);
+        core.store.wait_for_readers();
+    }
+    attempt()
 }
 
 /// Commits, and does `work` before anybody else commits.
 pub(crate) fn behind_a_commit(
     core: &Core,
-    mut work: impl FnMut(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
+    work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
 ) -> Result<()> {
-    for attempt in 1.. {
-        // No count of changes is that high: this waits for its turn.
-        core.durability.begin(u64::MAX)?;
-        match commit_in_turn(core, &mut work)? {
-            Err(strongroom_metadata::Error::Busy) if attempt < QUIET_ATTEMPTS => {
-                std::thread::sleep(QUIET_PAUSE);
-            }
-            done => return Ok(done?),
-        }
-    }
-    unreachable!("the last attempt returns")
+    // No count of changes is that high: this waits for its turn.
+    core.durability.begin(u64::MAX)?;
+    Ok(commit_in_turn(core, work)??)
 }
 
 /// Commits, or waits for somebody's commit, until all mutations up to `target` are durable.

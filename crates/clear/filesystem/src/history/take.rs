@@ -9,14 +9,14 @@
 //!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw goes.      [6.6.2]
 //!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
 
-use strongroom_crypto::Compression;
+use strongroom_crypto::{Compression, RevisionSigner};
 use strongroom_format::BlockId;
 use strongroom_history::{
     self as history, Built, NewRevision, Revision, RevisionBody, RevisionId, StoreNodes,
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, Transaction};
 
-use crate::trees::engine::{Engine, Held};
+use crate::trees::engine::{Engine, HeldBlocks};
 use crate::upkeep::space::settle_until;
 use crate::{Error, Filesystem, Result};
 
@@ -89,26 +89,24 @@ impl Filesystem {
         write_record: impl FnOnce(&Revision) -> std::result::Result<(), E>,
     ) -> std::result::Result<Taken, E> {
         let _turn = self.hold_revisions();
-        let draft = self.draft_revision(new)?;
+        // One signer for all of it: keys may change meanwhile.
+        let signer = self.core.history.signer.lock().clone();
+        // Whether message and tags will do is known before anything is done.
+        self.refuse_taken(&new.tags)?;
+        let draft = new.draft(&signer, self.core.now()).map_err(Error::from)?;
         let held = self.engine().hold();
-        let Some(signed) = self.sign_draft(draft, new.only_if_changed)? else {
+        let Some(signed) = self.sign_draft(&signer, draft, new.only_if_changed)? else {
             return Ok(Taken::Unchanged);
         };
         write_record(&signed.revision)?;
         Ok(Taken::New(Box::new(self.keep_signed(signed, held)?)))
     }
 
-    /// Whether message and tags will do is known before anything is done.
-    fn draft_revision(&self, new: &NewRevision) -> Result<RevisionBody> {
-        if !new.tags.is_empty() {
-            self.refuse_taken(&new.tags)?;
-        }
-        let signer = self.core.history.signer.lock();
-        Ok(new.draft(&signer, self.core.now())?)
-    }
-
     /// Refuses tags that a kept revision has: a tag that names two names none.                         [6.9.2]
     fn refuse_taken(&self, tags: &[String]) -> Result<()> {
+        if tags.is_empty() {
+            return Ok(());
+        }
         for revision in self.revisions()? {
             if let Some(tag) = tags.iter().find(|tag| revision.body.tags.contains(tag)) {
                 return Err(Error::TagTaken {
@@ -122,7 +120,12 @@ impl Filesystem {
 
     /// Builds the tree and signs; `None` if nothing changed and none is wanted then. What the record names is durable then, and
     /// outlives the database.                                                                            [6.6.7]
-    fn sign_draft(&self, draft: RevisionBody, only_if_changed: bool) -> Result<Option<Signed>> {
+    fn sign_draft(
+        &self,
+        signer: &RevisionSigner,
+        draft: RevisionBody,
+        only_if_changed: bool,
+    ) -> Result<Option<Signed>> {
         let engine = self.engine();
         let living = self.build_tree(engine)?;
         if only_if_changed && matches!(living.built, Built::AsBefore(_)) {
@@ -135,14 +138,14 @@ impl Filesystem {
             sequence: living.history.sequence + 1,
             ..draft
         };
-        let revision = Revision::sign(body, &self.core.history.signer.lock())?;
+        let revision = Revision::sign(body, signer)?;
         settle_until(&self.core, living.newest_block)?;
         self.keep_setting(TAKING, &revision.id.0)?;
         Ok(Some(Signed { revision, living }))
     }
 
     /// (2)
-    fn keep_signed(&self, signed: Signed, held: Held<'_>) -> Result<Revision> {
+    fn keep_signed(&self, signed: Signed, held: HeldBlocks<'_>) -> Result<Revision> {
         let Signed { revision, living } = signed;
         let engine = self.engine();
         engine.change(|writer| {
@@ -164,7 +167,7 @@ impl Filesystem {
         Ok(revision)
     }
 
-    /// Stores what is new of the tree of the living state. Nothing keeps that but the caller's `Held`.         (1)
+    /// Stores what is new of the tree of the living state. Nothing keeps that but the caller's `HeldBlocks`.         (1)
     fn build_tree(&self, engine: Engine<'_>) -> Result<Living> {
         let reader = engine.reader()?;
         let ((history, newest_block), state) = engine.barrier(

@@ -54,17 +54,17 @@ impl Blocks for Engine<'_> {
 
 /// Keeps every block where it is counted until it is dropped.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct HeldBlocks<'a> {
     core: &'a Core,
 }
 
 /// Holds the blocks: what a snapshot of the rows names can be read as long as this is kept.
-pub(crate) fn hold(core: &Core) -> Held<'_> {
+pub(crate) fn hold(core: &Core) -> HeldBlocks<'_> {
     core.store.lock().hold();
-    Held { core }
+    HeldBlocks { core }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldBlocks<'_> {
     fn drop(&mut self) {
         self.core.store.lock().let_go();
     }
@@ -81,7 +81,7 @@ impl<'a> Engine<'a> {
 
     /// Keeps every block where it is counted: what rows name that are read from now on can be read until this is dropped.
     #[must_use]
-    pub fn hold(&self) -> Held<'a> {
+    pub fn hold(&self) -> HeldBlocks<'a> {
         hold(self.core)
     }
 

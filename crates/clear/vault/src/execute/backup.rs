@@ -40,7 +40,7 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
             // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
             let _turn = session.filesystem().hold_revisions();
             let put = session
-                .engine
+                .vault
                 .with_keys(|keys| put_database(session, keys, &target));
             put.map(|header| Response::Backup(header.map(ByteBuffer)))
         }
@@ -91,7 +91,7 @@ fn put_database(
 fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
     let there = target.inside(REVISIONS);
     let mut all = BTreeSet::new();
-    for (name, bytes) in session.engine.records.files()? {
+    for (name, bytes) in session.vault.records.files()? {
         // One that cannot be read is named by a verification of the vault; an earlier backup may have it.
         if let Some(bytes) = bytes {
             there.make()?;

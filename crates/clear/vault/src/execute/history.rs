@@ -42,7 +42,7 @@ fn told(session: &Session) {
 
 /// Carries out a request about revisions.
 pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
-    let (filesystem, records) = (session.filesystem(), &session.engine.records);
+    let (filesystem, records) = (session.filesystem(), &session.vault.records);
     let response = match request {
         HistoryRequest::Take {
             message,

@@ -52,7 +52,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
         }
         VerifyRequest::Structure => VerifyResponse::Structure(whole::check(filesystem)?),
         VerifyRequest::Files => {
-            let mut problems = session.engine.with_keys(file_problems);
+            let mut problems = session.vault.with_keys(file_problems);
             problems.extend(intents_problem(filesystem));
             problems.extend(verify_state::problem(session));
             let odd = filesystem.odd_segment_folders()?.into_iter();
@@ -98,7 +98,7 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
 
 /// Whether the folder is a backup: one that was interrupted has more than its database knows.
 fn is_backup(session: &Session) -> bool {
-    session.engine.with_keys(|keys| keys.folder().has(BACKUP))
+    session.vault.with_keys(|keys| keys.folder().has(BACKUP))
 }
 
 /// The path of a segment inside the vault folder.
@@ -216,7 +216,7 @@ fn record_problems(session: &Session) -> Result<Vec<FileProblem>> {
 fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
     let engine = session.filesystem().engine();
     let brings_more = is_backup(session);
-    let (oldest, newest) = session.engine.epochs();
+    let (oldest, newest) = session.vault.epochs();
     let before = engine.sealer();
     let rows = engine.reader()?.revisions()?;
     let mut bodies: HashMap<String, Vec<u8>> = rows
@@ -225,7 +225,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         .collect();
     let mut problems = Vec::new();
     let mut there: HashSet<String> = HashSet::new();
-    let files = session.engine.records.files()?;
+    let files = session.vault.records.files()?;
     // Keys may have begun or gone while the files were read: a record is of the one time or the other.
     let after = engine.sealer();
     for (name, bytes) in files {

@@ -28,19 +28,19 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             filesystem.sync()?;
             Ok(Response::Done)
         }
-        WholeRequest::Information => Ok(Response::Information(session.engine.information())),
-        WholeRequest::Counters => Ok(Response::Counters(session.engine.counters())),
+        WholeRequest::Information => Ok(Response::Information(session.vault.information())),
+        WholeRequest::Counters => Ok(Response::Counters(session.vault.counters())),
         WholeRequest::Compact => {
             filesystem.compact()?;
             Ok(Response::Done)
         }
-        WholeRequest::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        WholeRequest::Rotation => Ok(Response::Rotation(session.vault.rotation()?)),
         WholeRequest::InstallKeys {
             base,
             header,
             handover,
             purpose,
-        } => match session.engine.install_keys(
+        } => match session.vault.install_keys(
             *base,
             header.0,
             handover.as_ref().map(|handover| handover.0),
@@ -50,8 +50,8 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             Installed::Stale => Ok(Response::KeysStale),
         },
         WholeRequest::AcceptRecords => {
-            let engine = &session.engine;
-            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
+            let vault = &session.vault;
+            vault.on_keys(|keys| keys.accept_records(&vault.filesystem))?;
             Ok(Response::Done)
         }
         WholeRequest::Check => Ok(Response::Check(check(filesystem)?)),

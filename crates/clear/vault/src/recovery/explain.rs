@@ -1,4 +1,4 @@
-//! Explains what a database does not know: kept states are kept again, content gets a name, and the rest goes aside.
+//! Explains what a database does not know: snapshots are kept again, content gets a name, and the rest goes aside.
 //!
 //! Takes   a repair under way, and what lies in the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A kept state is kept again in one transaction with the rows of its blocks and their references.
+//!  (1) A snapshot is kept again in one transaction with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
 
@@ -256,7 +256,7 @@ impl Repair<'_> {
         }
         self.report.records = bodies.keys().filter(|id| !sound.contains(*id)).count() as u64;
         if self.trial == Trial::ForReal {
-            self.owner.session.engine.records.mend(self.filesystem())?;
+            self.owner.session.vault.records.mend(self.filesystem())?;
         }
         Ok(())
     }

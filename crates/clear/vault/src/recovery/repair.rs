@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A block is mended by storing its proven content again under its name: files and kept states that name it do not change.
+//!  (1) A block is mended by storing its proven content again under its name: files and snapshots that name it do not change.
 //!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
 //!  (3) Done twice, the second time finds nothing to do.
 
@@ -62,7 +62,7 @@ pub struct RepairReport {
     pub mended_blocks: u64,
     /// Blocks that stay lost, or lost in part.
     pub lost_blocks: u64,
-    /// Kept states that the database did not know and knows now.
+    /// Snapshots that the database did not know and knows now.
     pub adopted: Vec<String>,
     /// Records of revisions that were written anew.
     pub records: u64,
@@ -184,7 +184,7 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
-        let keys = self.owner.session.engine.with_keys(|keys| {
+        let keys = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
         });
@@ -219,7 +219,7 @@ impl<'a> Repair<'a> {
         self.filesystem().drop_empty_segments()?;
         self.owner
             .session
-            .engine
+            .vault
             .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
@@ -335,7 +335,7 @@ impl<'a> Repair<'a> {
         Ok(engine.commit()?)
     }
 
-    /// Nodes of kept states that are lost are built anew from the living state, where that still is what they held.
+    /// Nodes of snapshots that are lost are rebuilt from the living state, where that still is what they held.
     fn mend_nodes(
         &mut self,
         lost: HashMap<BlockNumber, LostChunks>,

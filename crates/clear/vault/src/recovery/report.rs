@@ -42,7 +42,7 @@ pub struct RecoverReport {
     pub renamed: u64,
     /// Files of the vault folder that are damaged, or not of this vault.
     pub files: Vec<FileProblem>,
-    /// Files with content that no kept state names, in `lost+found`, and their bytes.
+    /// Files with content that no snapshot names, in `lost+found`, and their bytes.
     pub unnamed: (u64, u64),
 }
 
@@ -51,7 +51,7 @@ impl RecoverReport {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let is_nothing_newer = match self.database {
-            // Content that no kept state names was stored behind the newest one, or removed; nothing says which.
+            // Content that no snapshot names was stored behind the newest one, or removed; nothing says which.
             Brought::Anew(_) => self.revision.is_some() && self.unnamed.0 == 0,
             _ => true,
         };
@@ -62,7 +62,7 @@ impl RecoverReport {
     }
 
     /// Whether something may have been lost of which nothing is left to tell: names, attributes and small content that were
-    /// newer than the newest kept state lay in the lost database alone.
+    /// newer than the newest snapshot lay in the lost database alone.
     #[must_use]
     pub const fn may_lack_newer(&self) -> bool {
         matches!(self.database, Brought::Anew(_))

@@ -1,7 +1,7 @@
 //! A verification from outside: step by step, so that it can tell how far it is, stop, and go on another day.
 //!
 //! Takes   an open vault, how deep to look, who is told of the progress
-//! Gives   a report that names files, bytes and kept states; or a state from which to go on
+//! Gives   a report that names files, bytes and snapshots; or a state from which to go on
 //! Never   goes on from a state that the vault did not keep (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
@@ -14,7 +14,7 @@ use strongroom_metadata::DATABASE_FILE;
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
 use crate::owner::port::unexpected;
 use crate::request::verify::{
-    DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
+    DamagePage, FileProblem, Loss, PartFields, ResumeFields, StoppedAt, VerifyRequest,
     VerifyResponse,
 };
 use crate::request::{CheckReport, Request, Response};
@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(500);
 /// How a vault is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Compute the names of blocks anew, and go over every kept state.
+    /// Compute the names of blocks again, and go over every snapshot.
     pub deep: bool,
     /// Go on where an earlier one was stopped, if there is one of the same depth.
     pub resume: bool,
@@ -63,7 +63,7 @@ pub struct Damage {
     pub what: Loss,
     /// Whether the living state lost it.
     pub now: bool,
-    /// The kept states that lost it, oldest first.
+    /// The snapshots that lost it, oldest first.
     pub revisions: Vec<RevisionId>,
 }
 
@@ -82,7 +82,7 @@ pub struct VerifyReport {
     pub damages: Vec<Damage>,
     /// How far it came.
     pub progress: VerifyProgress,
-    /// Nodes of kept states that were gone over.
+    /// Nodes of snapshots that were gone over.
     pub nodes: u64,
     /// Blocks that do not open beyond those whose files are named.
     pub damaged_more: u64,
@@ -168,7 +168,7 @@ impl Vault {
 
 impl Verification<'_> {
     /// What there is to go on from.
-    fn resume(&mut self) -> Result<Option<KeptState>> {
+    fn resume(&mut self) -> Result<Option<StoppedAt>> {
         let deep = self.deep;
         match self.vault.ask_verify(VerifyRequest::Resume { deep })? {
             VerifyResponse::Resume(ResumeFields {
@@ -198,7 +198,7 @@ impl Verification<'_> {
             self.end()?;
             return Ok(false);
         };
-        let state = KeptState {
+        let state = StoppedAt {
             deep: self.deep,
             after,
             bytes: self.report.progress.bytes,
@@ -223,7 +223,7 @@ impl Verification<'_> {
     /// Goes over the segments; gives where it was stopped, if it was.
     fn segments(
         &mut self,
-        state: Option<KeptState>,
+        state: Option<StoppedAt>,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
     ) -> Result<Option<Option<[u8; 16]>>> {
         let mut after = state.as_ref().map(|state| state.after);

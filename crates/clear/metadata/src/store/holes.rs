@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use crate::columns::key;
 use crate::error::{Error, Result};
 use crate::rows::InodeId;
-use crate::sql::Statement;
-use crate::transaction::{Transaction, check_numbers};
+use crate::store::transaction::{Transaction, check_numbers};
+use crate::tables::columns::key;
+use crate::tables::sql::Statement;
 
 impl Transaction<'_> {
     /// Notes that `inode` has a hole over all of `regions`, whatever rows it still has there. Replaces a hole with

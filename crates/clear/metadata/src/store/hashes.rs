@@ -7,12 +7,12 @@
 
 use rusqlite::Row;
 
-use crate::columns::{bound, bytes, key, small, whole};
 use crate::error::{Error, Result};
-use crate::reads::Reads;
 use crate::rows::{ContentHash, InodeId};
-use crate::sql::Statement;
-use crate::transaction::{Transaction, check_numbers};
+use crate::store::transaction::{Transaction, check_numbers};
+use crate::tables::columns::{bound, bytes, key, small, whole};
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 
 impl Transaction<'_> {
     /// Stores the hash of a content, in place of that of an earlier version.

@@ -15,13 +15,13 @@ use rusqlite::OptionalExtension;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
-use crate::columns::key;
 use crate::error::{Error, Result};
 use crate::limits::SEGMENT_IDS_MAX;
-use crate::marked::mark;
 use crate::rows::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
-use crate::sql::Statement;
-use crate::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
+use crate::store::transaction::{Growth, Transaction, Writer, check_len, check_numbers};
+use crate::tables::columns::key;
+use crate::tables::marked::mark;
+use crate::tables::sql::Statement;
 
 /// About what the row of a block takes in its page, in bytes.
 const ROW_BYTES: usize = 64;

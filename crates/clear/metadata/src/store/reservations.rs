@@ -7,14 +7,14 @@
 
 use std::ops::Range;
 
-use crate::columns::{key, value_at, whole};
 use crate::error::{Error, Result};
 use crate::limits::RESERVED_RANGES_MAX;
-use crate::marked::mark;
-use crate::reads::Reads;
 use crate::rows::InodeId;
-use crate::sql::Statement;
-use crate::transaction::{Transaction, check_numbers};
+use crate::store::transaction::{Transaction, check_numbers};
+use crate::tables::columns::{key, value_at, whole};
+use crate::tables::marked::mark;
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 
 impl Transaction<'_> {
     /// Stores which ranges of `inode` are reserved, in place of those that were; none removes the row.

@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::rows::SegmentNumber;
-use crate::sql::Statement;
-use crate::store::{SegmentBytes, Store};
-use crate::transaction::{Growth, Transaction};
+use crate::store::Store;
+use crate::store::gauges::SegmentBytes;
+use crate::store::transaction::{Growth, Transaction};
+use crate::tables::sql::Statement;
 
 /// A place in the open transaction. Give it to `keep` or `roll_back`, still under the same guard; dropping it
 /// instead, as a panic does, fails the store, for nobody knows then what the transaction holds.

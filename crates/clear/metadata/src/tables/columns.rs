@@ -11,12 +11,12 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
 use crate::error::{Error, Result};
-use crate::marked::unmark;
-use crate::regions;
 use crate::rows::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, Revision, Segment,
     SegmentNumber, SegmentState, Timestamp,
 };
+use crate::tables::marked::unmark;
+use crate::tables::regions;
 
 /// A number as a key of SQLite. Numbers this crate gives out have their top bit clear; a larger one
 /// finds nothing, as it should.

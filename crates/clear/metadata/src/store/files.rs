@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use strongroom_folder::Folder;
 
-use crate::connect::{Access, Key};
-use crate::disk::{Disk, Reserve};
+use crate::disk::{DATABASE_FILE, Disk, RESERVE_FILE, Reserve};
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES, PAGE_BYTES};
 use crate::pages::Pages;
-use crate::registration::Registration;
-use crate::store::{DATABASE_FILE, Options, RESERVE_FILE};
+use crate::store::connect::{Access, Key};
+use crate::store::options::Options;
+use crate::vfs;
+use crate::vfs::database::Database;
+use crate::vfs::registration::Registration;
 
 /// What lies beside the database while it is in use, by the endings of their names.
 pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -26,7 +28,7 @@ pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 pub(crate) struct Files {
     pub(crate) uri: String,
     pub(crate) key: Key,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) database: Arc<Database>,
     _registration: Registration,
     /// The URI leads through it.
     _folder: Folder,
@@ -55,15 +57,23 @@ impl Files {
         let reserve = Reserve::new(folder.try_clone()?, RESERVE_FILE, reserve_bytes)?;
         let observer = options.observer.clone();
         let is_frozen = access == Access::Frozen;
-        let disk = Arc::new(Disk::new(is_frozen, observer, reserve, pages));
-        let registration = Registration::new(&disk).ok_or(Error::Refused(0))?;
+        let disk = Disk::new(observer, reserve);
+        let served = Arc::new(Database::new(disk, is_frozen, pages));
+        if !vfs::is_registered() {
+            return Err(Error::Refused(0));
+        }
+        let registration = Registration::new(&served);
         Ok(Self {
             uri: uri(&database, &registration, access, has_log),
             key: Key::new(key),
-            disk,
+            database: served,
             _registration: registration,
             _folder: folder.try_clone()?,
         })
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.database.disk
     }
 }
 

@@ -16,12 +16,11 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::OFlags;
 use strongroom_folder::{Folder, Purpose};
 
-use crate::disk::{Disk, DiskEvent, FileKind};
+use crate::disk::DATABASE_FILE;
+use crate::disk::{Disk, DiskEvent, FileKind, fault_error, is_no_space};
 use crate::limits::{DATABASE_PAGES_MAX, PAGE_BYTES};
-use crate::log_layout::{self, leaf_of};
-use crate::pages::{Root, fault};
-use crate::store::DATABASE_FILE;
-use crate::tree::{HASH_BYTES, LEAF_BYTES, Leaf};
+use crate::pages::log_layout::{self, leaf_of};
+use crate::pages::tree::{HASH_BYTES, LEAF_BYTES, Leaf, Root};
 
 /// The file of leaves in a vault folder.
 pub const TREE_FILE: &str = "metadata.db-tree";
@@ -168,7 +167,7 @@ impl TreeFile {
             .before(&DiskEvent::Sync {
                 file: FileKind::Tree,
             })
-            .map_err(fault)
+            .map_err(fault_error)
             .and_then(|()| self.file.sync_data());
         if synced.is_err() {
             disk.set_sync_failed();
@@ -183,19 +182,12 @@ impl TreeFile {
             bytes,
         };
         let attempt = || {
-            disk.before(&event).map_err(fault)?;
+            disk.before(&event).map_err(fault_error)?;
             self.file.write_all_at(bytes, offset)
         };
         match attempt() {
-            Err(error) if is_full(&error) && disk.reserve().release() => attempt(),
+            Err(error) if is_no_space(&error) && disk.reserve().release() => attempt(),
             other => other,
         }
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }

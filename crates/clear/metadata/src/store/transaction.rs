@@ -18,18 +18,18 @@ use parking_lot::MutexGuard;
 use rusqlite::{CachedStatement, Params, params};
 use strongroom_format::SegmentId;
 
-use crate::columns::{key, whole};
 use crate::error::{Error, Result};
-use crate::history;
-use crate::history::{ChangedItem, History, Marks};
 use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::marked::mark;
-use crate::numbers::{self, Numbers};
-use crate::reads::Reads;
-use crate::regions;
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
-use crate::sql::Statement;
-use crate::store::{Gauges, SegmentBytes, Store};
+use crate::store::Store;
+use crate::store::gauges::{Gauges, SegmentBytes};
+use crate::tables::columns::{key, whole};
+use crate::tables::history::{self, ChangedItem, History, Marks};
+use crate::tables::marked::mark;
+use crate::tables::numbers::{self, Numbers};
+use crate::tables::reads::Reads;
+use crate::tables::regions;
+use crate::tables::sql::Statement;
 
 /// How far the estimate of changed pages grows before it is compared with the size of the database.
 const RECOUNT_PAGES: u64 = 1024;

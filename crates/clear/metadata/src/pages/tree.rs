@@ -45,6 +45,13 @@ impl Leaf {
     pub(crate) const NONE: Self = Self([0; LEAF_BYTES]);
 }
 
+/// The root of a tree over so many pages, and the proof that an owner of the key said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) pages: u32,
+    pub(crate) root: Hash,
+}
+
 /// A hash tree over the pages of one database, numbered from 1.
 pub(crate) struct Tree {
     key: Zeroizing<Hash>,

@@ -12,15 +12,15 @@ use std::time::Instant;
 use rustix::fs::{Advice, fadvise};
 use strongroom_folder::{Folder, Purpose};
 
+use crate::disk::DATABASE_FILE;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES, PAGE_BYTES};
-use crate::log_layout::leaf_of;
 use crate::pages::Pages;
-use crate::rekey::PATIENCE;
-use crate::sql::Statement;
-use crate::store::DATABASE_FILE;
-use crate::transaction::Transaction;
-use crate::tree::Leaf;
+use crate::pages::log_layout::leaf_of;
+use crate::pages::tree::Leaf;
+use crate::store::rekey::PATIENCE;
+use crate::store::transaction::Transaction;
+use crate::tables::sql::Statement;
 
 /// What copies a database.
 pub struct Copying<'a> {
@@ -60,7 +60,7 @@ impl Transaction<'_> {
         }
         // The log stays empty, as nobody else writes.
         drop(nobody_reads);
-        store.shared.files().disk.set_log_len(0);
+        store.shared.files().disk().set_log_len(0);
         let leaves = self.write_pages(copying.into, &|_, _| Ok(()), copying.progress)?;
         read_back(copying.into, &leaves)?;
         Pages::put(copying.into, copying.key, leaves)?;

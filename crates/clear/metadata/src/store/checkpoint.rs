@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::limits::{CHECKPOINT_WAIT_MS, LOG_EXCESS_FACTOR};
-use crate::reads::Reads;
-use crate::sql::Statement;
-use crate::store::{Shared, Store};
-use crate::transaction::Transaction;
+use crate::store::Store;
+use crate::store::shared::Shared;
+use crate::store::transaction::Transaction;
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 
 /// What became of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +137,14 @@ impl Transaction<'_> {
 /// Moves the rest of the log; nobody writes meanwhile, so that the next commit begins the log anew.
 fn restart(shared: &Shared, checkpointer: &mut Checkpointer) -> Result<Checkpoint> {
     let excess = shared.options.log_bytes.saturating_mul(LOG_EXCESS_FACTOR);
-    let done = if shared.files().disk.log_len() > excess {
+    let done = if shared.files().disk().log_len() > excess {
         checkpointer.run(shared, Statement::CheckpointTruncate)?
     } else {
         // Keeps the file's length: overwriting allocated blocks syncs faster than growing.
         checkpointer.run(shared, Statement::CheckpointRestart)?
     };
     if done {
-        shared.files().disk.set_log_len(0);
+        shared.files().disk().set_log_len(0);
     }
     Ok(if done {
         Checkpoint::Done

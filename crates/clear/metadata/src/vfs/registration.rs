@@ -1,8 +1,8 @@
 //! Turns an id in a file's URI into the store whose file it is.
 //!
-//! Takes   the `Disk` of a store that opens
-//! Gives   what the URI of its database must say; to the VFS, the `Disk` behind an id
-//! Never   gives the `Disk` of a store that was dropped
+//! Takes   the `Database` of a store that opens
+//! Gives   what the URI of its database must say; to the VFS, the `Database` behind an id
+//! Never   gives the `Database` of a store that was dropped
 //! Spec    spec/4-metadata.md, 4.8.2
 
 use std::collections::HashMap;
@@ -12,8 +12,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::disk::Disk;
-use crate::vfs;
+use crate::vfs::database::Database;
 
 /// The URI parameter that says whose file it is.
 pub(crate) const PARAMETER: &CStr = c"strongroom";
@@ -21,12 +20,12 @@ pub(crate) const PARAMETER: &CStr = c"strongroom";
 /// `PARAMETER`, for writing a URI.
 const PARAMETER_TEXT: &str = "strongroom";
 
-static DISKS: Mutex<Option<HashMap<i64, Weak<Disk>>>> = Mutex::new(None);
+static DATABASES: Mutex<Option<HashMap<i64, Weak<Database>>>> = Mutex::new(None);
 static NEXT_ID: AtomicI64 = AtomicI64::new(1);
 
 /// The store that registered under `id`, if it is still there.
-pub(crate) fn disk(id: i64) -> Option<Arc<Disk>> {
-    DISKS.lock().as_ref()?.get(&id)?.upgrade()
+pub(crate) fn database(id: i64) -> Option<Arc<Database>> {
+    DATABASES.lock().as_ref()?.get(&id)?.upgrade()
 }
 
 /// A store's files, known to the VFS until this is dropped.
@@ -35,17 +34,14 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Makes `disk` known; `None` if SQLite does not take the VFS.
-    pub(crate) fn new(disk: &Arc<Disk>) -> Option<Self> {
-        if !vfs::is_registered() {
-            return None;
-        }
+    /// Makes `database` known.
+    pub(crate) fn new(database: &Arc<Database>) -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        DISKS
+        DATABASES
             .lock()
             .get_or_insert_default()
-            .insert(id, Arc::downgrade(disk));
-        Some(Self { id })
+            .insert(id, Arc::downgrade(database));
+        Self { id }
     }
 
     /// What the URI of a database must say so that its files are this store's.
@@ -56,8 +52,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if let Some(disks) = DISKS.lock().as_mut() {
-            disks.remove(&self.id);
+        if let Some(databases) = DATABASES.lock().as_mut() {
+            databases.remove(&self.id);
         }
     }
 }

@@ -12,7 +12,7 @@
 use std::io::{self, Read};
 
 use crate::limits::PAGE_BYTES;
-use crate::tree::{LEAF_BYTES, Leaf};
+use crate::pages::tree::{LEAF_BYTES, Leaf};
 
 /// Bytes of the log's header.
 pub(crate) const HEADER_BYTES: usize = 32;

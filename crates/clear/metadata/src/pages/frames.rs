@@ -13,10 +13,10 @@
 //!  (2) None of them ends a commit, but in the call in which they become due.
 
 use crate::limits::PAGE_BYTES;
-use crate::log_layout::{
+use crate::pages::NewFrame;
+use crate::pages::log_layout::{
     self, FRAME_BYTES, FRAME_HEADER_BYTES as HEADER_BYTES, Part, SEAL_BYTES, leaf_of,
 };
-use crate::pages::NewFrame;
 
 /// Where a header says how many pages the database has after the commit that the frame ends; 0 for any other frame.
 const COMMIT_FIELD: std::ops::Range<usize> = 4..8;

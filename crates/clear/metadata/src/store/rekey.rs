@@ -18,16 +18,17 @@ use rusqlite::Connection;
 use rustix::fs::OFlags;
 use strongroom_folder::Folder;
 
+use crate::disk::DATABASE_FILE;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES, PAGE_BYTES};
-use crate::log_layout::leaf_of;
 use crate::pages::Pages;
-use crate::reads::Reads;
-use crate::sql::Statement;
-use crate::store::{DATABASE_FILE, Store};
-use crate::transaction::Transaction;
-use crate::tree::Leaf;
-use crate::tree_file::TREE_FILE;
+use crate::pages::log_layout::leaf_of;
+use crate::pages::tree::Leaf;
+use crate::pages::tree_file::TREE_FILE;
+use crate::store::Store;
+use crate::store::transaction::Transaction;
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 use crate::vfs;
 
 /// A setting that is written only for the commit that it makes.
@@ -125,7 +126,7 @@ impl Transaction<'_> {
     ) -> Result<Vec<Leaf>> {
         let files = self.store.shared.files();
         let pages = files
-            .disk
+            .database
             .pages
             .as_ref()
             .ok_or(Error::Invalid("the database has no page tree"))?;

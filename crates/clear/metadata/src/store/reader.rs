@@ -5,6 +5,7 @@
 //! Never   waits for the writer
 //! Spec    spec/4-metadata.md, 4.7
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::time::Instant;
 
@@ -12,9 +13,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::limits::READERS_MAX;
-use crate::reads::Reads;
-use crate::sql::Statement;
-use crate::store::Shared;
+use crate::store::shared::Shared;
+use crate::tables::reads::Reads;
+use crate::tables::sql::Statement;
 
 /// The connections that nobody uses now, and how many there are in all.
 #[derive(Default)]
@@ -27,6 +28,9 @@ pub(crate) struct Pool {
 struct PoolState {
     idle: Vec<Reads>,
     open: usize,
+    /// The numbers of the readers that are lent, and of the next one.
+    lent: BTreeSet<u64>,
+    next: u64,
     /// Whether nobody is lent a connection, because all are to be closed.
     closing: bool,
 }
@@ -44,6 +48,7 @@ impl Drop for Closed<'_> {
 /// Questions on what was committed when each is asked.
 pub struct Reader<'s> {
     pool: &'s Pool,
+    number: u64,
     /// `Some` until dropped.
     reads: Option<Reads>,
 }
@@ -69,6 +74,15 @@ impl Pool {
         Some(closed)
     }
 
+    /// Waits until every reader that is lent now has been returned. Those that are lent meanwhile go on.
+    pub(crate) fn wait_for_those_lent(&self) {
+        let mut state = self.state.lock();
+        let end = state.next;
+        while state.lent.first().is_some_and(|number| *number < end) {
+            self.returned.wait(&mut state);
+        }
+    }
+
     pub(crate) fn take(&self, shared: &Shared) -> Result<Reader<'_>> {
         let mut state = self.state.lock();
         let idle = loop {
@@ -85,6 +99,9 @@ impl Pool {
             }
             self.returned.wait(&mut state);
         };
+        let number = state.next;
+        state.next += 1;
+        state.lent.insert(number);
         drop(state);
         let taken = match idle {
             Some(reads) => Ok(reads),
@@ -93,18 +110,22 @@ impl Pool {
         match taken {
             Ok(reads) => Ok(Reader {
                 pool: self,
+                number,
                 reads: Some(reads),
             }),
             Err(error) => {
-                self.closed();
+                self.closed(number);
                 Err(error)
             }
         }
     }
 
     /// A connection was closed instead of returned.
-    fn closed(&self) {
-        self.state.lock().open -= 1;
+    fn closed(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.lent.remove(&number);
+        state.open -= 1;
+        drop(state);
         self.returned.notify_all();
     }
 }
@@ -175,11 +196,14 @@ impl Drop for Reader<'_> {
         };
         // A snapshot that was forgotten, or could not be ended, must not go on with the next user.
         if reads.connection.is_autocommit() && !reads.is_spent() {
-            self.pool.state.lock().idle.push(reads);
+            let mut state = self.pool.state.lock();
+            state.lent.remove(&self.number);
+            state.idle.push(reads);
+            drop(state);
             self.pool.returned.notify_all();
         } else {
             drop(reads);
-            self.pool.closed();
+            self.pool.closed(self.number);
         }
     }
 }

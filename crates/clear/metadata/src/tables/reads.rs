@@ -15,15 +15,15 @@ use rusqlite::{CachedStatement, Connection, Params, Row};
 use strongroom_folder::Folder;
 use strongroom_format::{BlockId, SegmentId};
 
-use crate::columns::{
-    block_at, bound, entry_at, extents_at, inode_at, key, segment_at, value_at, whole,
-};
+use crate::disk::DATABASE_FILE;
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, PROBLEMS_MAX};
-use crate::numbers::{self, Numbers};
 use crate::rows::{Block, BlockNumber, Entry, Extent, Inode, InodeId, Segment, SegmentNumber};
-use crate::sql::{Statement, StatementCounts};
-use crate::store::DATABASE_FILE;
+use crate::tables::columns::{
+    block_at, bound, entry_at, extents_at, inode_at, key, segment_at, value_at, whole,
+};
+use crate::tables::numbers::{self, Numbers};
+use crate::tables::sql::{Statement, StatementCounts};
 
 /// The questions. A `Transaction` and a `Reader` both answer them: the first with what is not committed yet.
 pub struct Reads {

@@ -162,7 +162,7 @@ fn first_page_error(error: rusqlite::Error) -> Error {
 mod tests {
     use rusqlite::StatementStatus;
 
-    use crate::sql::Statement;
+    use crate::tables::sql::Statement;
     use crate::{Options, Store};
 
     /// Goal: (2). Method: every statement that has parameters runs three times, on other values each time, and SQLite tells
