@@ -31,7 +31,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
     if common.json {
         print_json(&RecoverJson::new(&report))?;
     } else {
-        print(&report)?;
+        print(&report, false)?;
     }
     let advice = match (report.is_whole(), report.may_lack_newer()) {
         (true, false) => return Ok(()),
@@ -67,9 +67,10 @@ pub(super) fn alone<T>(
 /// Said where all that the snapshots name is back.
 pub(super) const NEWER_IS_LOST: &str = "all that the snapshots name was brought back; what changed after the newest one, if anything did, is lost";
 
-/// Shows what was brought back.
-pub(super) fn print(report: &RecoverReport) -> Result<()> {
+/// Shows what was brought back, or in a dry run would be.
+pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
     let mut out = stdout();
+    let would = if dry_run { "would be " } else { "" };
     for (name, brought) in [
         ("vault.json", &report.header),
         ("replica.json", &report.replica),
@@ -77,11 +78,11 @@ pub(super) fn print(report: &RecoverReport) -> Result<()> {
     ] {
         match brought {
             Brought::Sound => writeln!(out, "{name}: sound")?,
-            Brought::PutBack => writeln!(out, "{name}: put back from its second copy")?,
+            Brought::PutBack => writeln!(out, "{name}: {would}put back from its second copy")?,
             Brought::Cut => {
-                writeln!(out, "{name}: the bytes after its last page were cut off")?;
+                writeln!(out, "{name}: {would}cut off after its last page")?;
             }
-            Brought::Anew(None) => writeln!(out, "{name}: rebuilt")?,
+            Brought::Anew(None) => writeln!(out, "{name}: {would}rebuilt")?,
             Brought::Anew(Some(aside)) => {
                 writeln!(out, "{name}: rebuilt; the old one is kept as {aside}")?;
             }

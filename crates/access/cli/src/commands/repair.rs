@@ -76,7 +76,7 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
 }
 
 fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
-    print_recovered(&report.recovered)?;
+    print_recovered(&report.recovered, dry_run)?;
     let mut out = stdout();
     let would = if dry_run { "would be " } else { "" };
     for file in &report.set_aside {

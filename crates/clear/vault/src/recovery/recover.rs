@@ -349,7 +349,7 @@ fn to_mend(keys: &Replica) -> metadata::Options {
 
 fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
-    let ruined = |error: &dyn std::fmt::Display| Ok(DatabaseState::Ruined(error.to_string()));
+    let because = |why: &str| Ok(DatabaseState::Ruined(why.to_owned()));
     let below = |error| strongroom_filesystem::Error::from(error).into();
     let opened = match Store::open_read_only(folder.path(), key, to_mend(keys)) {
         Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, to_mend(keys)),
@@ -357,11 +357,11 @@ fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseSt
     };
     let store = match opened {
         Ok(store) => store,
-        Err(
-            error @ (metadata::Error::WrongKey
-            | metadata::Error::Damaged(_)
-            | metadata::Error::Missing),
-        ) => return ruined(&error),
+        // Without the advice that goes with it elsewhere: here is what can be done.
+        Err(metadata::Error::Damaged(why)) => return because(why),
+        Err(error @ (metadata::Error::WrongKey | metadata::Error::Missing)) => {
+            return because(&error.to_string());
+        }
         // The database is there; that it cannot be read now is another matter.
         Err(error) => return Err(below(error)),
     };
@@ -370,14 +370,15 @@ fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseSt
         Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
             return Err(error);
         }
-        Err(error) => return ruined(&error),
+        Err(error) => return because(&error.to_string()),
         Ok(_) => {}
     }
     match store.state_of_file() {
         Ok(metadata::FileState::Sound) => Ok(DatabaseState::Sound),
         Ok(metadata::FileState::Longer) => Ok(DatabaseState::Surplus),
-        Ok(metadata::FileState::Damaged) => ruined(&"a page of it is damaged"),
-        Err(error @ (metadata::Error::Damaged(_) | metadata::Error::WrongKey)) => ruined(&error),
+        Ok(metadata::FileState::Damaged) => because("a page of it is damaged"),
+        Err(metadata::Error::Damaged(why)) => because(why),
+        Err(error @ metadata::Error::WrongKey) => because(&error.to_string()),
         Err(error) => Err(below(error)),
     }
 }
