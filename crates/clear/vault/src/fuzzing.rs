@@ -97,7 +97,7 @@ pub fn requests() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn responses() -> Vec<Vec<u8>> {
     let responses = [
-        Response::Done,
+        Response::Done(()),
         Response::Data(ByteBuffer(vec![9; 2000])),
         Response::Names(vec![ByteBuffer(b"user.name".to_vec()); 20]),
         Response::Counters(vec![("commits".to_owned(), 12); 10]),

@@ -28,7 +28,6 @@ use crate::keyring::own_replica::Files;
 use crate::keyring::unlocked::Unlocked;
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
 use crate::owner::client::{Client, Unanswered};
-use crate::owner::port::unexpected;
 use crate::request::Purpose;
 use crate::request::failure::Failure;
 use crate::request::frame::Bytes;
@@ -269,10 +268,9 @@ impl Keys {
             purpose,
         });
         match client.ask(&request) {
-            Ok(Response::Done) => Ok(Installed::Yes),
             Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
             Ok(Response::Failed(failure)) => Err(failure.into()),
-            Ok(_) => Err(unexpected()),
+            Ok(response) => <()>::try_from(response).map(|()| Installed::Yes),
             // The header in the folder tells what happened.
             Err(Unanswered::NotDone | Unanswered::Unknown) => Ok(Installed::Stale),
             Err(Unanswered::Failed(error)) => Err(error),

@@ -49,14 +49,14 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
             if let (Some(renewed), Some(kept)) = (renewed, kept) {
                 remove_records(&folder(renewed), &kept.records)?;
             }
-            Ok(Response::Done)
+            Ok(().into())
         }
         BackupRequest::Begin => {
             *session.backup.lock() = Some(Kept {
                 _segments: session.filesystem().keep_segments(),
                 records: BTreeSet::new(),
             });
-            Ok(Response::Done)
+            Ok(().into())
         }
     }
 }

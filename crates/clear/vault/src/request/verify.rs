@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::CheckReport;
-
 /// The steps of a verification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum VerifyRequest {
@@ -39,24 +37,6 @@ pub(crate) enum VerifyRequest {
     Keep(KeptState),
     /// It came to its end.
     End,
-}
-
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum VerifyResponse {
-    Size {
-        segments: u64,
-        bytes: u64,
-    },
-    Structure(CheckReport),
-    Files(Vec<FileProblem>),
-    Part(PartFields),
-    Damage(DamagePage),
-    Resume(ResumeFields),
-    /// Whether a state is kept.
-    Kept(bool),
-    /// The database is damaged so that the step could not be carried out.
-    Ruined(String),
 }
 
 /// Where a verification was stopped.
