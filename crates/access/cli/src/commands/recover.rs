@@ -3,16 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::{Brought, Rebuild, RecoverOptions, RecoverProgress, RecoverReport, Secret, Trust};
 
-use super::verify::DamageJson;
+use super::verify::damages_json;
 use crate::arguments::common::Common;
 use crate::arguments::damage::Recover;
 use crate::commands::opening::{make_way, open_already, unlocking};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
-use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::output::{print_json, show_bytes, sparse, stdout};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{json_time, text_time};
@@ -29,7 +29,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         strongroom::recover(vault, secret, RecoverOptions { rebuild, trust }, told)
     })?;
     if common.json {
-        print_json(&RecoverJson::new(&report))?;
+        print_json(&recover_json(&report))?;
     } else {
         print(&report, false)?;
     }
@@ -134,70 +134,32 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-pub(super) struct RecoverJson {
-    whole: bool,
-    header: String,
-    replica: String,
-    database: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kept_aside: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision_time: Option<String>,
-    revisions: u64,
-    lost_revisions: Vec<String>,
-    nodes: u64,
-    bytes: u64,
-    unnamed_files: u64,
-    unnamed_bytes: u64,
-    files: Vec<FileJson>,
-    damages: Vec<DamageJson>,
-}
-
-#[derive(Serialize)]
-struct FileJson {
-    file: String,
-    what: String,
-}
-
-fn word(brought: &Brought) -> String {
-    match brought {
+pub(super) fn recover_json(report: &RecoverReport) -> Value {
+    let word = |brought: &Brought| match brought {
         Brought::Sound => "sound",
         Brought::PutBack => "put back",
         Brought::Cut => "cut to its pages",
         Brought::Anew(_) => "rebuilt",
-    }
-    .to_owned()
-}
-
-impl RecoverJson {
-    pub(super) fn new(report: &RecoverReport) -> Self {
-        let files = report.files.iter().map(|problem| FileJson {
-            file: problem.file.clone(),
-            what: problem.what.clone(),
-        });
-        let revision = report.revision.as_ref();
-        Self {
-            whole: report.is_whole() && !report.may_lack_newer(),
-            header: word(&report.header),
-            replica: word(&report.replica),
-            database: word(&report.database),
-            kept_aside: match &report.database {
-                Brought::Anew(aside) => aside.clone(),
-                _ => None,
-            },
-            revision: revision.map(|revision| revision.id.to_string()),
-            revision_time: revision.map(|revision| json_time(revision.time)),
-            revisions: report.revisions,
-            lost_revisions: report.lost_revisions.clone(),
-            nodes: report.nodes,
-            bytes: report.bytes,
-            unnamed_files: report.unnamed.0,
-            unnamed_bytes: report.unnamed.1,
-            files: files.collect(),
-            damages: report.damages.iter().map(DamageJson::from).collect(),
-        }
-    }
+    };
+    let revision = report.revision.as_ref();
+    sparse(json!({
+        "whole": report.is_whole() && !report.may_lack_newer(),
+        "header": word(&report.header),
+        "replica": word(&report.replica),
+        "database": word(&report.database),
+        "kept_aside": match &report.database {
+            Brought::Anew(aside) => aside.as_ref(),
+            _ => None,
+        },
+        "revision": revision.map(|revision| revision.id.to_string()),
+        "revision_time": revision.map(|revision| json_time(revision.time)),
+        "revisions": report.revisions,
+        "lost_revisions": report.lost_revisions,
+        "nodes": report.nodes,
+        "bytes": report.bytes,
+        "unnamed_files": report.unnamed.0,
+        "unnamed_bytes": report.unnamed.1,
+        "files": report.files,
+        "damages": damages_json(&report.damages),
+    }))
 }
