@@ -13,7 +13,7 @@ use crate::request::{Handle, Request};
 pub struct DirectoryEntry {
     /// 1 to 255 bytes; never `.` or `..`.
     pub name: Vec<u8>,
-    /// What `stat` tells of the node, of a symlink itself.
+    /// What `stat` shows of the node, of a symlink itself.
     pub attributes: Attributes,
 }
 

@@ -134,7 +134,7 @@ pub struct File {
     /// Where it is open.
     at: RwLock<(Port, Handle)>,
     node: Identity,
-    /// Of a file of a kept state: its number is known only where its path was looked up.
+    /// Of a file of a snapshot: its number is known only where its path was looked up.
     kept_path: Option<Vec<u8>>,
     /// How to open it again.
     opening: Opening,

@@ -138,7 +138,7 @@ impl Vault {
     }
 
     /// The hash and the length of the content of the file at `path`, read through this process, and nothing stored: for a
-    /// file of a kept state. `None` if `told`, which hears how many more bytes were read, said no.
+    /// file of a snapshot. `None` if `told`, which hears how many more bytes were read, said no.
     ///
     /// # Errors
     /// As `open_file`; `File(Damaged)`.

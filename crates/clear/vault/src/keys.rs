@@ -5,7 +5,7 @@
 //! Never   sends a secret or a key to the process that has the vault open: it gets the new header, which is public
 //!
 //! Invariants
-//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made anew from that.
+//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made again from that.
 //!  (2) Whoever's own slot was removed or changed by others meanwhile changes nothing more.
 
 use std::path::Path;
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// What everybody may know about the key slots of the vault in `folder`: nobody vouches for it.
+/// What everybody may know about the key slots of the vault in `folder`: nothing proves it.
 ///
 /// # Errors
 /// `NotAVault`, `Damaged`, `UnknownFormat`.
@@ -102,14 +102,14 @@ impl Keys {
             trust,
             slot,
         };
-        // Says now what would stand in the way, not when a new passphrase has been thought of and typed twice.
+        // Says now what would be in the way, not when a new passphrase has been thought of and typed twice.
         if let Reached::Free(lock) = keys.reach()? {
             keys.hold(&lock)?;
         }
         Ok(keys)
     }
 
-    /// The key slots, vouched for.
+    /// The key slots, proved.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotInfo> {
         self.unlocked.keyring.slots()
@@ -184,8 +184,8 @@ impl Keys {
         })
     }
 
-    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open seals what was
-    /// stored before anew, bit by bit, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
+    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open re-seals
+    /// what was stored before, in the background, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
     ///
     /// # Errors
     /// As `remove`.

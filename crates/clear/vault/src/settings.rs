@@ -1,4 +1,4 @@
-//! What holds for a vault until it is set anew: kept in its database, for this copy of it.
+//! What holds for a vault until it is set again: kept in its database, for this copy of it.
 //!
 //! Takes   a choice
 //! Gives   the same choice at every later opening

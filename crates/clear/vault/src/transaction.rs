@@ -24,7 +24,7 @@ pub enum Operation {
         /// Where.
         path: Vec<u8>,
     },
-    /// Goes on only if the node at `path` is still as it was when `Vault::attributes` told of it: the same
+    /// Goes on only if the node at `path` is still as it was when `Vault::attributes` showed it: the same
     /// node, with the same kind, size, time of modification and time of change. Every change of its content,
     /// attributes, extended attributes or count of names changes one of these.
     RequireUnchanged {

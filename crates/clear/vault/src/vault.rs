@@ -296,7 +296,7 @@ impl Vault {
 
     // ---- names
 
-    /// What `stat` tells of the node at `path`.
+    /// What `stat` shows of the node at `path`.
     ///
     /// # Errors
     /// `NotFound`, `NotADirectory`, `TooManySymlinks`.

@@ -35,7 +35,7 @@ impl Vault {
         self.ask_for(&Request::Whole(WholeRequest::Information))
     }
 
-    /// Notes that a person knows of every membership record so far: those that nobody here made are told of until then.
+    /// Notes that a person knows of every membership record so far: those that nobody here made are shown until then.
     ///
     /// # Errors
     /// `ReadOnly`.

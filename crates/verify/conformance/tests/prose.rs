@@ -20,7 +20,7 @@ const RUN_BY: [(&str, &str); 3] = [
 ];
 
 /// Where words of the glossary's second table are looked for.
-const PROSE: [&str; 13] = [
+const PROSE: [&str; 14] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -32,12 +32,13 @@ const PROSE: [&str; 13] = [
     "spec",
     "tools",
     "crates/access/cli/src",
+    "crates/clear/vault/src",
     "crates/verify/conformance/src",
     "crates/verify/conformance/tests",
 ];
 
 /// What of that is left out, and why.
-const LEFT_OUT: [(&str, &str); 5] = [
+const LEFT_OUT: [(&str, &str); 10] = [
     ("docs/glossary.md", "it has the list"),
     (
         "docs/adr/0",
@@ -45,6 +46,11 @@ const LEFT_OUT: [(&str, &str); 5] = [
     ),
     ("docs/performance/2", "a saved run stays as it was written"),
     ("tools/vectors", "not mended yet"),
+    ("crates/clear/vault/src/kept", "not mended yet"),
+    ("crates/clear/vault/src/revisions.rs", "not mended yet"),
+    ("crates/clear/vault/src/snapshot.rs", "not mended yet"),
+    ("crates/clear/vault/src/execute/history.rs", "not mended yet"),
+    ("crates/clear/vault/src/request/history.rs", "not mended yet"),
     ("spec/vectors", "their texts come from tools/vectors"),
 ];
 

@@ -82,13 +82,13 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
             Brought::Cut => {
                 writeln!(out, "{name}: {would}cut off after its last page")?;
             }
-            Brought::Anew(None) => writeln!(out, "{name}: {would}rebuilt")?,
-            Brought::Anew(Some(aside)) => {
+            Brought::Rebuilt(None) => writeln!(out, "{name}: {would}rebuilt")?,
+            Brought::Rebuilt(Some(aside)) => {
                 writeln!(out, "{name}: rebuilt; the old one is kept as {aside}")?;
             }
         }
     }
-    if let Brought::Anew(_) = report.database {
+    if let Brought::Rebuilt(_) = report.database {
         print_database(&mut out, report)?;
     }
     if report.renamed > 0 {
@@ -139,7 +139,7 @@ pub(super) fn recover_json(report: &RecoverReport) -> Value {
         Brought::Sound => "sound",
         Brought::PutBack => "put back",
         Brought::Cut => "cut to its pages",
-        Brought::Anew(_) => "rebuilt",
+        Brought::Rebuilt(_) => "rebuilt",
     };
     let revision = report.revision.as_ref();
     sparse(json!({
@@ -148,7 +148,7 @@ pub(super) fn recover_json(report: &RecoverReport) -> Value {
         "replica": word(&report.replica),
         "database": word(&report.database),
         "kept_aside": match &report.database {
-            Brought::Anew(aside) => aside.as_ref(),
+            Brought::Rebuilt(aside) => aside.as_ref(),
             _ => None,
         },
         "revision": revision.map(|revision| revision.id.to_string()),

@@ -49,7 +49,7 @@ pub(crate) fn transaction(
         }
         Ok::<(), Error>(())
     });
-    // Whatever else failed may have failed after it happened; to be told of nothing new does no harm.
+    // Whatever else failed may have failed after it happened; to hear of nothing new does no harm.
     if !matches!(result, Err(Error::Operation { .. })) {
         session.tell(&told.into_changes());
     }

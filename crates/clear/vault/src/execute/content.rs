@@ -18,7 +18,7 @@ use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
 use crate::request::{Creation, Handle, Opening};
 use crate::{Error, Result};
 
-/// How often opening starts anew when the name comes and goes under it.
+/// How often opening starts again when the name comes and goes under it.
 const OPEN_ATTEMPTS_MAX: usize = 100;
 
 /// A handle, and what it opened.
@@ -132,7 +132,7 @@ pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<
     opened(session, handle, inode)
 }
 
-/// Sets attributes and tells of it.
+/// Sets attributes and notifies observers.
 pub(crate) fn set_attributes(
     session: &Session,
     inode: InodeId,
@@ -228,7 +228,7 @@ pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<u
     Ok(offset)
 }
 
-/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others are told of next covers it.
+/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others hear of next covers it.
 fn drop_privileges(session: &Session, inode: InodeId) -> Result<()> {
     if session.caller.uid != 0 {
         session.filesystem().drop_privileges(inode)?;

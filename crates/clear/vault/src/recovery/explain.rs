@@ -1,4 +1,4 @@
-//! Explains what a database does not know: kept states are kept again, content gets a name, and the rest goes aside.
+//! Explains what a database does not know: snapshots are kept again, content gets a name, and the rest goes aside.
 //!
 //! Takes   a repair under way, and what lies in the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A kept state is kept again in one transaction with the rows of its blocks and their references.
+//!  (1) A snapshot is kept again in one transaction with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
 
@@ -241,7 +241,7 @@ impl Repair<'_> {
         moved.map_err(below("setting a file of the vault folder aside"))
     }
 
-    /// Damaged records of kept revisions are written anew; others that do not open are set aside.
+    /// Damaged records of kept revisions are written again; others that do not open are set aside.
     pub(crate) fn records(&mut self) -> Result<()> {
         let engine = self.filesystem().engine();
         let rows = engine.reader()?.revisions()?;

@@ -113,7 +113,7 @@ pub fn recover(
     let log = format!("{}-wal", metadata::DATABASE_FILE);
     let was_left = folder.has(INTENT_LOG) || folder.has(&log);
     let mut report = recover_locked(&folder, secret, &options, Trial::ForReal, told)?;
-    if was_left && !matches!(report.database, Brought::Anew(_)) {
+    if was_left && !matches!(report.database, Brought::Rebuilt(_)) {
         let fault = take_in_intents(&folder, lock, secret, options.trust)?;
         report.files.extend(fault);
     }
@@ -186,7 +186,7 @@ pub(crate) fn recover_locked(
         }
     }
     if !matches!(state, DatabaseState::Ruined(_)) {
-        if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
+        if matches!(report.replica, Brought::Rebuilt(_)) && trial == Trial::ForReal {
             note_device(folder, &keyring, &keys)?;
         }
         return Ok(report);
@@ -303,7 +303,7 @@ fn bring_replica(
     writes.push((HEADER, header));
     writes.push((REPLICA, next.seal_replica(&replica, &SystemRandom)?));
     *keyring = next;
-    Ok((replica, Brought::Anew(None)))
+    Ok((replica, Brought::Rebuilt(None)))
 }
 
 /// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
@@ -469,7 +469,7 @@ fn rebuild(
             None
         }
     };
-    report.database = Brought::Anew(aside);
+    report.database = Brought::Rebuilt(aside);
     report.files.extend(inventory.problems);
     report.lost_revisions = lost;
     fill(report, rebuilt);

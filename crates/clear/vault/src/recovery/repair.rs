@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A block is mended by storing its proven content again under its name: files and kept states that name it do not change.
+//!  (1) A block is mended by storing its proven content again under its name: files and snapshots that name it do not change.
 //!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
 //!  (3) Done twice, the second time finds nothing to do.
 
@@ -62,9 +62,9 @@ pub struct RepairReport {
     pub mended_blocks: u64,
     /// Blocks that stay lost, or lost in part.
     pub lost_blocks: u64,
-    /// Kept states that the database did not know and knows now.
+    /// Snapshots that the database did not know and knows now.
     pub adopted: Vec<String>,
-    /// Records of revisions that were written anew.
+    /// Records of revisions that were written again.
     pub records: u64,
     /// Files of the folder that were moved to `unexplained`.
     pub set_aside: Vec<String>,
@@ -300,7 +300,7 @@ impl<'a> Repair<'a> {
                 damaged.remove(&number);
                 continue;
             };
-            // As it was sealed: compressed anew it might get another name.
+            // As it was sealed: compressed again it might get another name.
             let mut clear = blocks.open_exactly(&row.id);
             if let Place::Segment(segment, _) = row.place
                 && clear.is_none()
@@ -335,7 +335,7 @@ impl<'a> Repair<'a> {
         Ok(engine.commit()?)
     }
 
-    /// Nodes of kept states that are lost are built anew from the living state, where that still is what they held.
+    /// Nodes of snapshots that are lost are rebuilt from the living state, where that still is what they held.
     fn mend_nodes(
         &mut self,
         lost: HashMap<BlockNumber, LostChunks>,

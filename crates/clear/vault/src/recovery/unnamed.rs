@@ -1,6 +1,6 @@
 //! Gives names to what nothing names: content of segments goes to `lost+found`.
 //!
-//! Takes   a rebuilding whose kept states and living state are written
+//! Takes   a rebuilding whose snapshots and living state are written
 //! Gives   one file for each segment that holds content which neither names
 //! Never   drops such content: nobody can tell what was removed from what was just stored
 //! Spec    spec/7-recovery.md, [7.4.5]

@@ -1,7 +1,7 @@
 //! A verification from outside: step by step, so that it can tell how far it is, stop, and go on another day.
 //!
-//! Takes   an open vault, how deep to look, who is told of the progress
-//! Gives   a report that names files, bytes and kept states; or a state from which to go on
+//! Takes   an open vault, how deep to look, who hears of the progress
+//! Gives   a report that names files, bytes and snapshots; or a state from which to go on
 //! Never   goes on from a state that the vault did not keep (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(500);
 /// How a vault is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Compute the names of blocks anew, and go over every kept state.
+    /// Compute the names of blocks again, and go over every snapshot.
     pub deep: bool,
     /// Go on where an earlier one was stopped, if there is one of the same depth.
     pub resume: bool,
@@ -61,7 +61,7 @@ pub struct Damage {
     pub what: Loss,
     /// Whether the living state lost it.
     pub now: bool,
-    /// The kept states that lost it, oldest first.
+    /// The snapshots that lost it, oldest first.
     pub revisions: Vec<RevisionId>,
 }
 
@@ -80,7 +80,7 @@ pub struct VerifyReport {
     pub damages: Vec<Damage>,
     /// How far it came.
     pub progress: VerifyProgress,
-    /// Nodes of kept states that were gone over.
+    /// Nodes of snapshots that were gone over.
     pub nodes: u64,
     /// Blocks that do not open beyond those whose files are named.
     pub damaged_more: u64,
@@ -146,7 +146,7 @@ impl Vault {
         };
         let stopped = run.segments(state, told)?;
         if let Some(after) = stopped {
-            // On media that cannot be written the next one begins anew.
+            // On media that cannot be written the next one begins at the start.
             run.report.can_resume = run.keep(after)?;
             return Ok((run.report, run.damaged));
         }

@@ -93,12 +93,12 @@ pub(crate) struct DamagePage {
     pub(crate) nodes: u64,
 }
 
-/// One thing that was lost, in the living state or in a kept one.
+/// One thing that was lost, in the living state or in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DamageLine {
     pub(crate) path: Vec<u8>,
     pub(crate) what: Loss,
-    /// The kept state; `None` for the living one.
+    /// The snapshot; `None` for the living state.
     pub(crate) revision: Option<[u8; 32]>,
 }
 
@@ -111,9 +111,9 @@ pub enum Loss {
     Names(u64),
     /// The extended attributes.
     Xattrs,
-    /// The whole kept state.
+    /// The whole snapshot.
     Tree,
-    /// Nothing that can be named: the kept state does not hold together.
+    /// Nothing that can be named: the snapshot does not hold together.
     Structure,
     /// Content of a file that has no name any more.
     Unnamed,
