@@ -14,6 +14,8 @@ need python3 python3
 need fusermount3 fuse3
 need setfattr attr
 need sqlite3 sqlite3
+need rsync rsync
+need restic restic
 
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -15,7 +15,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A vault with one large file and one kept state.
+/// A vault with one large file and one snapshot.
 fn kept() -> Place {
     let place = Place::new();
     let bytes: Vec<u8> = (0..400_000_u32).flat_map(u32::to_le_bytes).collect();

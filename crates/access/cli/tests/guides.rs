@@ -24,7 +24,7 @@ const LEFT_OUT: [(&str, &str); 7] = [
     ("rsync ", "needs another machine; tests/backup.rs does it"),
     (
         "strongroom backup ~/vault ~/vault.backup && restic",
-        "needs restic",
+        "needs a repository; tests/backup.rs does it",
     ),
     (
         "strongroom tune",

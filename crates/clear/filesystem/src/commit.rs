@@ -53,7 +53,7 @@ impl Filesystem {
     /// # Errors
     /// `NoSpace` leaves the content pending and the vault usable; `Failed` ends writing until it is opened again.
     pub fn sync_inode(&self, inode: InodeId) -> Result<()> {
-        if self.core.options.read_only || crate::is_kept(inode) {
+        if self.core.options.read_only || crate::is_in_snapshot(inode) {
             return Ok(());
         }
         let core = &self.core;
@@ -104,11 +104,11 @@ impl Filesystem {
     }
 }
 
-/// How often readers may keep a database from getting another key, or from being copied, before that is given up for now: for
-/// some ten seconds.
+/// How often readers may keep a database from getting another key, or from being copied, before that is given up for now. Each
+/// time those have ended who read then, however long they take: there are always others, and it is the hundredth time.
 const QUIET_ATTEMPTS: usize = 100;
 
-/// How long others go on between two attempts: those who read may need the writer to come to their end.
+/// How long others go on between two attempts: whoever checkpoints is not waited for otherwise.
 const QUIET_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Filesystem {
@@ -117,31 +117,46 @@ impl Filesystem {
     /// # Errors
     /// Until the new database is put in place every error leaves everything as it was; `Failed` after that.
     pub fn rekey(&self, rekey: &Rekey<'_>) -> Result<()> {
-        behind_a_commit(&self.core, |writer| writer.rekey(rekey))
+        once_nobody_reads(&self.core, || {
+            behind_a_commit(&self.core, |writer| writer.rekey(rekey))
+        })
     }
+
+    /// Waits until everybody who reads the database now has come to an end: a snapshot that is taken, a check.
+    pub fn wait_for_readers(&self) {
+        self.core.store.wait_for_readers();
+    }
+}
+
+/// Makes attempts until in one nobody reads. Between them the caller's locks must be free: whoever reads may need them to end.
+pub(crate) fn once_nobody_reads(
+    core: &Core,
+    mut attempt: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    for _ in 1..QUIET_ATTEMPTS {
+        match attempt() {
+            Err(Error::Metadata(strongroom_metadata::Error::Busy)) => {}
+            done => return done,
+        }
+        std::thread::sleep(QUIET_PAUSE);
+        core.store.wait_for_readers();
+    }
+    attempt()
 }
 
 /// Commits, and does `work` before anybody else commits.
 pub(crate) fn behind_a_commit(
     core: &Core,
-    mut work: impl FnMut(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
+    work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
 ) -> Result<()> {
-    for attempt in 1.. {
-        let mut progress = core.commits.progress.lock();
-        while progress.running {
-            core.commits.done.wait(&mut progress);
-        }
-        if core.failed.load(Ordering::Acquire) {
-            return Err(Error::Failed);
-        }
-        match commit_in_turn(core, progress, &mut work)? {
-            Err(strongroom_metadata::Error::Busy) if attempt < QUIET_ATTEMPTS => {
-                std::thread::sleep(QUIET_PAUSE);
-            }
-            done => return Ok(done?),
-        }
+    let mut progress = core.commits.progress.lock();
+    while progress.running {
+        core.commits.done.wait(&mut progress);
     }
-    unreachable!("the last attempt returns")
+    if core.failed.load(Ordering::Acquire) {
+        return Err(Error::Failed);
+    }
+    Ok(commit_in_turn(core, progress, work)??)
 }
 
 /// Commits, or waits for somebody's commit, until all mutations up to `target` are durable.
@@ -234,7 +249,7 @@ fn commit_once<T>(
         writer.commit()?;
         // The only moment at which no transaction is open: without it a busy log never begins anew.
         let moved = {
-            let _doing = core.doing(Work::Checkpoint);
+            let _doing = core.options.doing(Work::Checkpoint);
             writer.checkpoint()
         };
         let done = then(&mut writer);

@@ -11,12 +11,15 @@
 //!  (2) `changes` rises after a mutation took effect and before it is acknowledged: a commit that read
 //!      `changes` under the writer covers every mutation counted until then.
 
+mod options;
+mod work;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use strongroom_crypto::{BlockSealer, Pool, Random};
+use strongroom_crypto::{Pool, Random};
 use strongroom_format::{Kind, SealedBlock};
 use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
 use strongroom_segments::SegmentStore;
@@ -26,13 +29,10 @@ use crate::content::node::{Node, NodeState, NodeTable};
 use crate::content::reservation::Reserved;
 use crate::names::lock::LockTable;
 use crate::upkeep::epoch::{Sealers, Sealing};
-use crate::{Error, Result, limits};
+pub use options::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub(crate) use work::{Notes, WorkQueue, Worker};
 
-/// Tells the time. A value, so that tests and the simulator bring their own.
-pub trait Clock: Send + Sync {
-    /// Now.
-    fn now(&self) -> Timestamp;
-}
+use crate::{Error, Result};
 
 /// Counts of content sealed.
 #[derive(Default)]
@@ -42,144 +42,6 @@ pub(crate) struct Sealed {
     pub(crate) bytes: AtomicU64,
     /// How many fewer were sealed, for they were compressed.
     pub(crate) bytes_saved: AtomicU64,
-}
-
-/// Tells how full the disk below is. A value, for the same reason.
-pub trait Disk: Send + Sync {
-    /// Total and free bytes of the disk that holds the vault; `None` if it does not say.
-    fn space(&self) -> Option<(u64, u64)>;
-}
-
-/// Who runs drains, commits, purges and compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Background {
-    /// A thread of the file system, by the timers of `Options`.
-    Thread,
-    /// Nobody: the owner calls `Filesystem::tick`. For exact replay.
-    Manual,
-}
-
-/// How a file system runs. The defaults suit a laptop.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Bound of content in memory that is not yet stored, in bytes.
-    pub dirty_bytes_max: u64,
-    /// Bound of idle nodes in memory.
-    pub nodes_max: usize,
-    /// Bound of extents in memory, over all nodes, in bytes.
-    pub extent_bytes_max: usize,
-    /// Time between commits.
-    pub commit_interval: std::time::Duration,
-    /// Who works in the background.
-    pub background: Background,
-    /// Refuse every mutation.
-    pub read_only: bool,
-    /// Threads that seal and open; `None` for as many as were measured to pay, or one per core.
-    pub threads: Option<usize>,
-    /// From when on it works in the background, and how much in one step.
-    pub thresholds: limits::Thresholds,
-    /// Who is told of that work.
-    pub watcher: Option<Arc<dyn Watcher>>,
-}
-
-/// Work that nobody asked for by an operation of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// The log moves into the database.
-    Checkpoint,
-    /// A full segment gets its table of contents.
-    Rollover,
-    /// Carried blocks move into a segment.
-    Settling,
-    /// Live blocks leave a segment.
-    Compaction,
-    /// An empty segment goes.
-    Removal,
-    /// The rows of a file without names go.
-    Purge,
-    /// A fragmented cell is rewritten.
-    Defragmentation,
-    /// Blocks of an earlier epoch are sealed anew.
-    Resealing,
-    /// A small sync goes to the intent log.
-    Logging,
-}
-
-impl Work {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
-        Self::Checkpoint,
-        Self::Rollover,
-        Self::Settling,
-        Self::Compaction,
-        Self::Removal,
-        Self::Purge,
-        Self::Defragmentation,
-        Self::Resealing,
-        Self::Logging,
-    ];
-}
-
-/// Is told when background work begins and ends, on the thread that does it: for tests that must meet it, as the
-/// simulator. It may hold locks meanwhile: return soon, and call nothing of the file system.
-pub trait Watcher: Send + Sync + std::fmt::Debug {
-    /// It begins.
-    fn begins(&self, work: Work);
-    /// It ended, one way or another.
-    fn ends(&self, work: Work);
-}
-
-/// Tells the end of a work when it is dropped.
-pub(crate) struct Doing<'a> {
-    watcher: Option<&'a dyn Watcher>,
-    work: Work,
-}
-
-impl Drop for Doing<'_> {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.watcher {
-            watcher.ends(self.work);
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            dirty_bytes_max: limits::DIRTY_BYTES_MAX,
-            nodes_max: limits::NODES_MAX,
-            extent_bytes_max: limits::EXTENT_BYTES_MAX,
-            commit_interval: limits::COMMIT_INTERVAL,
-            background: Background::Thread,
-            read_only: false,
-            threads: None,
-            thresholds: limits::Thresholds::default(),
-            watcher: None,
-        }
-    }
-}
-
-/// What a file system is made of. Joined by the vault's `open.rs` only.
-pub struct Parts {
-    /// Rows.
-    pub store: Store,
-    /// Sealed bytes.
-    pub segments: SegmentStore,
-    /// The gate.
-    pub sealer: BlockSealer,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// The disk's fill.
-    pub disk: Arc<dyn Disk>,
-    /// Salts and birth ids.
-    pub random: Arc<dyn Random>,
-    /// This run's prefix of segment names: the first 8 bytes of every name that `segments` draws, so that a
-    /// later open knows which unfinished files an interrupted run left.
-    pub session: [u8; 8],
-    /// The folder for the intent log; without one every sync is a commit.
-    pub intents: Option<std::path::PathBuf>,
-    /// How it runs.
-    pub options: Options,
 }
 
 /// The shared state of one open file system.
@@ -214,13 +76,12 @@ pub(crate) struct Core {
     pub(crate) intents: crate::commit::intents::Intents,
     pub(crate) locks: LockTable,
     /// Wakes the background thread: inodes to drain, orphans to purge.
-    pub(crate) work: Arc<crate::upkeep::background::WorkQueue>,
+    pub(crate) work: Arc<WorkQueue>,
     pub(crate) space: crate::upkeep::space::SpaceState,
     pub(crate) quota: crate::quota::Quota,
     pub(crate) holes: crate::content::holes::Holes,
     pub(crate) hashing: crate::hashes::content_hash::Hashing,
-    /// What keeps old states, once it is joined.
-    pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
+    pub(crate) history: crate::history::History,
 }
 
 impl Core {
@@ -273,15 +134,6 @@ impl Core {
             .fetch_add(bytes - stored, Ordering::Relaxed);
     }
 
-    /// Tells the watcher of `work`, and of its end when the result is dropped.
-    pub(crate) fn doing(&self, work: Work) -> Doing<'_> {
-        let watcher = self.options.watcher.as_deref();
-        if let Some(watcher) = watcher {
-            watcher.begins(work);
-        }
-        Doing { watcher, work }
-    }
-
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -319,8 +171,8 @@ impl Core {
             return Ok(node);
         }
         // Whoever only reads has not come this way.
-        if crate::is_kept(id) {
-            return Err(Error::KeptState);
+        if crate::is_in_snapshot(id) {
+            return Err(Error::InSnapshot);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
         let reserved = match row.reserved {
@@ -351,5 +203,20 @@ impl Core {
         change(&mut state.inode);
         state.changed();
         self.list_dirty(node, &mut state);
+    }
+}
+
+/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
+/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
+#[derive(Clone)]
+pub struct Filesystem {
+    /// First, so that it is dropped first: the thread ends before the store closes.
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) core: Arc<Core>,
+}
+
+impl std::fmt::Debug for Filesystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Filesystem").finish_non_exhaustive()
     }
 }

@@ -428,7 +428,7 @@ impl<'a> RegionEdit<'a> {
             .regions
             .retain(|region| !regions.contains(&region));
         core.holes.add(writer, self.node.id, regions)?;
-        crate::upkeep::purge::schedule(core, self.node.id);
+        core.work.purge(self.node.id);
         Ok(())
     }
 

@@ -17,7 +17,6 @@ mod error;
 mod files;
 mod hashes;
 mod history;
-mod kept;
 pub mod limits;
 mod names;
 mod open;
@@ -27,24 +26,20 @@ mod transaction;
 mod types;
 mod upkeep;
 
-use std::sync::Arc;
-
 pub use commit::DurableState;
 pub use commit::intents::{Replay, ReplayFault};
-pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use core::{Background, Clock, Disk, Filesystem, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};
 pub use damage::check::CheckReport;
-pub use damage::erase::Erased;
 pub use damage::lost_chunks::LostChunks;
 pub use damage::verify::{
     DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
 };
-pub use error::Error;
+pub use error::{Error, Result};
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use history::{Engine, Held, History};
-pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
+pub use history::{Engine, HISTORY_INODE, HISTORY_NAME, HeldBlocks, Taken, admit, is_in_snapshot};
 pub use open::Counters;
 pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,
@@ -53,21 +48,3 @@ pub use transaction::Content;
 pub use transaction::draft::Draft;
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};
-
-/// What every operation gives.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
-/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
-#[derive(Clone)]
-pub struct Filesystem {
-    /// First, so that it is dropped first: the thread ends before the store closes.
-    pub(crate) worker: Arc<upkeep::background::Worker>,
-    pub(crate) core: Arc<core::Core>,
-}
-
-impl std::fmt::Debug for Filesystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filesystem").finish_non_exhaustive()
-    }
-}

@@ -121,7 +121,7 @@ pub const HOLES_MAX: usize = 65_536;
 /// them is reserved once more.
 pub const RESERVE_REGIONS_MAX: usize = 1024;
 
-/// Default bound of dirty content, in bytes. The README states it, and the other bounds of memory.
+/// Default bound of dirty content, in bytes. docs/guide/performance.md states it, and the other bounds of memory.
 pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Default bound of nodes in memory that nobody uses.

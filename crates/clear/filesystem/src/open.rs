@@ -92,6 +92,7 @@ impl Filesystem {
             store,
             segments,
             sealer,
+            signer,
             clock,
             disk,
             random,
@@ -142,7 +143,7 @@ impl Filesystem {
             quota,
             holes,
             hashing: crate::hashes::content_hash::Hashing::default(),
-            history: std::sync::OnceLock::new(),
+            history: crate::history::History::new(signer),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -159,7 +160,7 @@ impl Filesystem {
             crate::commit::intents::replay::replay(&core)?;
         }
         let core = std::sync::Arc::new(core);
-        let worker = crate::upkeep::background::Worker::start(&core).map_err(Error::NoThread)?;
+        let worker = crate::upkeep::background::start(&core).map_err(Error::NoThread)?;
         Ok(Self {
             core,
             worker: std::sync::Arc::new(worker),

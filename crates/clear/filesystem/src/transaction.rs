@@ -161,7 +161,7 @@ fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
     let covered = core.changes.load(Ordering::Acquire);
     drop(writer);
     for inode in unused {
-        crate::upkeep::purge::schedule(core, inode);
+        core.work.purge(inode);
     }
     for (inode, cell) in drafts.fragmented {
         core.work.defragment(inode, cell);

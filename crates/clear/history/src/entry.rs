@@ -1,4 +1,4 @@
-//! One name in a directory of a kept tree, with everything that is known of the node that it names.
+//! One name in a directory of a tree, with everything that is known of the node that it names.
 //!
 //! Takes   an entry, or the bytes of one
 //! Gives   the other of the two

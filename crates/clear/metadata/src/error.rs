@@ -85,8 +85,10 @@ pub enum Error {
     /// Caller: an argument out of its range.
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
-    /// Environment: another process held the database for longer than the time limit.
-    #[error("another process is using the metadata database; try again")]
+    /// Environment: somebody reads the database, here or in another process, and did not come to an end for long.
+    #[error(
+        "the metadata database is being read without a pause, by snapshots, checks or backups; try again when they have ended"
+    )]
     Busy,
     /// Environment: no memory for a page.
     #[error("out of memory")]

@@ -11,6 +11,11 @@
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that told of them goes.                                                              [4.12.6]
 
+pub(crate) mod frames;
+pub(crate) mod log_layout;
+pub(crate) mod tree;
+pub(crate) mod tree_file;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read};
 
@@ -18,12 +23,12 @@ use parking_lot::{Mutex, RwLock};
 use strongroom_folder::{Folder, Purpose};
 use zeroize::Zeroizing;
 
-use crate::disk::{Disk, DiskFault};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::limits::{DATABASE_PAGES_MAX, KEY_BYTES, LOG_FRAMES_MAX};
-use crate::log_layout::{self, Frames, HEADER_BYTES, LogHeader, SEAL_BYTES};
-use crate::tree::{HASH_BYTES, Hash, Leaf, Tree};
-use crate::tree_file::{BLOCK_LEAVES, TreeFile, TreeHeader};
+use crate::pages::log_layout::{Frames, HEADER_BYTES, LogHeader, SEAL_BYTES};
+use crate::pages::tree::{HASH_BYTES, Hash, Leaf, Root, Tree};
+use crate::pages::tree_file::{BLOCK_LEAVES, TreeFile, TreeHeader};
 
 /// The context that the key of the tree is derived in.
 const TREE_CONTEXT: &str = "strongroom format 1 2026-11-23 page tree";
@@ -35,13 +40,6 @@ const SEAL_CONTEXT: &str = "strongroom format 1 2026-11-23 page tree seal";
 enum Sealed {
     Commit { salts: [u8; 8], frame: u32 },
     File,
-}
-
-/// The root of a tree over so many pages, and the proof that an owner of the key said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
-    pub(crate) pages: u32,
-    pub(crate) root: Hash,
 }
 
 /// The key that seals roots.
@@ -557,13 +555,5 @@ impl LeftLog {
         };
         key.fits(what, &root, seal.try_into().ok()?)
             .then_some((root, frame + 1))
-    }
-}
-
-/// What a failed write of leaves is to SQLite.
-pub(crate) fn fault(fault: DiskFault) -> io::Error {
-    match fault {
-        DiskFault::NoSpace => io::ErrorKind::StorageFull.into(),
-        DiskFault::Failure => io::Error::other("the disk failed"),
     }
 }

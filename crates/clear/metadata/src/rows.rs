@@ -229,7 +229,7 @@ pub struct ContentHash {
     pub hash: [u8; 32],
 }
 
-/// A kept state of the whole tree.
+/// A snapshot of the whole tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// Local number, rising.

@@ -219,7 +219,7 @@ impl Vault {
             Access::ReadWrite,
             Some((lock, listener)),
         )?;
-        let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
+        let fingerprint = owner.session.vault.information.lock().fingerprint.clone();
         let joining = Joining::new(folder.path(), options.engine, None);
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {

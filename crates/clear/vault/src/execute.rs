@@ -32,7 +32,7 @@ use crate::{Error, Result};
 
 /// Carries out `request` on behalf of `session`.
 pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
-    if session.engine.is_closed() {
+    if session.vault.is_closed() {
         return Err(Error::Closed);
     }
     if session.access == Access::ReadOnly && request.changes() {
@@ -57,7 +57,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         | Request::RemoveXattr { .. }
         | Request::Xattrs { .. } => on_xattrs(session, request),
         Request::Whole(request) => whole::execute(session, request),
-        Request::MakeWay => Ok(session.engine.make_way().into()),
+        Request::MakeWay => Ok(session.vault.make_way().into()),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,

@@ -135,7 +135,7 @@ pub struct File {
     at: RwLock<(Port, Handle)>,
     node: Identity,
     /// Of a file of a snapshot: its number is known only where its path was looked up.
-    kept_path: Option<Vec<u8>>,
+    snapshot_path: Option<Vec<u8>>,
     /// How to open it again.
     opening: Opening,
     position: Mutex<u64>,
@@ -191,12 +191,12 @@ impl File {
         path: Option<&[u8]>,
     ) -> Result<Self> {
         let (handle, attributes): (_, Attributes) = response.try_into()?;
-        let is_kept = filesystem::is_kept(attributes.inode);
+        let in_snapshot = filesystem::is_in_snapshot(attributes.inode);
         Ok(Self {
             vault: vault.clone(),
             at: RwLock::new((port, handle)),
             node: (attributes.inode, attributes.btime),
-            kept_path: path.filter(|_| is_kept).map(<[u8]>::to_vec),
+            snapshot_path: path.filter(|_| in_snapshot).map(<[u8]>::to_vec),
             opening: Opening {
                 create: Creation::Never,
                 truncate: false,
@@ -289,7 +289,7 @@ impl File {
             return Err((*self.ended.get_or_init(|| ended)).into());
         }
         let opening = self.opening;
-        let (port, response) = self.vault.ask(&match &self.kept_path {
+        let (port, response) = self.vault.ask(&match &self.snapshot_path {
             Some(path) => Request::Open {
                 path: Bytes(path),
                 opening,

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
-use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
+use strongroom_filesystem::{self as filesystem, InodeId, is_in_snapshot};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
@@ -126,7 +126,7 @@ impl Vault {
     ) -> Result<ContentHash> {
         let inode = self.attributes(path.path_bytes(), Links::Follow)?.inode;
         let never = &mut |_: u64| GoOn::Yes;
-        if is_kept(inode) {
+        if is_in_snapshot(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
             return hashed.map(|(hash, _)| hash).ok_or_else(unexpected);
         }

@@ -11,7 +11,7 @@
 //! - `recovery`  mends a vault, or makes its database again
 //! - `owner`     one process owns a vault, others ask it
 //! - `execute`   carries out what is asked
-//! - `kept`      what `.history` shows; `seen`: what was last seen of a vault
+//! - `seen`      what was last seen of a vault
 //! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
 //! - `request`   everything that can be asked and answered
 //! - `folder`    the vault folder: its files, its lock
@@ -47,8 +47,6 @@ pub mod fuzzing;
 mod hashing;
 mod interactive;
 mod join;
-#[doc(hidden)]
-pub mod kept;
 mod keyring;
 mod keys;
 mod leave;
@@ -61,6 +59,8 @@ mod path;
 mod private_folder;
 mod provider_in_use;
 mod public_information;
+#[doc(hidden)]
+pub mod records;
 mod recovery;
 mod request;
 mod retry;
@@ -96,7 +96,7 @@ pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
 pub use path::{Links, VaultPath};
-pub use private_folder::{KeptName, PrivateFolders};
+pub use private_folder::{PrivateFolders, WatchedName};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
@@ -104,7 +104,7 @@ pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
 pub use recovery::verify::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
 pub use request::hash::{ContentHash, EqualContents, NamedContent};
-pub use request::history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
+pub use request::history::{Restored, RevisionInfo};
 pub use request::member::Member;
 pub use request::verify::{FileProblem, Loss};
 pub use request::{Access, CheckReport, Information, Rotation};
@@ -124,7 +124,10 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
-pub use strongroom_history::{NewRevision, Retention, RevisionId, SCHEDULED, SelectError, Whose};
+pub use strongroom_history::{
+    ErasedContent, NewRevision, PathDifference, Retention, RevisionId, SCHEDULED, SelectError,
+    Side, Usage, Whose,
+};
 pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;

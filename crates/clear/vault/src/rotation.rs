@@ -25,7 +25,7 @@ impl Vault {
     #[doc(hidden)]
     pub fn rotate_step(&self) -> Result<bool> {
         match self.port() {
-            Port::Owner(owner) => Ok(owner.session.engine.rotate_step()? == Step::More),
+            Port::Owner(owner) => Ok(owner.session.vault.rotate_step()? == Step::More),
             _ => Err(Error::OwnerOnly("a step of a rotation")),
         }
     }

@@ -444,8 +444,8 @@ impl Vault {
     pub fn filesystem(&self) -> Option<Filesystem> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Some(owner.session.engine.filesystem.clone())
+                owner.session.vault.lend();
+                Some(owner.session.vault.filesystem.clone())
             }
             _ => None,
         }
@@ -458,8 +458,8 @@ impl Vault {
     pub fn subscribe(&self, observer: Arc<dyn Observer>) -> Result<Subscription> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Ok(owner.session.engine.observers.subscribe(observer))
+                owner.session.vault.lend();
+                Ok(owner.session.vault.observers.subscribe(observer))
             }
             Port::Client(_) | Port::Left => Err(Error::OwnerOnly("watching for changes")),
             Port::Closed => Err(Error::Closed),

@@ -134,7 +134,7 @@ fn take(vault: &Vault, tag: &str) -> RevisionInfo {
     vault.take_revision(&new).unwrap().unwrap()
 }
 
-/// Fills a vault with files, kept states that hold content of their own, and small content that travels in commits.
+/// Fills a vault with files, snapshots that hold content of their own, and small content that travels in commits.
 fn fill(vault: &Vault) {
     vault.write("/large", noise(1, 3_000_000)).unwrap();
     vault.make_directory("/d", 0o755).unwrap();
@@ -302,6 +302,39 @@ fn what_was_copied_before_opens_with_the_old_keys_and_nothing_of_the_vault_does(
         matches!(older, Err(strongroom::Error::Damaged { what, .. }) if what == metadata),
         "{older:?}"
     );
+}
+
+/// Goal: a rotation beside somebody who reads the database for long, as a snapshot of many files does, waits and holds nobody up.
+/// Failed before: after ten seconds, in which others hardly came to commit, it gave up: "another process is using the metadata
+/// database". Method: somebody reads until others have committed more often than they could in that time, or it gave up.
+#[test]
+fn a_rotation_waits_for_whoever_reads_and_others_go_on() {
+    let place = Place::new();
+    let vault = place.open(Background::Thread);
+    fill(&vault);
+    let filesystem = vault.filesystem().unwrap();
+    std::thread::scope(|scope| {
+        let engine = filesystem.engine();
+        let reader = engine.reader().unwrap();
+        let snapshot = reader.snapshot().unwrap();
+        let rotated = scope.spawn(|| place.rotate());
+        for round in 0..400 {
+            if rotated.is_finished() {
+                break;
+            }
+            vault.write("/meanwhile", round.to_string()).unwrap();
+            vault.sync().unwrap();
+        }
+        // The reader ends here, and the scope waits for the rotation.
+        drop(snapshot);
+    });
+    assert_eq!(vault.read("/meanwhile").unwrap(), b"399");
+    drop(filesystem);
+    while vault.rotation().unwrap().is_running {
+        std::thread::yield_now();
+    }
+    assert_filled(&vault);
+    vault.close().unwrap();
 }
 
 #[test]

@@ -10,5 +10,5 @@ pub(crate) mod block_sealer;
 pub mod compression;
 pub(crate) mod open;
 pub mod record;
-mod seal;
+pub(crate) mod seal;
 pub mod suite;

@@ -339,17 +339,8 @@ fn erase(_: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<
     vault.erase(&path, false).map(drop)
 }
 
-/// As `change_keys`, which may end early where somebody reads for long: the epoch has begun then, and the database gets its
-/// key later.
-fn rotate(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
-    match change_keys(scene, vault, choices) {
-        Err(error) if error.to_string().contains("try again") => Ok(()),
-        done => done,
-    }
-}
-
 /// Begins a rotation if none is under way; else a key comes and goes now and then, which begins an epoch too.
-fn change_keys(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
+fn rotate(scene: &Scene, vault: &Vault, choices: &mut Choices) -> strongroom::Result<()> {
     let keys = || Keys::open_with(&scene.folder, &Secret::KeyFile(scene.key.clone()), unseen());
     if !vault.rotation()?.is_running {
         return keys()?.rotate();

@@ -41,7 +41,7 @@ pub struct Outcome {
     pub sort: Sort,
     /// Whether the bytes of the folder are others than before.
     pub harmed: bool,
-    /// Bytes that were lost for good, over the living and the kept states.
+    /// Bytes that were lost for good, over the living and the snapshots.
     pub lost_bytes: u64,
 }
 
@@ -218,6 +218,7 @@ impl Trial<'_> {
         let options = RepairOptions {
             dry_run: true,
             trust: unseen(),
+            ..RepairOptions::default()
         };
         // An error is that of the repair, which is judged there.
         let _ = repair(&self.folder, &self.secret(), options, &mut |_| {});
@@ -279,7 +280,7 @@ impl Trial<'_> {
         // Only what follows from a loss may be left: nodes and ends of files that are lost.
         let is_told = |problem: &String| {
             !report.damages.is_empty()
-                && (problem.contains("of kept trees cannot be read")
+                && (problem.contains("of snapshots cannot be read")
                     || problem.contains("were committed"))
         };
         if !report.structure.problems.iter().all(is_told) {
@@ -352,5 +353,6 @@ fn real() -> RepairOptions {
     RepairOptions {
         dry_run: false,
         trust: unseen(),
+        ..RepairOptions::default()
     }
 }

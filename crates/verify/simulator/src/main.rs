@@ -563,6 +563,7 @@ fn mend(folder: &str, key: &str) -> Result<bool, String> {
     let options = RepairOptions {
         dry_run: false,
         trust: strongroom_simulator::unseen(),
+        ..RepairOptions::default()
     };
     let secret = Secret::KeyFile(key);
     let report = strongroom::repair(folder, &secret, options, &mut |_| {});

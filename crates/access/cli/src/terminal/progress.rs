@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::terminal::failure::tell;
 use crate::terminal::printable::{line, show};
 
 /// Nothing is shown before this.
@@ -207,15 +208,23 @@ impl Drop for Meter {
 /// How often it is looked how far a change of keys is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// After so long without any sign that a change of keys goes on it is said what that may wait for.
+const WAIT_UNTIL_SAID: Duration = Duration::from_secs(2);
+
 /// Runs `change`, which changes the keys of `vault`, and shows meanwhile how much of the database has its new key.
 pub(crate) fn while_keys_change<T>(vault: &Path, change: impl FnOnce() -> T) -> T {
     let (done, is_done) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut meter = Meter::new(false, "re-sealed of the database:");
+            let (begun, mut seen) = (Instant::now(), false);
             while is_done.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some((bytes, total)) = strongroom::rekey_progress(vault) {
                     meter.show(bytes, total);
+                    seen = true;
+                } else if !seen && begun.elapsed() >= WAIT_UNTIL_SAID {
+                    tell("waiting until nobody reads the database: a snapshot, a check or a backup may be under way");
+                    seen = true;
                 }
             }
         });

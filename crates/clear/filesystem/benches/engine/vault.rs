@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use strongroom_conformance::engine;
-use strongroom_crypto::providers::{Choice, measured, set_choice};
+use strongroom_crypto::measuring::measured;
+use strongroom_crypto::providers::{Choice, set_choice};
 use strongroom_filesystem::{
     Attributes, Background, Caller, Filesystem, InodeId, NewNode, NodeKind, Options, Result,
 };

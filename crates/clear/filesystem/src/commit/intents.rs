@@ -293,7 +293,7 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
         // All of it is durable, or is told by the last record.
         (None, last) => return Some(last),
     };
-    let _doing = core.doing(Work::Logging);
+    let _doing = core.options.doing(Work::Logging);
     let intent = Intent {
         acknowledged: core.intents.acknowledged.load(Ordering::Acquire),
         ..intent
@@ -498,7 +498,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
         let log = core.intents.log.lock();
         (log.file.clone(), log.sequence)
     };
-    let _doing = core.doing(Work::Logging);
+    let _doing = core.options.doing(Work::Logging);
     let done = file.map_or(Ok(()), |file| file.sync());
     if done.is_err() {
         // As after a commit that failed: what is on the disk is unknown now.

@@ -12,8 +12,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_metadata::Copying;
 
-use crate::commit::behind_a_commit;
-use crate::commit::intents;
+use crate::commit::{behind_a_commit, intents, once_nobody_reads};
 use crate::core::Core;
 use crate::{Filesystem, Result};
 
@@ -62,9 +61,11 @@ impl Filesystem {
     /// # Errors
     /// `ReadOnly`, `Failed`, `NoSpace`; then what lies in the folder is of no use.
     pub fn copy_database(&self, copying: &Copying<'_>) -> Result<()> {
-        intents::without_log(&self.core, || {
-            self.sync()?;
-            behind_a_commit(&self.core, |writer| writer.copy(copying))
+        once_nobody_reads(&self.core, || {
+            intents::without_log(&self.core, || {
+                self.sync()?;
+                behind_a_commit(&self.core, |writer| writer.copy(copying))
+            })
         })
     }
 }

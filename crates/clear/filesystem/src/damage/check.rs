@@ -114,7 +114,7 @@ impl Filesystem {
             *references.entry(block).or_insert(0) += count;
         }
         if unreadable > 0 {
-            report.problem(format!("{unreadable} blocks of kept trees cannot be read"));
+            report.problem(format!("{unreadable} blocks of snapshots cannot be read"));
         }
         let live = check_blocks(reader, &references, unreadable > 0, has_keys, report)?;
         self.check_segments(reader, &live, report)

@@ -1,4 +1,4 @@
-//! Takes blocks out of the vault although kept trees name them: their rows stay, their bytes go.
+//! Takes blocks out of the vault although trees name them: their rows stay, their bytes go.
 //!
 //! Takes   blocks, each with the references that whoever chose them saw
 //! Gives   rows that say that they were erased, and segments without their bytes
@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_history::{ErasedContent, Erasure};
 use strongroom_metadata::{
     BlockNumber, ERASED_SEGMENT, Extent, InodeId, Place, SegmentNumber, SegmentState, Timestamp,
     Transaction,
@@ -28,23 +29,9 @@ use crate::history::{Engine, give_all_back};
 use crate::upkeep::space::{finish_segment, let_empty_go};
 use crate::{Error, Result};
 
-/// What was erased.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Erased {
-    /// Sealed bytes.
-    pub bytes: u64,
-    /// Sealed bytes that stay: they came to be used by something else since they were chosen.
-    pub in_use_bytes: u64,
-    /// Segments that still hold erased bytes, because other blocks in them do not open.
-    pub segments_left: u64,
-}
-
 impl Engine<'_> {
-    /// Finishes removals that are under way: what a removed file or kept state alone named loses its references.
-    ///
-    /// # Errors
-    /// Of the stores.
-    pub fn finish_removals(&self) -> Result<()> {
+    /// Finishes removals that are under way: what a removed file or snapshot alone named loses its references.
+    pub(crate) fn finish_removals(&self) -> Result<()> {
         let core = self.core();
         // What was overwritten or removed, and still is stored, would count as being in use.
         match drain_all(core) {
@@ -57,18 +44,19 @@ impl Engine<'_> {
         self.commit()
     }
 
-    /// Erases `blocks`, each with the references that it had; durable on return, and the bytes are gone from the folder. A crash
-    /// may leave some of them erased: the caller remembers what it asked for.
-    ///
-    /// # Errors
-    /// `ReadOnly`, `Failed`, `NoSpace`. What was erased before the error is; ask again for the rest.
-    pub fn erase(&self, blocks: &[(BlockNumber, u32)]) -> Result<Erased> {
+    /// Erases blocks, each with the references that it had; durable on return, and the bytes are gone from the folder. What came to
+    /// be used by something else since they were chosen stays. A crash may leave some of them erased: the caller remembers what
+    /// it asked for.
+    pub(crate) fn erase(&self, found: Erasure) -> Result<ErasedContent> {
         let core = self.core();
-        let mut erased = Erased::default();
+        let mut erased = ErasedContent {
+            bytes: 0,
+            ..found.content
+        };
         let mut segments = BTreeSet::new();
         let when = seconds(core.now());
         let thresholds = &core.options.thresholds;
-        for page in blocks.chunks(thresholds.move_blocks.max(1)) {
+        for page in found.blocks.chunks(thresholds.move_blocks.max(1)) {
             {
                 let _gate = core.mutate()?;
                 let mut writer = core.store.lock();
@@ -133,7 +121,7 @@ fn mark(
     writer: &mut Transaction<'_>,
     blocks: &[(BlockNumber, u32)],
     when: u32,
-    erased: &mut Erased,
+    erased: &mut ErasedContent,
     segments: &mut BTreeSet<SegmentNumber>,
 ) -> Result<()> {
     let grave = erased_segment(writer)?;
@@ -144,7 +132,7 @@ fn mark(
         };
         let bytes = sealed_len(block.clear_len as usize) as u64;
         if block.references != *references {
-            erased.in_use_bytes += bytes;
+            erased.shared_bytes += bytes;
             continue;
         }
         match block.place {
@@ -183,7 +171,7 @@ fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
     let mut after = BlockNumber(0);
     loop {
         let _reclaiming = core.space.reclaiming.lock();
-        let _doing = core.doing(Work::Compaction);
+        let _doing = core.options.doing(Work::Compaction);
         let _gate = core.mutate()?;
         let limit = core.options.thresholds.move_blocks;
         let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use strongroom_history::Extent as TreeExtent;
 use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
 
 use crate::content::extents;
@@ -17,7 +18,7 @@ use crate::core::Core;
 use crate::drain::{Reason, RegionEdit, drain_all, drain_nodes};
 use crate::files::write::content_changed;
 use crate::limits::FILE_BYTES_MAX;
-use crate::{Error, Filesystem, KeptExtent, Result};
+use crate::{Error, Filesystem, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
@@ -48,8 +49,8 @@ impl Filesystem {
     /// before the source's end.
     ///
     /// # Errors
-    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a kept
-    /// state that is no more.
+    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a
+    /// snapshot that is no more.
     pub fn copy_range(
         &self,
         source: InodeId,
@@ -58,8 +59,8 @@ impl Filesystem {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        if crate::is_kept(source) {
-            return self.copy_kept(source, source_offset, target, target_offset, len);
+        if crate::is_in_snapshot(source) {
+            return self.copy_from_snapshot(source, source_offset, target, target_offset, len);
         }
         let from = self.core.node(source)?;
         let to = self.core.node(target)?;
@@ -81,8 +82,8 @@ impl Filesystem {
         Ok(done)
     }
 
-    /// `copy_range` from a file of a kept state.
-    fn copy_kept(
+    /// `copy_range` from a file of a snapshot.
+    fn copy_from_snapshot(
         &self,
         source: InodeId,
         source_offset: u64,
@@ -90,13 +91,13 @@ impl Filesystem {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        let kept = self.kept(source).ok_or(Error::Stale)?;
+        let snapshots = self.snapshots(source).ok_or(Error::Stale)?;
         let to = self.core.node(target)?;
         let mut done = 0;
         while done < len {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let (step, extents) = kept.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            let (step, extents) = snapshots.shareable(source, at, (len - done).min(STEP_BYTES))?;
             if step == 0 {
                 break;
             }
@@ -105,7 +106,7 @@ impl Filesystem {
                 drain_nodes(&self.core, &[Arc::clone(&to)], Reason::Namespace)
                     .and_then(|()| {
                         let _gate = self.core.mutate()?;
-                        share_kept(&self.core, source, &extents, at, &to, until, step)
+                        share_from_snapshot(&self.core, source, &extents, at, &to, until, step)
                     })
                     .transpose()
             });
@@ -173,11 +174,11 @@ impl Filesystem {
     }
 }
 
-/// Shares the blocks of a kept file; `None` if the target has pending content again.
-fn share_kept(
+/// Shares the blocks of a file of a snapshot; `None` if the target has pending content again.
+fn share_from_snapshot(
     core: &Core,
     source: InodeId,
-    extents: &[KeptExtent],
+    extents: &[TreeExtent],
     at: u64,
     to: &Arc<Node>,
     until: u64,
@@ -196,7 +197,7 @@ fn share_kept(
     }
     let mut parts = Vec::with_capacity(extents.len());
     for extent in extents {
-        let extent = crate::kept::living_extent(&writer, source, extent)?;
+        let extent = crate::history::living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
     crate::damage::erase::refuse_erased(&writer, source, &parts)?;

@@ -39,8 +39,8 @@ impl Filesystem {
     /// # Errors
     /// `Damaged` or `Erased` with the first offset that cannot be read; what precedes it can be read by itself.
     pub fn read(&self, inode: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.read(inode, offset, buffer);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.read(inode, offset, buffer);
         }
         let node = self.core.node(inode)?;
         for sources in [Sources::Remembered]

@@ -17,8 +17,8 @@ impl Filesystem {
     /// # Errors
     /// `NoSuchOffset` beyond the end, or if no data follow.
     pub fn seek(&self, inode: InodeId, offset: u64, target: SeekTarget) -> Result<u64> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.seek(inode, offset, target);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.seek(inode, offset, target);
         }
         let node = self.core.node(inode)?;
         if !self.core.options.read_only {

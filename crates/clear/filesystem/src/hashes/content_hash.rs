@@ -107,7 +107,7 @@ enum Ended {
 
 /// What became of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
+enum Outcome {
     Stored,
     /// It is right, and nothing could be stored.
     Told,
@@ -222,8 +222,8 @@ impl Filesystem {
         budget: &Budget,
     ) -> Result<Hashed> {
         let core = &self.core;
-        if crate::is_kept(inode) {
-            return Err(Error::InvalidArgument("a file of a kept state".into()));
+        if crate::is_in_snapshot(inode) {
+            return Err(Error::InvalidArgument("a file of a snapshot".into()));
         }
         let node = core.node(inode)?;
         for _ in 0..ATTEMPTS {
@@ -263,9 +263,9 @@ impl Filesystem {
                 hash: content.hasher.finish(),
             };
             let stored = match self.keep(&node, &row)? {
-                Kept::Changed => continue,
-                Kept::Stored => true,
-                Kept::Told => false,
+                Outcome::Changed => continue,
+                Outcome::Stored => true,
+                Outcome::Told => false,
             };
             return Ok(Hashed::Whole {
                 hash: row.hash,
@@ -363,14 +363,14 @@ impl Filesystem {
     }
 
     /// Stores a hash, if its content is still that of the file. (1)
-    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<Kept> {
+    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<Outcome> {
         let core = &self.core;
         let admitted = core.admit(ROW_BYTES).and_then(|()| core.mutate());
         let Ok(gate) = admitted else {
             // Nothing more is to be written: it is told, and computed again another time.
             return match version_of(node)?.0 == row.version {
-                true => Ok(Kept::Told),
-                false => Ok(Kept::Changed),
+                true => Ok(Outcome::Told),
+                false => Ok(Outcome::Changed),
             };
         };
         {
@@ -380,17 +380,17 @@ impl Filesystem {
                 return Err(Error::Stale);
             }
             if state.inode.content_version != row.version {
-                return Ok(Kept::Changed);
+                return Ok(Outcome::Changed);
             }
             if state.has_pending_content() {
-                return Ok(Kept::Told);
+                return Ok(Outcome::Told);
             }
             writer.put_content_hash(row)?;
             core.changed();
         }
         drop(gate);
         Engine::of(core).commit_if_large()?;
-        Ok(Kept::Stored)
+        Ok(Outcome::Stored)
     }
 }
 

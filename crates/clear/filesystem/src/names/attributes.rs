@@ -32,8 +32,8 @@ impl Filesystem {
     /// # Errors
     /// `Stale` if there is no such inode any more.
     pub fn attributes(&self, inode: InodeId) -> Result<Attributes> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.attributes(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.attributes(inode);
         }
         let node = self.core.node(inode)?;
         attributes_now(&node)
@@ -105,8 +105,8 @@ impl Filesystem {
         if mask > 7 {
             return Err(Error::InvalidArgument("an access mask beyond 7".into()));
         }
-        if let Some(kept) = self.kept(inode) {
-            return kept.access(caller, inode, mask);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.access(caller, inode, mask);
         }
         let node = self.core.node(inode)?;
         let state = living(&node)?;

@@ -34,8 +34,8 @@ impl Filesystem {
         limit: usize,
         listing: Listing,
     ) -> Result<Vec<ListedEntry>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.list(caller, inode, after, limit, listing);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.list(caller, inode, after, limit, listing);
         }
         let core = &self.core;
         let limit = limit.min(LIST_ENTRIES_MAX);

@@ -21,6 +21,7 @@ use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transactio
 use crate::content::node::Node;
 use crate::core::Core;
 use crate::drain::{Reason, drain_node};
+use crate::history::is_reserved;
 use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
 use crate::names::attributes::{attributes_now, living};
 use crate::names::scene::{Held, Live, Scene};
@@ -165,18 +166,18 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory`, `PermissionDenied`, `NameTooLong`, `InvalidName`, `NotFound`, in this order.
     pub fn lookup(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<Attributes> {
-        if let Some(kept) = self.kept(parent) {
-            if name == b".." && kept.parent(parent)? == InodeId::ROOT {
+        if let Some(snapshots) = self.snapshots(parent) {
+            if name == b".." && snapshots.parent(parent)? == InodeId::ROOT {
                 return self.lookup(caller, InodeId::ROOT, b".");
             }
-            return kept.lookup(caller, parent, name);
+            return snapshots.lookup(caller, parent, name);
         }
         let core = &self.core;
         let mut writer = core.store.lock();
         let id = match look_up(&mut Live(core), &mut writer, caller, parent, name) {
             Err(Error::NotFound) if parent == InodeId::ROOT && name == crate::HISTORY_NAME => {
                 drop(writer);
-                return self.history().ok_or(Error::NotFound)?.top();
+                return self.history_top();
             }
             id => id?,
         };
@@ -308,7 +309,7 @@ impl Filesystem {
         core.changed();
         drop(writer);
         if let Some(unused) = unused {
-            crate::upkeep::purge::schedule(core, unused);
+            core.work.purge(unused);
         }
         Ok(())
     }
@@ -318,8 +319,8 @@ impl Filesystem {
     /// # Errors
     /// `InvalidArgument` for any other node.
     pub fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.read_link(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.read_link(inode);
         }
         let node = self.core.node(inode)?;
         let state = living(&node)?;
@@ -334,8 +335,8 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory` for any other node.
     pub fn parent(&self, inode: InodeId) -> Result<InodeId> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.parent(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.parent(inode);
         }
         let node = self.core.node(inode)?;
         let state = living(&node)?;
@@ -347,8 +348,8 @@ impl Filesystem {
 
     /// Gives back `count` references. The last one on a node without names lets the node go. Memory only.
     pub fn forget(&self, inode: InodeId, count: u64) {
-        if let Some(kept) = self.kept(inode) {
-            return kept.forget(inode, count);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.forget(inode, count);
         }
         let core = &self.core;
         if core.nodes.release(inode, count) > 0 || core.options.read_only {
@@ -361,14 +362,14 @@ impl Filesystem {
             state.inode.nlink == 0 && !state.purged
         });
         if nameless {
-            crate::upkeep::purge::schedule(core, inode);
+            core.work.purge(inode);
         }
     }
 
     /// Takes one more reference on a node of which the caller already holds one.
     pub fn retain(&self, inode: InodeId) {
-        if let Some(kept) = self.kept(inode) {
-            return kept.retain(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.retain(inode);
         }
         self.core.nodes.retain(inode, 1);
     }
@@ -412,7 +413,7 @@ pub(crate) fn create_in(
     check_new(node)?;
     let directory = searchable(scene, writer, caller, parent)?;
     let name = Name::new(name)?;
-    if writer.entry(parent, name.bytes())?.is_some() || scene.core().is_reserved(parent, name) {
+    if writer.entry(parent, name.bytes())?.is_some() || is_reserved(parent, name) {
         return Err(Error::Exists);
     }
     require_growing(&directory.inode, caller)?;
@@ -501,7 +502,7 @@ impl<'a> Link<'a> {
         let node = scene.held(writer, inode)?;
         let directory = searchable(scene, writer, caller, new_parent)?;
         let name = Name::new(new_name)?;
-        if scene.core().is_reserved(new_parent, name) {
+        if is_reserved(new_parent, name) {
             return Err(Error::Exists);
         }
         require_linkable(writer, scene.core(), caller, &node, &directory, name)?;

@@ -16,6 +16,7 @@ use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transactio
 
 use crate::content::node::Node;
 use crate::drain::{Reason, drain_node};
+use crate::history::is_reserved;
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::names::namespace::{
     WHITEOUT_DEVICE, name_lost, names_changed, new_inode, require_growing, searchable,
@@ -85,7 +86,7 @@ impl Filesystem {
             core.changed();
             drop(writer);
             if let Some(unused) = unused {
-                crate::upkeep::purge::schedule(core, unused);
+                core.work.purge(unused);
             }
             return Ok(());
         }
@@ -112,7 +113,7 @@ pub(crate) fn plan<'a>(
         directory: new_parent,
         name: Name::new(new_name)?,
     };
-    if scene.core().is_reserved(new_parent, new_place.name) {
+    if is_reserved(new_parent, new_place.name) {
         return Err(Error::Exists);
     }
     let (source, cookie) = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;

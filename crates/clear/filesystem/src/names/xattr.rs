@@ -76,8 +76,8 @@ fn require_readable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> 
     }
 }
 
-/// As for a living node: whether `name` may be read of a kept one.
-pub(crate) fn require_kept_readable(inode: &Inode, caller: &Caller, name: &[u8]) -> Result<()> {
+/// Demands leave to read the value of `name`.
+pub(crate) fn require_readable_by_name(inode: &Inode, caller: &Caller, name: &[u8]) -> Result<()> {
     require_readable(inode, caller, space_of(name)?)
 }
 
@@ -129,8 +129,8 @@ impl Filesystem {
     /// # Errors
     /// `NoAttribute`; `NotSupported` for an unknown space; `PermissionDenied`.
     pub fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.xattr(caller, inode, name);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.xattr(caller, inode, name);
         }
         let space = space_of(name)?;
         let mut writer = self.core.store.lock();
@@ -189,8 +189,8 @@ impl Filesystem {
     /// # Errors
     /// `Stale`, or those of the store.
     pub fn xattrs(&self, caller: &Caller, inode: InodeId) -> Result<Vec<Vec<u8>>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.xattrs(caller, inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.xattrs(caller, inode);
         }
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 
 /// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
 pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
-    let _doing = core.doing(Work::Defragmentation);
+    let _doing = core.options.doing(Work::Defragmentation);
     let _gate = core.mutate()?;
     let node = match core.node(inode) {
         Err(Error::Stale) => return Ok(()),

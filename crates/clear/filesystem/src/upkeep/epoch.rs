@@ -100,7 +100,7 @@ impl Filesystem {
             let _alone = core.sealers.working.write(); // (2)
             let older = core.sealers.put(sealer);
             if !core.options.read_only {
-                let _doing = core.doing(Work::Rollover);
+                let _doing = core.options.doing(Work::Rollover);
                 for id in unfinished(core) {
                     // One that cannot be ended now, as on a full disk, is ended later, without contents.
                     if let Ok(Some(sequence)) = end_segment(core, &older, id) {

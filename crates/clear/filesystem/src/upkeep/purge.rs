@@ -18,14 +18,9 @@ use crate::core::{Core, Work};
 use crate::limits::{HOLES_MAX, PURGE_NODES_PER_STEP};
 use crate::{Error, Result};
 
-/// Notes that `inode` may be purged. Call without locks.
-pub(crate) fn schedule(core: &Core, inode: InodeId) {
-    core.work.purge(inode);
-}
-
 /// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
-    let _doing = core.doing(Work::Purge);
+    let _doing = core.options.doing(Work::Purge);
     while purge_step(core, inode)? || hole_step(core, inode)? {
         if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
             crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
@@ -55,7 +50,7 @@ pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
 
 /// Purges `inodes`, and commits if the transaction has grown to its bound; gives those of which rows are left.
 fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
-    let _doing = core.doing(Work::Purge);
+    let _doing = core.options.doing(Work::Purge);
     let (left, mut result) = purge_together(core, inodes);
     if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
         let target = core.changes.load(Ordering::Acquire);
@@ -103,7 +98,7 @@ fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>)
 /// Goes on with the holes that an earlier run left, in the background.
 pub(crate) fn resume_holes(core: &Core) {
     for inode in core.holes.inodes() {
-        schedule(core, inode);
+        core.work.purge(inode);
     }
 }
 

@@ -191,7 +191,7 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
     let mut older = older_segments(core, newest)?;
     older.retain(|segment| segment.state == SegmentState::Open);
     for segment in &older {
-        let _doing = core.doing(Work::Rollover);
+        let _doing = core.options.doing(Work::Rollover);
         let ended = end_segment(core, &core.sealers.sealing(), segment.id)?;
         if let Some(sequence) = ended {
             note_finished(core, segment.id, sequence)?;
@@ -208,7 +208,7 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
 
 /// Seals the next blocks of `segment` anew. (1)
 fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
-    let _doing = core.doing(Work::Resealing);
+    let _doing = core.options.doing(Work::Resealing);
     let _gate = core.mutate()?;
     let resealing = &mut reclaiming.resealing;
     let number = segment.number;

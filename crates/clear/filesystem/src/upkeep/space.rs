@@ -202,7 +202,7 @@ impl Filesystem {
 
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
-    let _doing = core.doing(Work::Rollover);
+    let _doing = core.options.doing(Work::Rollover);
     let ended = end_segment(core, &core.sealers.sealing(), id)?;
     ended.map_or(Ok(()), |sequence| note_finished(core, id, sequence))
 }
@@ -281,7 +281,7 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
 
 /// Moves those that are no newer than `until`: others may be added all the time.
 pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
-    let _doing = core.doing(Work::Settling);
+    let _doing = core.options.doing(Work::Settling);
     let mut after = BlockNumber(0);
     loop {
         let _gate = core.mutate()?;
@@ -412,7 +412,7 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
 
 /// Unlinks a segment, if it is still empty with nothing on its way into it, and nobody wants it to stay; gives whether it did.
 fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
-    let _doing = core.doing(Work::Removal);
+    let _doing = core.options.doing(Work::Removal);
     let _gate = core.mutate()?;
     let _placing = core.space.placing.write();
     let writer = core.store.lock();
@@ -425,7 +425,7 @@ fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
 
 /// Removes the row of a segment whose file is gone for good. (1)
 fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
-    let _doing = core.doing(Work::Removal);
+    let _doing = core.options.doing(Work::Removal);
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     if is_going(&writer, segment)? {
@@ -490,7 +490,7 @@ fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -
         return Ok(false);
     };
     let (number, id) = (worst.number, worst.id);
-    let _doing = core.doing(Work::Compaction);
+    let _doing = core.options.doing(Work::Compaction);
     let mut after = BlockNumber(0);
     loop {
         let _gate = core.mutate()?;

@@ -136,8 +136,8 @@ fn segment_bytes(lab: &Lab) -> u64 {
     crate::disk_usage(lab)
 }
 
-/// What the bound of waste leaves to segments when `live` bytes of content live: the README states it. All of it takes a
-/// hundredth more once sealed; what one operation here writes is on its way.
+/// What the bound of waste leaves to segments when `live` bytes of content live, as docs/guide/performance.md states it.
+/// All of it takes a hundredth more once sealed; what one operation here writes is on its way.
 fn bound(live: u64) -> u64 {
     (live + live / 2 + 64 * MIB) * 101 / 100 + 2 * MIB
 }

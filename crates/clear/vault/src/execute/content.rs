@@ -14,7 +14,7 @@ use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::observer::Change;
-use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
+use crate::path::{HeldNode, Links, Place, resolve, resolve_place, wants_directory};
 use crate::request::{Creation, Handle, Opening};
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Res
             return Err(error.into());
         }
     };
-    let held = Held::take(session.filesystem(), found);
+    let held = HeldNode::take(session.filesystem(), found);
     if held.attributes.kind != NodeKind::File {
         return Err(Error::File(filesystem::Error::Stale));
     }
@@ -83,7 +83,7 @@ fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Opened> {
     }
 }
 
-fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<Held> {
+fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<HeldNode> {
     if wants_directory(path) {
         return Err(Error::File(filesystem::Error::IsADirectory));
     }
@@ -128,7 +128,7 @@ pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<
         write: true,
         ..Opening::default()
     };
-    let handle = session.keep(Held::take(session.filesystem(), attributes), opening)?;
+    let handle = session.keep(HeldNode::take(session.filesystem(), attributes), opening)?;
     opened(session, handle, inode)
 }
 

@@ -9,14 +9,14 @@ use strongroom_filesystem::{self as filesystem, Attributes, InodeId, Listing, No
 use crate::execute::session::Session;
 use crate::limits::{REMOVE_NODES_MAX, REMOVE_PAGE};
 use crate::observer::Change;
-use crate::path::{Held, Links, resolve_place};
+use crate::path::{HeldNode, Links, resolve_place};
 use crate::{Error, Result};
 
 /// A directory on the way down, held so that its number stays its own.
 struct Level {
     parent: InodeId,
     name: Vec<u8>,
-    node: Held,
+    node: HeldNode,
 }
 
 /// Removes a part of the tree at `path`, or all of it; gives whether nothing is left.
@@ -69,11 +69,14 @@ fn remove_inside(session: &Session, directory: InodeId, left: &mut usize) -> Res
         return Ok(Inside::Empty);
     }
     // All of them held from the start, so that each reference is given back on every way out.
-    let held: Vec<(Vec<u8>, Option<Held>)> = entries
+    let held: Vec<(Vec<u8>, Option<HeldNode>)> = entries
         .into_iter()
         .map(|entry| {
             let node = entry.attributes;
-            (entry.name, node.map(|node| Held::take(filesystem, node)))
+            (
+                entry.name,
+                node.map(|node| HeldNode::take(filesystem, node)),
+            )
         })
         .collect();
     for (name, node) in held {

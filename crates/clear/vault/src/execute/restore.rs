@@ -21,7 +21,7 @@ use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::observer::Change;
-use crate::path::{Held, Links, resolve};
+use crate::path::{HeldNode, Links, resolve};
 use crate::request::history::Restored;
 use crate::{Error, Result};
 
@@ -46,7 +46,7 @@ pub(crate) fn restore(
         .filter(|name| !name.is_empty());
     let first = names.next();
     if first == Some(HISTORY_NAME) {
-        return Err(Error::File(filesystem::Error::KeptState));
+        return Err(Error::File(filesystem::Error::InSnapshot));
     }
     let mut restorer = Restorer {
         session,
@@ -179,11 +179,11 @@ impl<'s> Restorer<'s> {
         Ok(())
     }
 
-    fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<Held> {
+    fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<HeldNode> {
         let found = self
             .filesystem()
             .lookup(&self.session.caller, parent, name)?;
-        Ok(Held::take(self.filesystem(), found))
+        Ok(HeldNode::take(self.filesystem(), found))
     }
 
     fn unfinished_name(&self, parent: InodeId) -> Result<Vec<u8>> {
@@ -246,7 +246,7 @@ impl<'s> Restorer<'s> {
             target,
         };
         let made = filesystem.create(caller, parent, name, &new)?;
-        let made = Held::take(filesystem, made);
+        let made = HeldNode::take(filesystem, made);
         match from.kind {
             NodeKind::File => match self.content(from, made.inode()) {
                 // What was asked for by its name is an error; below a directory the rest is brought back.

@@ -18,7 +18,7 @@ use crate::clock::now_s;
 use crate::execute::session::Session;
 use crate::folder::Folder;
 use crate::limits::VERIFY_SUSPECTS_MAX;
-use crate::request::verify::{FileProblem, KeptState, ResumeFields};
+use crate::request::verify::{FileProblem, ResumeFields, StoppedAt};
 use crate::{Error, Result};
 
 /// The file of a verification that was stopped.
@@ -46,7 +46,7 @@ struct Sealed {
     /// The segments up to the last one that was read, and their lengths.                                  (2)
     segments: [u8; 32],
     kept_s: u64,
-    state: KeptState,
+    state: StoppedAt,
 }
 
 /// What a verification of this depth can go on from.
@@ -117,7 +117,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Keeps `state`; the one before is good for nothing from now on. Gives false where nothing can be kept.
-pub(crate) fn keep(session: &Session, state: &KeptState) -> bool {
+pub(crate) fn keep(session: &Session, state: &StoppedAt) -> bool {
     let kept = state.suspects.len() <= VERIFY_SUSPECTS_MAX && write(session, state).is_ok();
     if !kept {
         // Media that cannot be written keep no state, and have none to remove.
@@ -126,7 +126,7 @@ pub(crate) fn keep(session: &Session, state: &KeptState) -> bool {
     kept
 }
 
-fn write(session: &Session, state: &KeptState) -> Result<()> {
+fn write(session: &Session, state: &StoppedAt) -> Result<()> {
     let filesystem = session.filesystem();
     filesystem.check_writable()?;
     let random = || Error::Keys("the system gives no randomness".to_owned());
@@ -178,7 +178,7 @@ pub(crate) fn problem(session: &Session) -> Option<FileProblem> {
 }
 
 fn folder(session: &Session) -> Folder {
-    session.engine.with_keys(|keys| keys.folder().clone())
+    session.vault.with_keys(|keys| keys.folder().clone())
 }
 
 /// The segments up to `last` that hold something, with their lengths, as one number.                      (2)

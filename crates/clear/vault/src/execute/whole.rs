@@ -21,16 +21,16 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             filesystem.set_compression(*compression)?.into()
         }
         WholeRequest::Sync => filesystem.sync()?.into(),
-        WholeRequest::Information => session.engine.information().into(),
-        WholeRequest::Counters => session.engine.counters().into(),
+        WholeRequest::Information => session.vault.information().into(),
+        WholeRequest::Counters => session.vault.counters().into(),
         WholeRequest::Compact => filesystem.compact()?.into(),
-        WholeRequest::Rotation => session.engine.rotation()?.into(),
+        WholeRequest::Rotation => session.vault.rotation()?.into(),
         WholeRequest::InstallKeys {
             base,
             header,
             handover,
             purpose,
-        } => match session.engine.install_keys(
+        } => match session.vault.install_keys(
             *base,
             header.0,
             handover.as_ref().map(|handover| handover.0),
@@ -40,9 +40,9 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             Installed::Stale => Response::KeysStale,
         },
         WholeRequest::AcceptRecords => {
-            let engine = &session.engine;
-            engine
-                .on_keys(|keys| keys.accept_records(&engine.filesystem))?
+            let vault = &session.vault;
+            vault
+                .on_keys(|keys| keys.accept_records(&vault.filesystem))?
                 .into()
         }
         WholeRequest::Check => check(filesystem)?.into(),

@@ -79,7 +79,7 @@ pub(crate) struct Work<'a, 'b> {
     pub(crate) segments: Vec<SegmentNumber>,
     lost_segment: Option<SegmentNumber>,
     pub(crate) numbers: HashMap<BlockId, BlockNumber>,
-    /// How often kept trees name blocks that are lost.
+    /// How often trees of snapshots name blocks that are lost.
     missing: HashMap<BlockId, u32>,
     /// References that rows do not count yet.
     pub(crate) more: HashMap<BlockNumber, u32>,

@@ -35,7 +35,7 @@ use crate::recovery::report::RecoverReport;
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
-use crate::{Error, GoOn, Result, Vault};
+use crate::{GoOn, Result, Vault};
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -184,7 +184,7 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
-        let keys = self.owner.session.engine.with_keys(|keys| {
+        let keys = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
         });
@@ -219,7 +219,7 @@ impl<'a> Repair<'a> {
         self.filesystem().drop_empty_segments()?;
         self.owner
             .session
-            .engine
+            .vault
             .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
@@ -331,7 +331,7 @@ impl<'a> Repair<'a> {
         }
         let engine = self.filesystem().engine();
         let epoch = engine.sealer().epoch();
-        engine.store(epoch, batch, |_, _, _, _| Ok::<(), Error>(()))?;
+        engine.store(epoch, batch, &[])?;
         Ok(engine.commit()?)
     }
 
@@ -355,8 +355,7 @@ impl<'a> Repair<'a> {
                 .iter()
                 .any(|node| Compression::of_kind(node.kind) == compression)
             {
-                let kept = &self.owner.session.engine.kept;
-                kept.store_nodes(self.filesystem(), compression)?;
+                self.filesystem().store_nodes(compression)?;
             }
         }
         let mut left = lost;

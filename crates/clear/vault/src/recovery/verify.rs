@@ -13,7 +13,7 @@ use strongroom_metadata::DATABASE_FILE;
 
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
 use crate::request::verify::{
-    DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
+    DamagePage, FileProblem, Loss, PartFields, ResumeFields, StoppedAt, VerifyRequest,
 };
 use crate::request::{CheckReport, Request, Response};
 use crate::{Error, Result, Vault};
@@ -159,7 +159,7 @@ impl Vault {
 
 impl Verification<'_> {
     /// What there is to go on from.
-    fn resume(&mut self) -> Result<Option<KeptState>> {
+    fn resume(&mut self) -> Result<Option<StoppedAt>> {
         let deep = self.deep;
         let found: Option<ResumeFields> = self.ask(VerifyRequest::Resume { deep })?;
         let (state, kept_s, refused) = match found {
@@ -179,7 +179,7 @@ impl Verification<'_> {
             self.end()?;
             return Ok(false);
         };
-        let state = KeptState {
+        let state = StoppedAt {
             deep: self.deep,
             after,
             bytes: self.report.progress.bytes,
@@ -197,7 +197,7 @@ impl Verification<'_> {
     /// Goes over the segments; gives where it was stopped, if it was.
     fn segments(
         &mut self,
-        state: Option<KeptState>,
+        state: Option<StoppedAt>,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
     ) -> Result<Option<Option<[u8; 16]>>> {
         let mut after = state.as_ref().map(|state| state.after);

@@ -105,7 +105,7 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
-    KeptState,
+    InSnapshot,
     Failed,
     DamagedHistory
 );

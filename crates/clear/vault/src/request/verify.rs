@@ -25,7 +25,7 @@ pub(crate) enum VerifyRequest {
         bytes_max: u64,
         deep: bool,
     },
-    /// What files and kept trees lost with `blocks`, each with its lost chunks, from the `skip`th line on. `deep`: every kept tree is gone over.
+    /// What files and trees of snapshots lost with `blocks`, each with its lost chunks, from the `skip`th line on. `deep`: the tree of every snapshot is gone over.
     Damage {
         blocks: Vec<(u64, u16)>,
         deep: bool,
@@ -34,14 +34,14 @@ pub(crate) enum VerifyRequest {
     /// What a verification of this depth can go on from.
     Resume { deep: bool },
     /// It is stopped here.
-    Keep(KeptState),
+    Keep(StoppedAt),
     /// It came to its end.
     End,
 }
 
 /// Where a verification was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeptState {
+pub(crate) struct StoppedAt {
     pub(crate) deep: bool,
     /// The last segment that was read.
     pub(crate) after: [u8; 16],
@@ -54,7 +54,7 @@ pub(crate) struct KeptState {
 /// What can be gone on from, or why nothing can.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResumeFields {
-    pub(crate) state: Option<KeptState>,
+    pub(crate) state: Option<StoppedAt>,
     /// When it was kept, in seconds since 1970.
     pub(crate) kept_s: u64,
     pub(crate) refused: String,
@@ -89,7 +89,7 @@ pub(crate) struct DamagePage {
     pub(crate) lines: Vec<DamageLine>,
     /// Whether there are further lines.
     pub(crate) more: bool,
-    /// Nodes of kept trees that were gone over.
+    /// Nodes of trees of snapshots that were gone over.
     pub(crate) nodes: u64,
 }
 
