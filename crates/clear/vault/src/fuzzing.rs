@@ -108,7 +108,7 @@ pub fn responses() -> Vec<Vec<u8>> {
             problems: vec!["a problem".to_owned(); 5],
         }),
         Response::Failed(Failure::Storage("no".to_owned())),
-        Response::OperationFailed(3, Failure::Changed),
+        Response::OperationFailed(3, Failure::Closed),
         Response::KeysStale,
         Response::Left,
     ];
