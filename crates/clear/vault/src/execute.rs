@@ -39,23 +39,6 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         return Err(Error::File(filesystem::Error::ReadOnly));
     }
     match request {
-        Request::Close { .. }
-        | Request::HandleAttributes { .. }
-        | Request::SetHandleAttributes { .. }
-        | Request::List { .. }
-        | Request::Read { .. }
-        | Request::Write { .. }
-        | Request::Append { .. }
-        | Request::Allocate { .. }
-        | Request::Seek { .. }
-        | Request::CopyRange { .. }
-        | Request::SyncHandle { .. }
-        | Request::Lock { .. }
-        | Request::Unlock { .. } => on_handle(session, request),
-        Request::Xattr { .. }
-        | Request::SetXattr { .. }
-        | Request::RemoveXattr { .. }
-        | Request::Xattrs { .. } => on_xattrs(session, request),
         Request::Whole(request) => whole::execute(session, request),
         Request::MakeWay => Ok(session.vault.make_way().into()),
         Request::Transaction { steps, durable } => {
@@ -69,7 +52,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::Verify(request) => verify::execute(session, request),
         Request::Hash(request) => hash::execute(session, request),
         Request::Backup(request) => backup::execute(session, request),
-        _ => on_path(session, request),
+        _ => on_handle(session, request),
     }
 }
 
@@ -130,7 +113,7 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             links,
             ref set,
         } => content::set_attributes(session, node(path, links)?.inode(), set)?.into(),
-        _ => return Err(Error::Protocol("a request in the wrong place")),
+        _ => return Err(Error::Protocol("a request that nothing carries out")),
     })
 }
 
@@ -213,7 +196,7 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             patience,
         } => session.lock(handle, kind, patience)?.into(),
         Request::Unlock { handle } => session.unlock(handle)?.into(),
-        _ => return Err(Error::Protocol("a request in the wrong place")),
+        _ => return on_xattrs(session, request),
     })
 }
 
@@ -253,6 +236,6 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
             }
             names.into_iter().map(ByteBuffer).collect::<Vec<_>>().into()
         }
-        _ => return Err(Error::Protocol("a request in the wrong place")),
+        _ => return on_path(session, request),
     })
 }
