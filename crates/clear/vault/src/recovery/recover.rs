@@ -17,7 +17,7 @@ use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
 };
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, ReplicaFile};
+use strongroom_format::{Epoch, ReplicaFile, SuiteId};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
@@ -425,7 +425,7 @@ fn rebuild(
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<()> {
     let sealer = keyring.block_sealer();
-    let segments = open_segments(folder, keyring)?;
+    let segments = open_segments(folder, keyring.suite())?;
     let epochs: Vec<Epoch> = keyring.epochs().collect();
     let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
         told(RecoverProgress::Segments(bytes, total));
@@ -488,14 +488,14 @@ fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     report.unnamed = rebuilt.unnamed;
 }
 
-fn open_segments(folder: &Folder, keyring: &Keyring) -> Result<SegmentStore> {
+pub(crate) fn open_segments(folder: &Folder, suite: SuiteId) -> Result<SegmentStore> {
     let options = StoreOptions {
         access: match folder.has(SEGMENTS) {
             true => SegmentAccess::ReadOnly,
             // A vault needs the folder, even if nothing is left in it.
             false => SegmentAccess::ReadWrite,
         },
-        ..StoreOptions::new(keyring.suite())
+        ..StoreOptions::new(suite)
     };
     let held = folder.hold().map_err(below("opening the vault folder"))?;
     SegmentStore::open_in(&held, SEGMENTS, options)
