@@ -84,7 +84,7 @@ impl Vault {
     /// # Errors
     /// `Revision` if it is not kept.
     pub fn remove_revision(&self, id: RevisionId) -> Result<()> {
-        self.ask_done(&Request::History(HistoryRequest::Remove { id: id.0 }))
+        self.ask_for(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
     /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts.
