@@ -15,7 +15,9 @@ use std::collections::btree_map;
 use crate::error::{Error, Result};
 use crate::limits::VALUE_BYTES_MAX;
 use crate::rows::{InodeId, Revision};
-use crate::store::transaction::{Transaction, Writer, check_len, check_numbers};
+use crate::store::transaction::{
+    Transaction, Writer, check_inode_numbers, check_len, check_numbers,
+};
 use crate::tables::columns::{bound, key, whole};
 use crate::tables::history::{Base, ChangedItem, History, SETTING};
 use crate::tables::marked::mark;
@@ -96,7 +98,7 @@ impl Transaction<'_> {
     /// `Error::Invalid` if none is left.
     pub fn skip_inodes(&mut self, last: InodeId) -> Result<()> {
         let next = last.0.saturating_add(1);
-        check_numbers(&[next])?;
+        check_inode_numbers(next)?;
         self.change(0, |writer| {
             writer.numbers.next_inode = writer.numbers.next_inode.max(next);
             Ok(())

@@ -19,7 +19,9 @@ use rusqlite::{CachedStatement, Params, params};
 use strongroom_format::SegmentId;
 
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{
+    INODE_NUMBERS_MAX, NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
 use crate::store::Store;
 use crate::store::gauges::{Gauges, SegmentBytes};
@@ -221,10 +223,14 @@ impl<'s> Transaction<'s> {
     // ---- numbers
 
     /// A number for a new inode; never given before.
-    pub fn next_inode(&mut self) -> InodeId {
+    ///
+    /// # Errors
+    /// `Error::Invalid` if all have been given.
+    pub fn next_inode(&mut self) -> Result<InodeId> {
         let number = self.writer.numbers.next_inode;
+        check_inode_numbers(number + 1)?;
         self.writer.numbers.next_inode += 1;
-        InodeId(number)
+        Ok(InodeId(number))
     }
 
     /// A cookie for a new entry; above all given before.
@@ -501,6 +507,16 @@ pub(crate) fn check_numbers(numbers: &[u64]) -> Result<()> {
         Ok(())
     } else {
         Err(Error::Invalid("a number has its top bit set"))
+    }
+}
+
+/// # Errors
+/// `Error::Invalid` if `next` is beyond the numbers that inodes can have.
+pub(crate) fn check_inode_numbers(next: u64) -> Result<()> {
+    if next <= INODE_NUMBERS_MAX {
+        Ok(())
+    } else {
+        Err(Error::Invalid("no inode number is left"))
     }
 }
 
