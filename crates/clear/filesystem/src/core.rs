@@ -6,8 +6,8 @@
 //! Never   drains, appends or commits: the folders that use this do
 //!
 //! Lock order, outermost first:
-//!   the intent log → barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
-//!   → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
+//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (shared by every mutation, alone by a barrier and a
+//!   transaction) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
 //! The log and the gate are of `Durability`, the nodes of `Content`, the two between of `Blocks`. Whoever moves blocks out of
 //! segments (`RoomState::reclaiming`) holds that before the gate. All others are held for memory work only, behind these.
 //!

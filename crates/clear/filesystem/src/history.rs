@@ -32,7 +32,7 @@ use crate::core::Core;
 use crate::trees::cached::Trees;
 use crate::{Error, Filesystem, Result};
 
-/// The kept revisions, oldest first; each proven, once.
+/// The snapshots, oldest first; each proven, once.
 fn proven(core: &Core) -> Result<Vec<Arc<Revision>>> {
     let rows = core.store.reader()?.revisions()?;
     let mut proven = core.history.proven.lock();
@@ -96,7 +96,7 @@ impl Filesystem {
         Ok(Revision::decode(bytes, &self.core.history.signer.lock())?)
     }
 
-    /// The kept revisions, oldest first; each proven.
+    /// The snapshots, oldest first; each proven.
     ///
     /// # Errors
     /// Of the store; `History` for one that does not prove itself.
@@ -104,7 +104,7 @@ impl Filesystem {
         proven(&self.core)
     }
 
-    /// Every kept revision, oldest first, or why its row cannot be trusted.
+    /// Every snapshot, oldest first, or why its row cannot be trusted.
     ///
     /// # Errors
     /// Of the store.
@@ -115,7 +115,7 @@ impl Filesystem {
         Ok(proven.collect())
     }
 
-    /// A page of what differs between two kept revisions at and below `path`, behind the path `behind`; `after`: `None` for the
+    /// A page of what differs between two snapshots at and below `path`, behind the path `behind`; `after`: `None` for the
     /// living state.
     ///
     /// # Errors

@@ -25,9 +25,9 @@ use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
-use crate::owner::port::{Port, unexpected};
-use crate::request::frame::Bytes;
-use crate::request::{BackupRequest, Request, Response};
+use crate::owner::port::Port;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::{BackupRequest, Request};
 use crate::{Error, GoOn, Result, Vault, describe};
 
 /// The longest segment file.
@@ -179,14 +179,9 @@ impl Backup<'_> {
     /// The owner puts the database there; gives the header.
     fn database(&self) -> Result<Vec<u8>> {
         let target = Bytes(self.target.path().as_os_str().as_bytes());
-        match self
-            .vault
-            .ask(&Request::Backup(BackupRequest::Database { target }))?
-        {
-            (_, Response::Backup(Ok(header))) => Ok(header.0),
-            (_, Response::Backup(Err(why))) => Err(Error::BackupTarget(why)),
-            _ => Err(unexpected()),
-        }
+        let request = Request::Backup(BackupRequest::Database { target });
+        let header: std::result::Result<ByteBuffer, _> = self.vault.ask_for(&request)?;
+        Ok(header.map_err(Error::BackupTarget)?.0)
     }
 
     /// Copies what is missing; gives the names of all segments.
@@ -250,7 +245,7 @@ impl Backup<'_> {
         let renewed = Bytes(self.target.path().as_os_str().as_bytes());
         let renewed = Some(renewed);
         self.vault
-            .ask_done(&Request::Backup(BackupRequest::End { renewed }))
+            .ask_for(&Request::Backup(BackupRequest::End { renewed }))
     }
 }
 

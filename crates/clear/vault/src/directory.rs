@@ -6,14 +6,14 @@ use strongroom_filesystem::Attributes;
 use crate::Result;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::owner::port::{Port, unexpected};
-use crate::request::{Handle, Request, Response};
+use crate::request::{Handle, Request};
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryEntry {
     /// 1 to 255 bytes; never `.` or `..`.
     pub name: Vec<u8>,
-    /// What `stat` tells of the node, of a symlink itself.
+    /// What `stat` shows of the node, of a symlink itself.
     pub attributes: Attributes,
 }
 
@@ -45,9 +45,7 @@ impl Directory {
             after: self.after,
             limit: LIST_ENTRIES_MAX,
         };
-        let Response::Entries(entries) = self.port.ask_here(&request)? else {
-            return Err(unexpected());
-        };
+        let entries: Vec<(u64, DirectoryEntry)> = self.port.ask_here(&request)?.try_into()?;
         match entries.last() {
             // Cookies rise; an answer that does not must not make this loop for ever.
             Some((cookie, _)) if *cookie > self.after => self.after = *cookie,

@@ -118,7 +118,7 @@ pub enum Error {
     IsBackup,
     /// Caller: whoever heard of the progress of a backup wished it to end.
     #[error(
-        "stopped; the earlier backup, if there was one, is as it was, and the next one goes on with what was copied"
+        "stopped; the earlier backup, if there was one, is as it was, and the next one continues from what was copied"
     )]
     BackupStopped,
     /// Caller: `create` in a folder that does not exist.

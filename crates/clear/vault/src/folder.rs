@@ -227,7 +227,7 @@ impl Folder {
         }
     }
 
-    /// Writes the second copy of `name` anew if it has other bytes.
+    /// Writes the second copy of `name` again if it has other bytes.
     pub(crate) fn save(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
         // One that cannot be read is replaced, too.
         if matches!(self.saved(name), Ok(Some(saved)) if saved == bytes) {
@@ -301,7 +301,7 @@ impl Folder {
         self.read_as(name, name)
     }
 
-    /// The same, told of as `what`.
+    /// The same, reported as `what`.
     fn read_as(&self, name: &str, what: &'static str) -> Result<Option<Vec<u8>>> {
         match self
             .hold()

@@ -14,9 +14,7 @@ use strongroom_format::hex;
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
 use crate::owner::port::unexpected;
 use crate::path::{Links, VaultPath};
-use crate::request::hash::{
-    ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
-};
+use crate::request::hash::{ContentHash, EqualContents, HashRequest, HashedFields, NamedContent};
 use crate::request::{Request, Response};
 use crate::{Error, FileOptions, GoOn, Result, Vault};
 
@@ -205,14 +203,11 @@ impl Vault {
                 return Ok(Some(all.collect()));
             }
             let begun = Instant::now();
-            let response = self.ask_hash(HashRequest::Files {
+            let (files, bytes): (Vec<_>, _) = self.ask_hash(HashRequest::Files {
                 inodes: left.iter().map(|at| inodes[*at].0).collect(),
                 algorithm: algorithm.number(),
                 bytes_max,
             })?;
-            let HashResponse::Files { files, bytes } = response else {
-                return Err(unexpected());
-            };
             if files.len() != left.len() {
                 return Err(unexpected());
             }
@@ -245,9 +240,7 @@ impl Vault {
                 after,
                 algorithm: algorithm.number(),
             };
-            let HashResponse::Missing(missing) = self.ask_hash(request)? else {
-                return Err(unexpected());
-            };
+            let missing: Vec<(u64, u64)> = self.ask_hash(request)?;
             let Some((last, _)) = missing.last() else {
                 report.finished = true;
                 return Ok(report);
@@ -312,9 +305,7 @@ impl Vault {
         request: HashRequest,
         take: &mut impl FnMut(NamedContent) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<([u8; 32], u64)>, E> {
-        let HashResponse::Named { files, next } = self.ask_hash(request)? else {
-            return Err(unexpected().into());
-        };
+        let (files, next): (Vec<_>, Option<_>) = self.ask_hash(request)?;
         for file in files {
             take(file)?;
         }
@@ -339,9 +330,7 @@ impl Vault {
                 after,
                 size_min,
             };
-            let HashResponse::Equal { groups, next } = self.ask_hash(request)? else {
-                return Err(unexpected().into());
-            };
+            let (groups, next): (Vec<EqualContents>, _) = self.ask_hash(request)?;
             for group in groups {
                 take(group)?;
             }
@@ -352,11 +341,8 @@ impl Vault {
         }
     }
 
-    fn ask_hash(&self, request: HashRequest) -> Result<HashResponse> {
-        match self.ask(&Request::Hash(request))? {
-            (_, Response::Hash(response)) => Ok(response),
-            _ => Err(unexpected()),
-        }
+    fn ask_hash<T: TryFrom<Response, Error = Error>>(&self, request: HashRequest) -> Result<T> {
+        self.ask_for(&Request::Hash(request))
     }
 }
 

@@ -298,7 +298,7 @@ fn session(folder: &Folder) -> Result<[u8; 8]> {
 }
 
 /// Why there is no store of segments. What only reads does not make the folder.
-pub(crate) fn no_segments(error: segments::Error) -> Error {
+fn no_segments(error: segments::Error) -> Error {
     match error {
         segments::Error::Io(source) if source.kind() == std::io::ErrorKind::NotFound => {
             Error::Damaged {

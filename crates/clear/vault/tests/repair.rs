@@ -168,7 +168,7 @@ fn a_ruined_database_is_rebuilt_and_a_dry_run_only_says_so() {
     let database = place.folder().join("metadata.db");
     std::fs::write(&database, b"no database").unwrap();
     let report = place.repair(true);
-    assert!(matches!(report.recovered.database, Brought::Anew(_)));
+    assert!(matches!(report.recovered.database, Brought::Rebuilt(_)));
     assert_eq!(std::fs::read(&database).unwrap(), b"no database");
     let report = place.repair(false);
     assert!(report.is_whole(), "{report:?}");
@@ -417,6 +417,6 @@ fn a_database_shorter_than_a_page_beside_its_log_is_rebuilt() {
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
         let aside = Some("metadata.db.damaged-1".to_owned());
-        assert_eq!(report.database, Brought::Anew(aside), "{len}");
+        assert_eq!(report.database, Brought::Rebuilt(aside), "{len}");
     }
 }

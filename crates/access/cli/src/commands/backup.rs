@@ -1,6 +1,6 @@
 //! `backup`: copies the state of one moment to a second vault folder, while the vault is in use.
 
-use serde::Serialize;
+use serde_json::json;
 use strongroom::{BackupReport, GoOn};
 
 use crate::arguments::backup::Backup;
@@ -27,7 +27,13 @@ pub(crate) fn backup(arguments: &Backup) -> Result<()> {
         drop(meter);
         let report = report.about(show_path(&arguments.folder))?;
         match arguments.common.json {
-            true => print_json(&ReportJson::from(report)),
+            true => print_json(&json!({
+                "segments_copied": report.copied,
+                "bytes_copied": report.copied_bytes,
+                "segments_kept": report.kept,
+                "segments_removed": report.removed,
+                "database_bytes": report.database_bytes,
+            })),
             false => print(&report),
         }
     })
@@ -49,25 +55,4 @@ fn print(report: &BackupReport) -> Result<()> {
         show_bytes(database_bytes),
     )?;
     Ok(())
-}
-
-#[derive(Serialize)]
-struct ReportJson {
-    segments_copied: u64,
-    bytes_copied: u64,
-    segments_kept: u64,
-    segments_removed: u64,
-    database_bytes: u64,
-}
-
-impl From<BackupReport> for ReportJson {
-    fn from(report: BackupReport) -> Self {
-        Self {
-            segments_copied: report.copied,
-            bytes_copied: report.copied_bytes,
-            segments_kept: report.kept,
-            segments_removed: report.removed,
-            database_bytes: report.database_bytes,
-        }
-    }
 }

@@ -102,7 +102,7 @@ impl Filesystem {
         Ok(Taken::New(Box::new(self.keep_signed(signed, held)?)))
     }
 
-    /// Refuses tags that a kept revision has: a tag that names two names none.                         [6.9.2]
+    /// Refuses tags that a snapshot has: a tag that names two names none.                         [6.9.2]
     fn refuse_taken(&self, tags: &[String]) -> Result<()> {
         if tags.is_empty() {
             return Ok(());
@@ -218,7 +218,7 @@ impl Filesystem {
         engine.commit()
     }
 
-    /// Lets a kept revision go; what only it held is given back in the background. `remove_record` removes its stored form beside
+    /// Removes a snapshot; what only it held is given back in the background. `remove_record` removes its stored form beside
     /// the database, durably.
     ///
     /// # Errors

@@ -224,7 +224,7 @@ impl Filesystem {
             rdev: 0,
             target: Vec::new(),
         };
-        let id = live.writer.next_inode();
+        let id = live.writer.next_inode()?;
         let inode = new_inode(&live, id, &directory.inode, &new, 0)?;
         let made = live.adopt(inode);
         made.lock().may_get_first_name = true;
@@ -413,7 +413,7 @@ pub(crate) fn create_in<'s>(
     let is_directory = node.kind == NodeKind::Directory;
     scene.core().admit(node.target.len() as u64)?;
     let nlink = if is_directory { 2 } else { 1 };
-    let id = scene.writer().next_inode();
+    let id = scene.writer().next_inode()?;
     let inode = new_inode(scene, id, &directory.inode, node, nlink)?;
     let now = inode.btime;
     let entry = Entry {

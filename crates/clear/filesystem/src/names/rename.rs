@@ -295,7 +295,7 @@ impl Plan<'_> {
             rdev: WHITEOUT_DEVICE,
             target: Vec::new(),
         };
-        let (id, directory) = (scene.writer().next_inode(), &self.from.inode);
+        let (id, directory) = (scene.writer().next_inode()?, &self.from.inode);
         new_inode(scene, id, directory, &mark, 1)
     }
 

@@ -41,7 +41,7 @@ impl Blocks for Trees<'_> {
         if let Some(known) = self.cache.0.lock().get(id) {
             return Ok(Some(known.as_ref().clone()));
         }
-        let opened = self.engine.open(kind, id)?;
+        let opened = self.engine.open_near(kind, id)?;
         if let Some(opened) = opened.as_ref().filter(|one| one.len() <= CACHED_BYTES_MAX) {
             self.cache.0.lock().put(*id, Arc::new(opened.clone()));
         }

@@ -11,8 +11,8 @@
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
 use strongroom_history::{self as history, Blocks};
-use strongroom_metadata::{Block, Place, Reader, Transaction};
-use strongroom_segments::Part;
+use strongroom_metadata::{Block, BlockNumber, Place, Reader, Transaction};
+use strongroom_segments::{Part, SealedBytes, SegmentStore};
 
 use crate::blocks::equal_blocks::number_of;
 use crate::blocks::moving::part_of;
@@ -99,41 +99,65 @@ impl<'a> Engine<'a> {
         Ok(self.core.store.reader()?)
     }
 
-    /// The whole content of the block of that name, fully proven; `None` if there is none. Whether it was compressed its
-    /// row says, not `kind`.
+    /// The whole content of the block of that name, fully proven, as the disk has it now; `None` if there is none. Whether it
+    /// was compressed its row says, not `kind`.
     ///
     /// # Errors
     /// `DamagedHistory` if it does not open.
     pub fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
         for _ in 0..ATTEMPTS {
-            let Some((block, sealed)) = self.find(id)? else {
-                return Ok(None);
-            };
-            let bytes = match sealed {
-                Sealed::Carried(bytes) => bytes,
-                Sealed::At(part) => match self.core.blocks.segments.read_many(&[part]).pop() {
-                    Some(Ok(bytes)) => bytes.as_ref().to_vec(),
-                    // It was moved since it was looked up.
-                    Some(Err(strongroom_segments::Error::Missing(_))) => continue,
-                    // That says nothing about the block.
-                    Some(Err(error)) if error.is_shortage() => return Err(error.into()),
-                    _ => break,
-                },
-            };
-            let clear_len = block.clear_len as usize;
-            let sealer = self.core.blocks.sealers.newest();
-            match sealer.open(block.epoch, block.kind, id, clear_len, &bytes) {
-                // A row that says another kind than whoever names the block is damage.
-                Ok(_) if block.kind.plain() != kind.plain() => {}
-                Ok(clear) => return Ok(Some(clear)),
-                // It was sealed again since it was looked up, and the old keys are gone.
-                Err(OpenError::UnknownEpoch { .. }) => continue,
-                Err(_) => {}
+            match self.open_once(kind, id, SegmentStore::read_many)? {
+                Opened::Moved => {}
+                Opened::Whole(clear) => return Ok(Some(clear)),
+                Opened::Nowhere => return Ok(None),
+                Opened::Damaged(number) => {
+                    self.core.blocks.suspect_block(number);
+                    break;
+                }
             }
-            self.core.blocks.suspect_block(block.number);
-            break;
         }
         Err(Error::DamagedHistory)
+    }
+
+    /// The same for a block whose neighbours are wanted next: they are fetched with it, or it was fetched with one of them.
+    /// Only the disk itself says that a block is damaged.
+    pub(crate) fn open_near(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
+        match self.open_once(kind, id, SegmentStore::read_near)? {
+            Opened::Whole(clear) => Ok(Some(clear)),
+            Opened::Nowhere => Ok(None),
+            Opened::Moved | Opened::Damaged(_) => self.open(kind, id),
+        }
+    }
+
+    fn open_once(
+        &self,
+        kind: Kind,
+        id: &BlockId,
+        read: impl FnOnce(&SegmentStore, &[Part]) -> Vec<strongroom_segments::Result<SealedBytes>>,
+    ) -> Result<Opened> {
+        let Some((block, sealed)) = self.find(id)? else {
+            return Ok(Opened::Nowhere);
+        };
+        let clear_len = block.clear_len as usize;
+        let sealer = self.core.blocks.sealers.newest();
+        let open = |bytes: &[u8]| sealer.open(block.epoch, block.kind, id, clear_len, bytes);
+        let opened = match sealed {
+            Sealed::Carried(bytes) => open(&bytes),
+            Sealed::At(part) => match read(&self.core.blocks.segments, &[part]).pop() {
+                Some(Ok(bytes)) => open(&bytes),
+                Some(Err(strongroom_segments::Error::Missing(_))) => return Ok(Opened::Moved),
+                // That says nothing about the block.
+                Some(Err(error)) if error.is_shortage() => return Err(error.into()),
+                _ => return Ok(Opened::Damaged(block.number)),
+            },
+        };
+        Ok(match opened {
+            // A row that says another kind than whoever names the block is damage.
+            Ok(clear) if block.kind.plain() == kind.plain() => Opened::Whole(clear),
+            // It was sealed again since it was looked up, and the old keys are gone.
+            Err(OpenError::UnknownEpoch { .. }) => Opened::Moved,
+            _ => Opened::Damaged(block.number),
+        })
     }
 
     fn find(&self, id: &BlockId) -> Result<Option<(Block, Sealed)>> {
@@ -217,10 +241,7 @@ impl<'a> Engine<'a> {
     }
 
     /// (1)
-    ///
-    /// # Errors
-    /// Those of both, and of committing.
-    pub fn barrier<S, T, E: From<Error>>(
+    pub(crate) fn barrier<S, T, E: From<Error>>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>) -> std::result::Result<S, E>,
         then: impl FnOnce() -> std::result::Result<T, E>,
@@ -256,10 +277,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Commits if the open transaction has grown to its bound.
-    ///
-    /// # Errors
-    /// As `commit`.
-    pub fn commit_if_large(&self) -> Result<()> {
+    pub(crate) fn commit_if_large(&self) -> Result<()> {
         commit_if_large(self.core)
     }
 
@@ -278,6 +296,16 @@ impl<'a> Engine<'a> {
         let record = sealer.seal_record(self.core.random.as_ref(), kind, clear)?;
         Ok((sealer.epoch(), record))
     }
+}
+
+/// What came of opening a block.
+enum Opened {
+    Whole(Vec<u8>),
+    /// No block has that name.
+    Nowhere,
+    /// It is elsewhere since it was looked up.
+    Moved,
+    Damaged(BlockNumber),
 }
 
 /// Where the sealed bytes of a block are.

@@ -49,14 +49,14 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
             if let (Some(renewed), Some(backup)) = (renewed, backup) {
                 remove_records(&folder(renewed), &backup.records)?;
             }
-            Ok(Response::Done)
+            Ok(().into())
         }
         BackupRequest::Begin => {
             *session.backup.lock() = Some(Backup {
                 _segments: session.filesystem().keep_segments(),
                 records: BTreeSet::new(),
             });
-            Ok(Response::Done)
+            Ok(().into())
         }
     }
 }

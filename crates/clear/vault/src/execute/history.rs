@@ -85,7 +85,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         HistoryRequest::Remove { id } => {
             records.remove(filesystem, RevisionId(*id))?;
             told(session);
-            return Ok(Response::Done);
+            return Ok(().into());
         }
         HistoryRequest::Retention => {
             HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))

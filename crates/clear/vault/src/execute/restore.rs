@@ -1,7 +1,7 @@
 //! Brings back what a kept revision holds.
 //!
 //! Takes   a revision, a path in it, and where to
-//! Gives   the same nodes anew, made beside their place and put there in one step; files that were erased are left out, and told
+//! Gives   the same nodes, made again beside their place and put there in one step; files that were erased are left out, and told
 //! Never   copies content, or removes what it replaces before the new is whole
 //! Spec    spec/6-history.md, section 6.8
 //!
@@ -216,7 +216,7 @@ impl<'s> Restorer<'s> {
         }
     }
 
-    /// Makes the node `from` anew as `name` in `parent`, with all below it.
+    /// Makes the node `from` again as `name` in `parent`, with all below it.
     fn node(
         &mut self,
         from: &Attributes,

@@ -1,4 +1,4 @@
-//! Takes the keys of earlier epochs out of use: what they sealed is sealed anew in the background, then they are forgotten.
+//! Takes the keys of earlier epochs out of use: what they sealed is re-sealed in the background, then they are forgotten.
 //!
 //! Takes   the wish for it, which `Keys::rotate` leaves in the metadata
 //! Gives   a vault in which nothing needs the old keys, and a header that does not have them
@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.10
 //!
 //! Invariants
-//!  (1) Order: everything sealed anew and durable, records of revisions too, then the header without the old keys.  [1.10.4]
+//!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
 //!  (2) Whoever opens the vault after a crash goes on where the rows say that it stopped.                    [1.10.1]
 
 use std::sync::Arc;

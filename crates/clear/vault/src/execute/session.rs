@@ -104,7 +104,7 @@ impl OpenVault {
         installed
     }
 
-    /// Runs `work` on the keys; what is told of them is true of them afterwards.
+    /// Runs `work` on the keys; what is shown of them is true of them afterwards.
     pub(crate) fn on_keys<T>(&self, work: impl FnOnce(&mut HeldKeys) -> Result<T>) -> Result<T> {
         let mut keys = self.keys.lock();
         let worked = work(&mut keys);

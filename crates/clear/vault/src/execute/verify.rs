@@ -14,9 +14,10 @@ use strongroom_filesystem::{
 };
 use strongroom_format::{BlockId, SegmentId, hex};
 use strongroom_history::{Revision, Survey, TreeDamage, TreeLoss};
-use strongroom_metadata::{BlockNumber, DATABASE_FILE};
+use strongroom_metadata::BlockNumber;
 use strongroom_segments::INTENT_LOG;
 
+use crate::Result;
 use crate::execute::session::Session;
 use crate::execute::{verify_state, whole};
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
@@ -25,32 +26,19 @@ use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::records::{open_revision, record_name};
 use crate::request::Response;
 use crate::request::verify::{
-    DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
+    DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest,
 };
-use crate::{Error, Result};
 
-/// Carries out one step. A damaged database is an answer, not an error: other steps may not need what is damaged.
+/// Carries out one step.
 pub(crate) fn execute(session: &Session, request: &VerifyRequest) -> Result<Response> {
-    match step(session, request) {
-        Err(Error::Damaged { what, why }) if what == DATABASE_FILE => {
-            Ok(Response::Verify(VerifyResponse::Ruined(why)))
-        }
-        response => response,
-    }
-}
-
-fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
     let filesystem = session.filesystem();
     let proof = |deep: bool| if deep { Proof::Full } else { Proof::Tags };
-    let response = match request {
+    Ok(match request {
         VerifyRequest::Size { after } => {
             let size = filesystem.verify_size(after.map(SegmentId))?;
-            VerifyResponse::Size {
-                segments: size.segments,
-                bytes: size.bytes,
-            }
+            size.bytes.into()
         }
-        VerifyRequest::Structure => VerifyResponse::Structure(whole::check(filesystem)?),
+        VerifyRequest::Structure => whole::check(filesystem)?.into(),
         VerifyRequest::Files => {
             let mut problems = session.vault.with_keys(file_problems);
             problems.extend(intents_problem(filesystem));
@@ -61,11 +49,9 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                 what: format!("it is {}: the segments in it are missing", odd.what),
             }));
             problems.extend(record_problems(session)?);
-            VerifyResponse::Files(problems)
+            problems.into()
         }
-        VerifyRequest::Carried { deep } => {
-            VerifyResponse::Part(fields(&filesystem.verify_carried(proof(*deep))?))
-        }
+        VerifyRequest::Carried { deep } => fields(&filesystem.verify_carried(proof(*deep))?).into(),
         VerifyRequest::Segments {
             after,
             only,
@@ -82,18 +68,17 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                     false => Strangers::Told,
                 },
             };
-            VerifyResponse::Part(fields(&filesystem.verify_segments(&range)?))
+            fields(&filesystem.verify_segments(&range)?).into()
         }
         VerifyRequest::Damage { blocks, deep, skip } => {
             let lost = |(number, chunks): &(u64, u16)| (BlockNumber(*number), LostChunks(*chunks));
             let blocks = blocks.iter().map(lost).collect();
-            VerifyResponse::Damage(damage(session, &blocks, *deep, *skip)?)
+            damage(session, &blocks, *deep, *skip)?.into()
         }
-        VerifyRequest::Resume { deep } => verify_state::resume(session, *deep)?,
-        VerifyRequest::Keep(state) => verify_state::keep(session, state)?,
-        VerifyRequest::End => verify_state::end(session)?,
-    };
-    Ok(Response::Verify(response))
+        VerifyRequest::Resume { deep } => verify_state::resume(session, *deep)?.into(),
+        VerifyRequest::Keep(state) => verify_state::keep(session, state).into(),
+        VerifyRequest::End => verify_state::end(session)?.into(),
+    })
 }
 
 /// Whether the folder is a backup: one that was interrupted has more than its database knows.

@@ -13,28 +13,18 @@ use crate::request::{CheckReport, Response, WholeRequest};
 /// Carries out a request about the whole vault.
 pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
-    match request {
-        WholeRequest::Space => Ok(Response::Space(filesystem.space()?)),
-        WholeRequest::Quota => Ok(Response::Quota(filesystem.quota())),
-        WholeRequest::SetQuota { bytes } => {
-            filesystem.set_quota(*bytes)?;
-            Ok(Response::Done)
-        }
+    Ok(match request {
+        WholeRequest::Space => filesystem.space()?.into(),
+        WholeRequest::Quota => filesystem.quota().into(),
+        WholeRequest::SetQuota { bytes } => filesystem.set_quota(*bytes)?.into(),
         WholeRequest::SetCompression(compression) => {
-            filesystem.set_compression(*compression)?;
-            Ok(Response::Done)
+            filesystem.set_compression(*compression)?.into()
         }
-        WholeRequest::Sync => {
-            filesystem.sync()?;
-            Ok(Response::Done)
-        }
-        WholeRequest::Information => Ok(Response::Information(session.vault.information())),
-        WholeRequest::Counters => Ok(Response::Counters(session.vault.counters())),
-        WholeRequest::Compact => {
-            filesystem.compact()?;
-            Ok(Response::Done)
-        }
-        WholeRequest::Rotation => Ok(Response::Rotation(session.vault.rotation()?)),
+        WholeRequest::Sync => filesystem.sync()?.into(),
+        WholeRequest::Information => session.vault.information().into(),
+        WholeRequest::Counters => session.vault.counters().into(),
+        WholeRequest::Compact => filesystem.compact()?.into(),
+        WholeRequest::Rotation => session.vault.rotation()?.into(),
         WholeRequest::InstallKeys {
             base,
             header,
@@ -46,16 +36,17 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             handover.as_ref().map(|handover| handover.0),
             *purpose,
         )? {
-            Installed::Yes => Ok(Response::Done),
-            Installed::Stale => Ok(Response::KeysStale),
+            Installed::Yes => Response::Done(()),
+            Installed::Stale => Response::KeysStale,
         },
         WholeRequest::AcceptRecords => {
             let vault = &session.vault;
-            vault.on_keys(|keys| keys.accept_records(&vault.filesystem))?;
-            Ok(Response::Done)
+            vault
+                .on_keys(|keys| keys.accept_records(&vault.filesystem))?
+                .into()
         }
-        WholeRequest::Check => Ok(Response::Check(check(filesystem)?)),
-    }
+        WholeRequest::Check => check(filesystem)?.into(),
+    })
 }
 
 /// What the structural check says.

@@ -231,7 +231,7 @@ impl Repair<'_> {
         moved.map_err(below("setting a file of the vault folder aside"))
     }
 
-    /// Damaged records of kept revisions are written anew; others that do not open are set aside.
+    /// Damaged records of kept revisions are written again; others that do not open are set aside.
     pub(crate) fn records(&mut self) -> Result<()> {
         let engine = self.filesystem().engine();
         let rows = engine.reader()?.revisions()?;

@@ -17,19 +17,18 @@ use std::sync::Arc;
 use strongroom_crypto::{Compression, Secret};
 use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
-use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
 use crate::execute::verify::show_segment;
+use crate::folder::Folder;
 use crate::folder::switch;
-use crate::folder::{Folder, SEGMENTS, below};
 use crate::join::Joining;
 use crate::keyring::unlocked::Way;
-use crate::open::{self, OpenOptions, no_segments};
+use crate::open::{self, OpenOptions};
 use crate::owner::Owner;
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::recover::{
-    Rebuild, RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock,
+    Rebuild, RecoverOptions, RecoverProgress, Trial, open_segments, recover_locked, take_lock,
 };
 use crate::recovery::report::RecoverReport;
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
@@ -64,7 +63,7 @@ pub struct RepairReport {
     pub lost_blocks: u64,
     /// Snapshots that the database did not know and knows now.
     pub adopted: Vec<String>,
-    /// Records of revisions that were written anew.
+    /// Records of revisions that were written again.
     pub records: u64,
     /// Files of the folder that were moved to `unexplained`.
     pub set_aside: Vec<String>,
@@ -184,19 +183,13 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
-        let keys = self.owner.session.vault.with_keys(|keys| {
+        let (suite, epochs) = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
         });
-        let options = StoreOptions {
-            access: SegmentAccess::ReadOnly,
-            ..StoreOptions::new(keys.0)
-        };
-        let held = self.folder.hold();
-        let held = held.map_err(below("opening the vault folder"))?;
-        let segments = SegmentStore::open_in(&held, SEGMENTS, options).map_err(no_segments)?;
+        let segments = open_segments(self.folder, suite)?;
         let sealer = self.filesystem().engine().sealer();
-        let inventory = Inventory::take(&segments, &sealer, &keys.1, &mut |bytes, total| {
+        let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
             told(RecoverProgress::Segments(bytes, total));
         })?;
         let blocks = FoundBlocks {
@@ -300,7 +293,7 @@ impl<'a> Repair<'a> {
                 damaged.remove(&number);
                 continue;
             };
-            // As it was sealed: compressed anew it might get another name.
+            // As it was sealed: compressed again it might get another name.
             let mut clear = blocks.open_exactly(&row.id);
             if let Place::Segment(segment, _) = row.place
                 && clear.is_none()

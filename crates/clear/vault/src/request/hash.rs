@@ -37,27 +37,6 @@ pub(crate) enum HashRequest {
     },
 }
 
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum HashResponse {
-    /// One for each file, and how many bytes were read.
-    Files {
-        files: Vec<HashedFields>,
-        bytes: u64,
-    },
-    /// Files and their lengths.
-    Missing(Vec<(u64, u64)>),
-    /// A page of files, and where the next begins.
-    Named {
-        files: Vec<NamedContent>,
-        next: Option<([u8; 32], u64)>,
-    },
-    Equal {
-        groups: Vec<EqualContents>,
-        next: Option<[u8; 32]>,
-    },
-}
-
 /// What came of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HashedFields {

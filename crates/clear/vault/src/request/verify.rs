@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::CheckReport;
-
 /// The steps of a verification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum VerifyRequest {
@@ -39,24 +37,6 @@ pub(crate) enum VerifyRequest {
     Keep(StoppedAt),
     /// It came to its end.
     End,
-}
-
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum VerifyResponse {
-    Size {
-        segments: u64,
-        bytes: u64,
-    },
-    Structure(CheckReport),
-    Files(Vec<FileProblem>),
-    Part(PartFields),
-    Damage(DamagePage),
-    Resume(ResumeFields),
-    /// Whether a state is kept.
-    Kept(bool),
-    /// The database is damaged so that the step could not be carried out.
-    Ruined(String),
 }
 
 /// Where a verification was stopped.
@@ -113,12 +93,12 @@ pub(crate) struct DamagePage {
     pub(crate) nodes: u64,
 }
 
-/// One thing that was lost, in the living state or in a kept one.
+/// One thing that was lost, in the living state or in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DamageLine {
     pub(crate) path: Vec<u8>,
     pub(crate) what: Loss,
-    /// The snapshot; `None` for the living one.
+    /// The snapshot; `None` for the living state.
     pub(crate) revision: Option<[u8; 32]>,
 }
 
