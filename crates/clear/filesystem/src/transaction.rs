@@ -104,9 +104,7 @@ fn carry_out<T, E: From<Error>>(
     let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
     for _ in 0..TRANSACTION_ROUNDS_MAX {
         let mut writer = core.store.lock();
-        if core.durability.has_failed() {
-            return Err(Error::Failed.into());
-        }
+        core.durability.check()?;
         // Before the savepoint: what was appended lies in its segment, whatever becomes of the list.
         let blocks = match &mut placed {
             Some((placement, _)) => Some(core.durability.fail_on_error(noted(

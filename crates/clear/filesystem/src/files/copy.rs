@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::drain::drains::{drain_all, drain_nodes};
 use crate::drain::edit::RegionEdit;
 use crate::history::living_extent;
-use crate::rules::attributes::{check_kind, end_in_file};
+use crate::rules::attributes::end_in_file;
 use crate::{Error, Filesystem, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
@@ -220,10 +220,7 @@ fn share(
 
 /// Whether no content is pending.
 fn is_shareable(state: &NodeState) -> Result<bool> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)?;
+    state.check_file()?;
     Ok(!state.has_pending_content())
 }
 

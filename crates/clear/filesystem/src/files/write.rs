@@ -12,7 +12,7 @@ use crate::content::Held;
 use crate::content::node::{Node, NodeState};
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::rules::attributes::{check_kind, content_changed, end_in_file};
+use crate::rules::attributes::{content_changed, end_in_file};
 use crate::upkeep::room::{make_room, wait_for_room, would_wait};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
@@ -42,7 +42,7 @@ impl Filesystem {
         admit_write(core, &node, offset, data.len() as u64)?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let offset = offset.unwrap_or(state.inode.size);
         let end = end_in_file(offset, data.len() as u64)?;
         if data.is_empty() {
@@ -102,7 +102,7 @@ impl Filesystem {
         let admitted = admitted.transpose()?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let extends = matches!(mode, AllocateMode::Reserve | AllocateMode::ZeroRange);
         if let Some((unwritten, _held)) = &admitted {
             core.content.edit_reserved(&mut state, |reserved| {
@@ -150,7 +150,7 @@ fn admit_reservation<'a>(
     let (unwritten, more) = {
         let mut writer = core.store.lock();
         let state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let unwritten = core
             .content
             .unwritten(&mut writer, node.id, &state, range)?;
@@ -181,11 +181,4 @@ pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timesta
     }
     state.inode.size = size;
     state.content_changed(now);
-}
-
-fn check_is_file(state: &NodeState) -> Result<()> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)
 }

@@ -15,6 +15,7 @@ use crate::blocks::fetch::{Fetched, fetch_all, fetches_of};
 use crate::core::Core;
 use crate::core::snapshot_nodes::{HISTORY_INODE, Node, is_in_snapshot};
 use crate::limits::LIST_ENTRIES_MAX;
+use crate::rules::attributes::check_kind;
 use crate::rules::permission::{self, EXECUTE, READ};
 use crate::rules::xattrs::require_readable_by_name;
 use crate::trees::cached::Trees;
@@ -267,11 +268,8 @@ impl Snapshots<'_> {
     /// The length of a file.
     fn size(&self, inode: InodeId) -> Result<u64> {
         let node = self.node(inode)?;
-        match node.inode.kind {
-            NodeKind::File => Ok(node.inode.size),
-            NodeKind::Directory => Err(Error::IsADirectory),
-            _ => Err(Error::InvalidArgument("not a regular file".into())),
-        }
+        check_kind(&node.inode)?;
+        Ok(node.inode.size)
     }
 
     /// Some extents of a file that touch `from..to`, in order; fewer than `EXTENTS_AT_ONCE` are all of them.
