@@ -80,7 +80,7 @@ pub enum Error {
         "snapshots cannot be changed; copy what you need out of one, or use `strongroom restore`"
     )]
     InSnapshot,
-    /// Caller: a tag that another kept revision has.
+    /// Caller: a tag that another snapshot has.
     #[error(
         "the snapshot {revision} has the tag `{tag}` already; choose another, or remove that snapshot first"
     )]

@@ -11,116 +11,70 @@
 //! Invariants
 //!  (1) One revision is taken or removed at a time.
 
-mod engine;
 mod erase;
-mod give_back;
-mod nodes;
 mod take;
-mod trees;
 mod view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use strongroom_crypto::RevisionSigner;
 use strongroom_history::{
     self as history, Candidate, PathDifference, Revision, RevisionId, Tree, Usage,
 };
 use strongroom_metadata::Snapshot;
 
-pub(crate) use engine::hold;
-pub use engine::{Engine, HeldBlocks};
-pub(crate) use give_back::{give_all_back, give_back, references};
-pub use nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
 pub use take::{Taken, admit};
-pub(crate) use view::{is_reserved, living_extent};
+pub(crate) use view::living_extent;
 
+use crate::core::Core;
+use crate::trees::cached::Trees;
 use crate::{Error, Filesystem, Result};
 
-/// The history of one open file system.
-pub(crate) struct History {
-    signer: Mutex<RevisionSigner>,
-    /// (1)
-    turn: Mutex<()>,
-    giving_back: Mutex<give_back::GiveBack>,
-    nodes: nodes::Nodes,
-    blocks: trees::BlockCache,
-    /// Revisions that have proven themselves.
-    proven: Mutex<HashMap<[u8; 32], Arc<Revision>>>,
+/// The snapshots, oldest first; each proven, once.
+fn proven(core: &Core) -> Result<Vec<Arc<Revision>>> {
+    let rows = core.store.reader()?.revisions()?;
+    let mut proven = core.history.proven.lock();
+    proven.retain(|id, _| rows.iter().any(|row| row.id == *id));
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(known) = proven.get(&row.id) {
+            all.push(Arc::clone(known));
+            continue;
+        }
+        let revision = Arc::new(core.history.prove(&row.id, &row.body)?);
+        proven.insert(row.id, Arc::clone(&revision));
+        all.push(revision);
+    }
+    Ok(all)
 }
 
-impl History {
-    pub(crate) fn new(signer: RevisionSigner) -> Self {
-        Self {
-            signer: Mutex::new(signer),
-            turn: Mutex::default(),
-            giving_back: Mutex::default(),
-            nodes: nodes::Nodes::default(),
-            blocks: trees::BlockCache::default(),
-            proven: Mutex::default(),
-        }
-    }
+/// The one revision that `selector` means; `UnknownRevision` if it means none or several, or nothing at all.
+fn select_one(core: &Core, selector: &str) -> Result<Arc<Revision>> {
+    let all = proven(core)?;
+    let candidates: Vec<Candidate<'_>> = all.iter().map(|one| one.candidate()).collect();
+    let place = history::select_one(selector, &candidates, core.now())
+        .map_err(|error| Error::UnknownRevision(error.to_string()))?;
+    Ok(Arc::clone(&all[place]))
+}
 
-    fn trees<'a>(&'a self, engine: Engine<'a>) -> trees::Trees<'a> {
-        let cache = &self.blocks;
-        trees::Trees { engine, cache }
+/// What a listing of `.history` shows: the beginning of each id, and the tags.
+fn names(core: &Core) -> Result<Vec<Vec<u8>>> {
+    let all = proven(core)?;
+    let ids = all.iter().map(|one| one.id.to_string()[..16].to_owned());
+    let mut tags: HashMap<String, u32> = HashMap::new();
+    for tag in all.iter().flat_map(|one| &one.body.tags) {
+        *tags.entry(format!("t:{tag}")).or_insert(0) += 1;
     }
-
-    /// The revision of a row, if it proves itself.
-    fn prove(&self, id: &[u8; 32], body: &[u8]) -> Result<Revision> {
-        let revision = Revision::decode(body, &self.signer.lock())?;
-        if revision.id.0 == *id {
-            Ok(revision)
-        } else {
-            Err(history::Error::Forged.into())
-        }
-    }
-
-    /// The kept revisions, oldest first; each proven, once.
-    fn proven(&self, engine: Engine<'_>) -> Result<Vec<Arc<Revision>>> {
-        let rows = engine.reader()?.revisions()?;
-        let mut proven = self.proven.lock();
-        proven.retain(|id, _| rows.iter().any(|row| row.id == *id));
-        let mut all = Vec::with_capacity(rows.len());
-        for row in rows {
-            if let Some(known) = proven.get(&row.id) {
-                all.push(Arc::clone(known));
-                continue;
-            }
-            let revision = Arc::new(self.prove(&row.id, &row.body)?);
-            proven.insert(row.id, Arc::clone(&revision));
-            all.push(revision);
-        }
-        Ok(all)
-    }
-
-    /// The one revision that `selector` means; `UnknownRevision` if it means none or several, or nothing at all.
-    fn select_one(&self, engine: Engine<'_>, selector: &str) -> Result<Arc<Revision>> {
-        let all = self.proven(engine)?;
-        let candidates: Vec<Candidate<'_>> = all.iter().map(|one| one.candidate()).collect();
-        let place = history::select_one(selector, &candidates, engine.now())
-            .map_err(|error| Error::UnknownRevision(error.to_string()))?;
-        Ok(Arc::clone(&all[place]))
-    }
-
-    /// What a listing of `.history` shows: the beginning of each id, and the tags.
-    fn names(&self, engine: Engine<'_>) -> Result<Vec<Vec<u8>>> {
-        let all = self.proven(engine)?;
-        let ids = all.iter().map(|one| one.id.to_string()[..16].to_owned());
-        let mut tags: HashMap<String, u32> = HashMap::new();
-        for tag in all.iter().flat_map(|one| &one.body.tags) {
-            *tags.entry(format!("t:{tag}")).or_insert(0) += 1;
-        }
-        // What names several revisions names none; `*` in a tag would.
-        let mut tags: Vec<String> = tags
-            .into_iter()
-            .filter(|(tag, count)| *count == 1 && !tag.contains('*') && tag.len() <= 255)
-            .map(|(tag, _)| tag)
-            .collect();
-        tags.sort_unstable();
-        Ok(ids.chain(tags).map(String::into_bytes).collect())
-    }
+    // What names several revisions names none; `*` in a tag would.
+    let mut tags: Vec<String> = tags
+        .into_iter()
+        .filter(|(tag, count)| *count == 1 && !tag.contains('*') && tag.len() <= 255)
+        .map(|(tag, _)| tag)
+        .collect();
+    tags.sort_unstable();
+    Ok(ids.chain(tags).map(String::into_bytes).collect())
 }
 
 impl Filesystem {
@@ -142,15 +96,15 @@ impl Filesystem {
         Ok(Revision::decode(bytes, &self.core.history.signer.lock())?)
     }
 
-    /// The kept revisions, oldest first; each proven.
+    /// The snapshots, oldest first; each proven.
     ///
     /// # Errors
     /// Of the store; `History` for one that does not prove itself.
     pub fn revisions(&self) -> Result<Vec<Arc<Revision>>> {
-        self.core.history.proven(self.engine())
+        proven(&self.core)
     }
 
-    /// Every kept revision, oldest first, or why its row cannot be trusted.
+    /// Every snapshot, oldest first, or why its row cannot be trusted.
     ///
     /// # Errors
     /// Of the store.
@@ -161,7 +115,7 @@ impl Filesystem {
         Ok(proven.collect())
     }
 
-    /// A page of what differs between two kept revisions at and below `path`, behind the path `behind`; `after`: `None` for the
+    /// A page of what differs between two snapshots at and below `path`, behind the path `behind`; `after`: `None` for the
     /// living state.
     ///
     /// # Errors
@@ -173,9 +127,8 @@ impl Filesystem {
         behind: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<PathDifference>> {
-        let history = &self.core.history;
-        let all = history.proven(self.engine())?;
-        let trees = history.trees(self.engine());
+        let all = proven(&self.core)?;
+        let trees = self.engine().trees();
         let tree = Tree::new(&trees);
         let root = |id: &[u8; 32]| {
             let revision = all.iter().find(|one| one.id.0 == *id);
@@ -225,11 +178,11 @@ impl Filesystem {
     /// Looks at one state of the rows, of which nothing goes meanwhile.
     fn on_state<T>(
         &self,
-        look: impl FnOnce(&trees::Trees<'_>, &Snapshot<'_, '_>) -> Result<T>,
+        look: impl FnOnce(&Trees<'_>, &Snapshot<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let engine = self.engine();
         let _held = engine.hold();
         let reader = engine.reader()?;
-        look(&self.core.history.trees(engine), &reader.snapshot()?)
+        look(&engine.trees(), &reader.snapshot()?)
     }
 }

@@ -8,7 +8,6 @@
 
 mod blocks;
 mod commit;
-mod compression;
 mod content;
 mod core;
 mod damage;
@@ -20,31 +19,33 @@ mod history;
 pub mod limits;
 mod names;
 mod open;
-mod quota;
 mod rules;
+mod settings;
 mod transaction;
+mod trees;
 mod types;
 mod upkeep;
 
-pub use commit::DurableState;
-pub use commit::intents::{Replay, ReplayFault};
+pub use blocks::proof::Proof;
+pub use core::durability::DurableState;
+pub use core::intents::{Replay, ReplayFault};
+pub use core::snapshot_nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
 pub use core::{Background, Clock, Disk, Filesystem, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};
 pub use damage::check::CheckReport;
 pub use damage::lost_chunks::LostChunks;
-pub use damage::verify::{
-    DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
-};
+pub use damage::verify::{DamagedBlock, SegmentProblem, VerifiedPart, VerifyRange, VerifySize};
 pub use error::{Error, Result};
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use history::{Engine, HISTORY_INODE, HISTORY_NAME, HeldBlocks, Taken, admit, is_in_snapshot};
+pub use history::{Taken, admit};
 pub use open::Counters;
 pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,
 };
 pub use transaction::Content;
 pub use transaction::draft::Draft;
+pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};

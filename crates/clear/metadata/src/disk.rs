@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
-use strongroom_folder::{Folder, Purpose};
+use strongroom_folder::{Folder, Purpose, is_full};
 
 /// The database file in a vault folder.
 pub const DATABASE_FILE: &str = "metadata.db";
@@ -339,14 +339,6 @@ pub(crate) const fn fault_code(fault: DiskFault, failure: c_int) -> c_int {
     }
 }
 
-/// Whether `error` means that the disk or a quota is full.
-pub(crate) fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
 /// What an injected fault is to code that uses files without SQLite.
 pub(crate) fn fault_error(fault: DiskFault) -> io::Error {
     match fault {
@@ -356,16 +348,16 @@ pub(crate) fn fault_error(fault: DiskFault) -> io::Error {
 }
 
 /// Whether `result`, just given by a write of the system, means that the disk or a quota is full.
-fn is_full(result: c_int) -> bool {
+fn means_full(result: c_int) -> bool {
     result == ffi::SQLITE_FULL
         || (matches!(result, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
-            && is_no_space(&io::Error::last_os_error()))
+            && is_full(&io::Error::last_os_error()))
 }
 
 /// Runs `attempt`; if the disk is full and the reserve is there, frees it and runs `attempt` once more.
 pub(crate) fn with_reserve(disk: &Disk, mut attempt: impl FnMut() -> c_int) -> c_int {
     let result = attempt();
-    if is_full(result) && disk.reserve().release() {
+    if means_full(result) && disk.reserve().release() {
         attempt()
     } else {
         result

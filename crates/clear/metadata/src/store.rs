@@ -361,12 +361,6 @@ impl Store {
         }
     }
 
-    /// How often each statement ran since the store was opened.
-    #[must_use]
-    pub fn statement_counts(&self) -> &StatementCounts {
-        &self.shared.counts
-    }
-
     /// What is wrong with what was committed: every page's seal, every tree, every kept count.
     ///
     /// Empty if sound; at most `limits::PROBLEMS_MAX` lines, without a name or content of the vault. Reads

@@ -1,4 +1,4 @@
-//! The records of revisions: each kept revision as a file in the vault folder, beside its row.
+//! The records of revisions: each snapshot as a file in the vault folder, beside its row.
 //!
 //! Takes   a file system, and the vault folder
 //! Gives   revisions taken and removed together with their records; which records there are, and what they say
@@ -64,7 +64,7 @@ impl Records {
         filesystem.remove_revision(id, || self.remove_of(&id))
     }
 
-    /// Writes the records of kept revisions that are not there: a removal was interrupted, or they were lost.
+    /// Writes the records of snapshots that are not there: a removal was interrupted, or they were lost.
     ///
     /// # Errors
     /// Of the stores and the disk.

@@ -37,7 +37,7 @@ impl Vault {
         }
     }
 
-    /// All kept revisions, oldest first.
+    /// All snapshots, oldest first.
     ///
     /// # Errors
     /// `Damaged` if one is not as it was signed.
@@ -55,7 +55,7 @@ impl Vault {
         }
     }
 
-    /// The kept revisions that `selector` means, oldest first.
+    /// The snapshots that `selector` means, oldest first.
     ///
     /// # Errors
     /// `Revision` if it is no selector.
@@ -68,7 +68,7 @@ impl Vault {
         Ok(all)
     }
 
-    /// The one kept revision that `selector` means.
+    /// The one snapshot that `selector` means.
     ///
     /// # Errors
     /// `Revision` if it means none or several; then with those that it could mean.
@@ -79,7 +79,7 @@ impl Vault {
         Ok(all.swap_remove(place))
     }
 
-    /// Lets a kept revision go. The space of what only it held comes back in the background.
+    /// Removes a snapshot. The space of what only it held comes back in the background.
     ///
     /// # Errors
     /// `Revision` if it is not kept.

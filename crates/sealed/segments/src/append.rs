@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) Batches lie in the order of their sequences: one lock is held while one is written. Copying and
 //!      checksums happen outside of it.
-//!  (2) Each file that stops being open is told to the caller by a batch that succeeded.
+//!  (2) Each file that stops being open is reported to the caller by a batch that succeeded.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use strongroom_format::SegmentId;
 use strongroom_metadata::InodeId;
 
 /// What is to be done.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) drain: BTreeSet<InodeId>,
     pub(crate) drain_all: bool,
@@ -37,7 +37,7 @@ impl Notes {
 }
 
 /// Notes of work to do.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     notes: Mutex<Notes>,
     wake: Condvar,
@@ -127,6 +127,7 @@ impl WorkQueue {
 
 /// The background thread of one open file system. Ends and is waited for when the last handle goes: nothing
 /// of the store is in use afterwards.
+#[derive(Debug)]
 pub(crate) struct Worker {
     work: Arc<WorkQueue>,
     thread: Mutex<Option<JoinHandle<()>>>,

@@ -74,13 +74,13 @@ impl Filesystem {
     /// # Errors
     /// Of the stores: what cannot be read cannot be checked.
     pub fn check(&self) -> Result<CheckReport> {
-        let _held = crate::history::hold(&self.core);
+        let _held = crate::trees::engine::hold(&self.core);
         self.sync()?;
         let reader = self.core.store.reader()?;
-        let before = self.core.sealers.newest();
+        let before = self.core.blocks.sealers.newest();
         let snapshot = reader.snapshot()?;
         // Epochs may begin and end meanwhile: a block of the snapshot is of the one time or the other.
-        let after = self.core.sealers.newest();
+        let after = self.core.blocks.sealers.newest();
         let has_keys = |epoch| before.has_epoch(epoch) || after.has_epoch(epoch);
         let mut report = CheckReport::default();
         for problem in snapshot.integrity_check()? {
@@ -109,7 +109,7 @@ impl Filesystem {
         check_circles(&inodes, report);
         check_reservations(reader, &inodes, report)?;
         check_hashes(reader, &inodes, report)?;
-        let (kept, unreadable) = crate::history::references(&self.core, reader)?;
+        let (kept, unreadable) = crate::trees::give_back::references(&self.core, reader)?;
         for (block, count) in kept {
             *references.entry(block).or_insert(0) += count;
         }
@@ -139,7 +139,7 @@ impl Filesystem {
             if counted == 0 || has_no_file(&segment.id) {
                 continue;
             }
-            match self.core.segments.len(segment.id) {
+            match self.core.blocks.segments.len(segment.id) {
                 Ok(len) if len >= segment.committed_len => {}
                 Ok(len) => report.problem(format!(
                     "segment {} is {len} bytes long, {} were committed",

@@ -6,18 +6,18 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use strongroom_history::Extent as TreeExtent;
-use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
 use crate::content::overlay::CELL_BYTES;
 use crate::core::Core;
-use crate::drain::{Reason, RegionEdit, drain_all, drain_nodes};
-use crate::files::write::content_changed;
-use crate::limits::FILE_BYTES_MAX;
+use crate::drain::drains::{drain_all, drain_nodes};
+use crate::drain::edit::RegionEdit;
+use crate::rules::attributes::{check_kind, end_in_file};
 use crate::{Error, Filesystem, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
@@ -38,7 +38,7 @@ impl Filesystem {
     #[must_use]
     pub fn copy_would_wait(&self, source: InodeId, target: InodeId, len: u64) -> bool {
         [source, target].into_iter().any(|inode| {
-            self.core.nodes.find(inode).is_none_or(|node| {
+            self.core.content.nodes.find(inode).is_none_or(|node| {
                 let state = node.lock();
                 state.has_pending_content() || state.inode.size.min(len) > INLINE_BYTES_MAX
             })
@@ -140,9 +140,7 @@ impl Filesystem {
         let pending = [from, to]
             .iter()
             .any(|node| node.lock().has_pending_content());
-        if pending
-            && core.dirty_bytes.load(Ordering::Acquire) <= 4 * core.options.thresholds.drain_bytes
-        {
+        if pending && core.content.pending_bytes() <= 4 * core.options.thresholds.drain_bytes {
             return drain_all(core);
         }
         drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
@@ -185,24 +183,13 @@ fn share_from_snapshot(
     len: u64,
 ) -> Result<Option<u64>> {
     let mut writer = core.store.lock();
-    let mut state = to.lock();
-    if shareable(&state, 0, 0, 0)?.is_none() {
-        return Ok(None);
-    }
-    if until
-        .checked_add(len)
-        .is_none_or(|end| end > FILE_BYTES_MAX)
-    {
-        return Err(Error::FileTooLarge);
-    }
     let mut parts = Vec::with_capacity(extents.len());
     for extent in extents {
         let extent = crate::history::living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
-    crate::damage::erase::refuse_erased(&writer, source, &parts)?;
-    let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    crate::blocks::erased::refuse_erased(&writer, source, &parts)?;
+    splice(core, &mut writer, to, &parts, at, until, len)
 }
 
 /// Shares the blocks of one step; `None` if one of the files has pending content again.
@@ -215,52 +202,27 @@ fn share(
     len: u64,
 ) -> Result<Option<u64>> {
     let mut writer = core.store.lock();
-    if from.id == to.id {
-        let mut state = from.lock();
-        let Some(len) = shareable(&state, at, until, len)? else {
+    let (parts, len) = {
+        let mut source = from.lock();
+        if !is_shareable(&source)? {
             return Ok(None);
-        };
-        let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
-        let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-        return core.fail_on_error(spliced).map(Some);
-    }
-    let (mut source, mut target);
-    if from.id < to.id {
-        source = from.lock();
-        target = to.lock();
-    } else {
-        target = to.lock();
-        source = from.lock();
-    }
-    let Some(len) = shareable(&source, at, until, len)? else {
-        return Ok(None);
+        }
+        let len = len.min(source.inode.size.saturating_sub(at));
+        let range = at..at + len;
+        let parts = source_parts(core, &mut writer, from.id, &mut source, range)?;
+        (parts, len)
     };
-    if shareable(&target, 0, 0, 0)?.is_none() {
-        return Ok(None);
-    }
-    let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
-    let spliced = splice(core, &mut writer, to, &mut target, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    // What is written to the source from here on comes after the copy: extents change under the writer only.
+    splice(core, &mut writer, to, &parts, at, until, len)
 }
 
-/// The length that can be shared, or `None` while content is pending.
-fn shareable(state: &NodeState, at: u64, until: u64, len: u64) -> Result<Option<u64>> {
+/// Whether no content is pending.
+fn is_shareable(state: &NodeState) -> Result<bool> {
     if state.purged {
         return Err(Error::Stale);
     }
-    match state.inode.kind {
-        NodeKind::File => {}
-        NodeKind::Directory => return Err(Error::IsADirectory),
-        _ => return Err(Error::InvalidArgument("not a regular file".into())),
-    }
-    let len = len.min(state.inode.size.saturating_sub(at));
-    if until
-        .checked_add(len)
-        .is_none_or(|end| end > FILE_BYTES_MAX)
-    {
-        return Err(Error::FileTooLarge);
-    }
-    Ok((!state.has_pending_content()).then_some(len))
+    check_kind(&state.inode)?;
+    Ok(!state.has_pending_content())
 }
 
 fn source_parts(
@@ -275,7 +237,7 @@ fn source_parts(
         return Ok(parts);
     }
     for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
-        let extents = core.region(writer, inode, state, region)?;
+        let extents = core.content.region(writer, inode, state, region)?;
         parts.extend(
             extents
                 .iter()
@@ -285,35 +247,37 @@ fn source_parts(
     Ok(parts)
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one step of `share`, split off for its length only"
-)]
+/// Makes `parts` the content of `len` bytes at `until`; gives how many these are, `None` while content is pending there.
 fn splice(
     core: &Core,
     writer: &mut Transaction<'_>,
     to: &Arc<Node>,
-    state: &mut NodeState,
     parts: &[Extent],
     at: u64,
     until: u64,
     len: u64,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
+    let mut state = to.lock();
+    let range = until..end_in_file(until, len)?;
+    if !is_shareable(&state)? {
+        return Ok(None);
+    }
     if len == 0 {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let mut drops = core.options.thresholds.purge_extents_per_step;
-    let mut edit = RegionEdit::new(core, to, state, &mut drops);
-    put_shared(&mut edit, writer, parts, at, until..until + len)?;
+    let mut edit = RegionEdit::new(core, to, &mut state, &mut drops);
     // Sharing makes no new block, so a fragmented copy is as good as its source.
-    edit.finish(writer)?;
-    core.end_reservation(state, &(until..until + len));
-    state.inode.size = state.inode.size.max(until + len);
+    let edited = put_shared(&mut edit, writer, parts, at, range.clone());
+    let edited = edited.and_then(|()| edit.finish(writer));
+    core.durability.fail_on_error(edited)?;
+    core.content.end_reservation(&mut state, &range);
+    state.inode.size = state.inode.size.max(range.end);
     state.stored_size = state.inode.size;
-    content_changed(state, core.now());
-    core.list_dirty(to, state);
+    state.content_changed(core.now());
+    core.content.list_dirty(to, &mut state);
     core.changed();
-    Ok(len)
+    Ok(Some(len))
 }
 
 /// Makes `parts`, which begin at or behind `at` in their own file, the content of `range`.

@@ -6,8 +6,9 @@
 
 use strongroom_metadata::{InodeId, NodeKind, REGION_BYTES};
 
+use crate::blocks::place::Reason;
 use crate::content::extents;
-use crate::drain::{Reason, drain_node};
+use crate::drain::drains::drain_node;
 use crate::{Error, Filesystem, Result, SeekTarget};
 
 impl Filesystem {
@@ -48,6 +49,7 @@ impl Filesystem {
         loop {
             let found = self
                 .core
+                .content
                 .holes
                 .next_region(&writer, inode, at / REGION_BYTES)?;
             let region = match (found, target) {
@@ -59,7 +61,10 @@ impl Filesystem {
                 return Ok(at);
             }
             at = at.max(region * REGION_BYTES);
-            let list = self.core.region(&mut writer, inode, &mut state, region)?;
+            let list = self
+                .core
+                .content
+                .region(&mut writer, inode, &mut state, region)?;
             let first = list.partition_point(|extent| extents::end(extent) <= at);
             for extent in &list[first..] {
                 if target == SeekTarget::Data {

@@ -8,6 +8,7 @@
 use strongroom_history::{self as history, ErasedContent, Erasure};
 use strongroom_metadata::{ERASED_SEGMENT, Place};
 
+use crate::upkeep::erase::{erase, finish_removals};
 use crate::{Error, Filesystem, Result};
 
 /// The setting that names what is being erased; empty for nothing.                                 [6.11.6]
@@ -24,14 +25,14 @@ impl Filesystem {
         if !trial {
             self.finish_erasing()?;
         }
-        self.engine().finish_removals()?;
+        finish_removals(&self.core)?;
         let found = self.find_content(path)?;
         if trial {
             return Ok(found.content);
         }
         // [6.11.6]
         self.keep_setting(ERASING, path)?;
-        let erased = self.engine().erase(found)?;
+        let erased = erase(&self.core, found)?;
         self.keep_setting(ERASING, &[])?;
         Ok(erased)
     }
@@ -40,7 +41,7 @@ impl Filesystem {
         let engine = self.engine();
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
-        history::to_erase(&self.core.history.trees(engine), &state, path)
+        history::to_erase(&engine.trees(), &state, path)
     }
 
     /// Finishes an erasing that was interrupted: content is erased whole, or not at all.              [6.11.6]
@@ -57,9 +58,9 @@ impl Filesystem {
         if path.is_empty() {
             return Ok(());
         }
-        self.engine().finish_removals()?;
+        finish_removals(&self.core)?;
         match self.find_content(&path) {
-            Ok(found) => drop(self.engine().erase(found)?),
+            Ok(found) => drop(erase(&self.core, found)?),
             // The snapshots that had it were removed since.
             Err(Error::NotFound) => {}
             Err(error) => return Err(error),

@@ -16,7 +16,8 @@ use strongroom_history::{
 };
 use strongroom_metadata::{self as metadata, Base, BlockNumber, Transaction};
 
-use super::engine::{Engine, HeldBlocks};
+use crate::trees::engine::{Engine, HeldBlocks};
+use crate::upkeep::space::settle_until;
 use crate::{Error, Filesystem, Result};
 
 /// The setting that names the revision whose record may be there before its row is; else it is empty.       [6.6.8]
@@ -101,7 +102,7 @@ impl Filesystem {
         Ok(Taken::New(Box::new(self.keep_signed(signed, held)?)))
     }
 
-    /// Refuses tags that a kept revision has: a tag that names two names none.                         [6.9.2]
+    /// Refuses tags that a snapshot has: a tag that names two names none.                         [6.9.2]
     fn refuse_taken(&self, tags: &[String]) -> Result<()> {
         if tags.is_empty() {
             return Ok(());
@@ -138,7 +139,7 @@ impl Filesystem {
             ..draft
         };
         let revision = Revision::sign(body, signer)?;
-        engine.settle(living.newest_block)?;
+        settle_until(&self.core, living.newest_block)?;
         self.keep_setting(TAKING, &revision.id.0)?;
         Ok(Some(Signed { revision, living }))
     }
@@ -175,7 +176,7 @@ impl Filesystem {
         )?;
         let base = history.base.as_ref();
         let built = history::build(
-            &self.core.history.trees(engine),
+            &engine.trees(),
             &state,
             engine.sealer(),
             base.map(|base| (base, history.generation - 1)),
@@ -211,13 +212,13 @@ impl Filesystem {
         let reader = engine.reader()?;
         let ((), state) = engine.barrier(|_| Ok::<_, Error>(()), || Ok(reader.snapshot()?))?;
         let sealer = engine.sealer().with_compression(compression);
-        let trees = self.core.history.trees(engine);
+        let trees = engine.trees();
         history::build(&trees, &state, sealer, None, &mut *store(engine))?;
         drop(state);
         engine.commit()
     }
 
-    /// Lets a kept revision go; what only it held is given back in the background. `remove_record` removes its stored form beside
+    /// Removes a snapshot; what only it held is given back in the background. `remove_record` removes its stored form beside
     /// the database, durably.
     ///
     /// # Errors

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use strongroom_history::{Body, Extent as TreeExtent, Tree, XattrList};
 use strongroom_metadata::{Extent, InodeId, NodeKind, Timestamp, Transaction, can_name};
 
-use super::engine::Engine;
-use super::nodes::{HISTORY_INODE, HISTORY_NAME, Node, is_in_snapshot};
-use super::trees::Trees;
+use super::{names, select_one};
+use crate::blocks::fetch::{Fetched, fetch_all, fetches_of};
 use crate::core::Core;
-use crate::files::read::{Fetched, fetch_all, fetches_of};
+use crate::core::snapshot_nodes::{HISTORY_INODE, Node, is_in_snapshot};
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::rules::name::Name;
 use crate::rules::permission::{self, EXECUTE, READ};
+use crate::trees::cached::Trees;
+use crate::trees::engine::Engine;
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget};
 
 /// Extents read at a time.
@@ -43,11 +43,6 @@ impl Filesystem {
     }
 }
 
-/// Whether nothing else may have this name in `parent`.
-pub(crate) fn is_reserved(parent: InodeId, name: Name<'_>) -> bool {
-    parent == InodeId::ROOT && name.bytes() == HISTORY_NAME
-}
-
 /// What a caller learns of a tree that is not as it should be.
 fn shown(error: Error) -> Error {
     match error {
@@ -58,7 +53,7 @@ fn shown(error: Error) -> Error {
 
 impl Snapshots<'_> {
     fn trees(&self) -> Trees<'_> {
-        self.core.history.trees(Engine::of(self.core))
+        Engine::of(self.core).trees()
     }
 
     fn node(&self, inode: InodeId) -> Result<Arc<Node>> {
@@ -107,8 +102,7 @@ impl Snapshots<'_> {
             _ => {}
         }
         let selector = std::str::from_utf8(name).map_err(|_| Error::NotFound)?;
-        let history = &self.core.history;
-        let selected = history.select_one(Engine::of(self.core), selector);
+        let selected = select_one(self.core, selector);
         // A name below `.history` that means nothing, or too much, is no name.
         let revision = selected.map_err(|error| match error {
             Error::UnknownRevision(_) => Error::NotFound,
@@ -116,7 +110,7 @@ impl Snapshots<'_> {
         })?;
         let trees = self.trees();
         let root = Tree::new(&trees).root(&revision.body.root).map_err(shown)?;
-        history.nodes.root(name, revision.id, root)
+        self.core.history.nodes.root(name, revision.id, root)
     }
 
     pub(crate) fn attributes(&self, inode: InodeId) -> Result<Attributes> {
@@ -187,7 +181,7 @@ impl Snapshots<'_> {
     }
 
     fn list_roots(&self, after: u64, limit: usize, listing: Listing) -> Result<Vec<ListedEntry>> {
-        let names = self.core.history.names(Engine::of(self.core));
+        let names = names(self.core);
         let first = usize::try_from(after.saturating_sub(FIRST_COOKIE - 1)).unwrap_or(usize::MAX);
         let mut listed = Vec::new();
         let names = names.map_err(shown)?.into_iter();
@@ -246,7 +240,7 @@ impl Snapshots<'_> {
     }
 
     pub(crate) fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        crate::names::xattr::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
+        crate::rules::xattrs::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
         let all = self.xattr_list(inode)?;
         let found = all.into_iter().find(|(of, _)| of == name);
         found.map(|(_, value)| value).ok_or(Error::NoAttribute)

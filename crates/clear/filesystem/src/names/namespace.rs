@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::node::Node;
 use crate::core::Core;
-use crate::drain::{Reason, drain_node};
-use crate::history::is_reserved;
+use crate::core::snapshot_nodes::is_reserved;
+use crate::drain::drains::drain_node;
 use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
-use crate::names::attributes::{attributes_now, living};
 use crate::names::scene::{Held, Live, Scene};
 use crate::rules::name::Name;
 use crate::rules::permission::{self, EXECUTE, WRITE};
@@ -96,7 +96,7 @@ pub(crate) fn name_lost(scene: &mut impl Scene, victim: &Held, now: Timestamp) -
         inode.ctime = now;
         left = inode.nlink;
     });
-    left == 0 && scene.core().nodes.references(victim.node.id) == 0
+    left == 0 && scene.core().content.nodes.references(victim.node.id) == 0
 }
 
 /// What is wrong with a node to be made, before anyone looks where.
@@ -199,7 +199,7 @@ impl Filesystem {
         node: &NewNode,
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        crate::upkeep::room::make_room(core, 0);
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
         let made = create_in(&mut Live(core), &mut writer, caller, parent, name, node)?;
@@ -219,7 +219,7 @@ impl Filesystem {
         mode: u32,
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        crate::upkeep::room::make_room(core, 0);
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
         let mut scene = Live(core);
@@ -232,7 +232,7 @@ impl Filesystem {
             rdev: 0,
             target: Vec::new(),
         };
-        let id = writer.next_inode();
+        let id = writer.next_inode()?;
         let inode = new_inode(&scene, id, &directory.inode, caller, &new, 0)?;
         let made = scene.adopt(inode);
         made.lock().may_get_first_name = true;
@@ -258,7 +258,7 @@ impl Filesystem {
         new_name: &[u8],
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        crate::upkeep::room::make_room(core, 0);
         let _gate = core.mutate()?;
         let mut drained = false;
         loop {
@@ -323,7 +323,7 @@ impl Filesystem {
             return snapshots.read_link(inode);
         }
         let node = self.core.node(inode)?;
-        let state = living(&node)?;
+        let state = node.living()?;
         if state.inode.kind != NodeKind::Symlink {
             return Err(Error::InvalidArgument("not a symlink".into()));
         }
@@ -339,7 +339,7 @@ impl Filesystem {
             return snapshots.parent(inode);
         }
         let node = self.core.node(inode)?;
-        let state = living(&node)?;
+        let state = node.living()?;
         if state.inode.kind != NodeKind::Directory {
             return Err(Error::NotADirectory);
         }
@@ -352,12 +352,12 @@ impl Filesystem {
             return snapshots.forget(inode, count);
         }
         let core = &self.core;
-        if core.nodes.release(inode, count) > 0 || core.options.read_only {
+        if core.content.nodes.release(inode, count) > 0 || core.options.read_only {
             return;
         }
         // A node that is not in memory has a name: nameless ones are not evicted. Who takes the last name
         // after this look sees that no reference is left.
-        let nameless = core.nodes.find(inode).is_some_and(|node| {
+        let nameless = core.content.nodes.find(inode).is_some_and(|node| {
             let state = node.lock();
             state.inode.nlink == 0 && !state.purged
         });
@@ -371,13 +371,13 @@ impl Filesystem {
         if let Some(snapshots) = self.snapshots(inode) {
             return snapshots.retain(inode);
         }
-        self.core.nodes.retain(inode, 1);
+        self.core.content.nodes.retain(inode, 1);
     }
 
     /// (3): takes a reference and gives the attributes. Call with the writer held.
     fn hand_out(&self, node: &Arc<Node>) -> Result<Attributes> {
-        let attributes = attributes_now(node)?;
-        self.core.nodes.retain(node.id, 1);
+        let attributes = node.attributes()?;
+        self.core.content.nodes.retain(node.id, 1);
         Ok(attributes)
     }
 }
@@ -424,7 +424,7 @@ pub(crate) fn create_in(
     let is_directory = node.kind == NodeKind::Directory;
     scene.core().admit(node.target.len() as u64)?;
     let nlink = if is_directory { 2 } else { 1 };
-    let id = writer.next_inode();
+    let id = writer.next_inode()?;
     let inode = new_inode(scene, id, &directory.inode, caller, node, nlink)?;
     let now = inode.btime;
     let entry = Entry {
@@ -558,7 +558,8 @@ fn require_linkable(
     }
     // Without names and references it is being purged; with references but a name that it lost, it stays without.
     if node.inode.nlink == 0
-        && (!node.node.lock().may_get_first_name || core.nodes.references(node.node.id) == 0)
+        && (!node.node.lock().may_get_first_name
+            || core.content.nodes.references(node.node.id) == 0)
     {
         return Err(Error::NotFound);
     }

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::node::Node;
-use crate::drain::{Reason, drain_node};
-use crate::history::is_reserved;
+use crate::core::snapshot_nodes::is_reserved;
+use crate::drain::drains::drain_node;
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::names::namespace::{
     WHITEOUT_DEVICE, name_lost, names_changed, new_inode, require_growing, searchable,
@@ -307,7 +308,7 @@ impl Plan<'_> {
             rdev: WHITEOUT_DEVICE,
             target: Vec::new(),
         };
-        let (id, directory) = (writer.next_inode(), &self.from.inode);
+        let (id, directory) = (writer.next_inode()?, &self.from.inode);
         new_inode(scene, id, directory, self.caller, &mark, 1)
     }
 

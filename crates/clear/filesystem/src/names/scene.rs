@@ -12,7 +12,6 @@ use crate::Result;
 use crate::content::node::Node;
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::names::attributes::living;
 
 /// A node and what it was when the writer was taken. Its names, links and parent are still that while the
 /// writer is held; the rest may have changed.
@@ -61,20 +60,20 @@ impl Scene for Live<'_> {
 
     fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
         let node = self.0.node_in(writer, id)?;
-        let inode = living(&node)?.inode.clone();
+        let inode = node.living()?.inode.clone();
         Ok(Held { node, inode })
     }
 
     fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
-        self.0.touch(node, change);
+        self.0.content.touch(node, change);
     }
 
     fn adopt(&mut self, inode: Inode) -> Arc<Node> {
-        let node = self.0.nodes.insert(inode, Reserved::default());
+        let node = self.0.content.nodes.insert(inode, Reserved::default());
         let mut state = node.lock();
         state.changed();
         state.has_capability = Some(false);
-        self.0.list_dirty(&node, &mut state);
+        self.0.content.list_dirty(&node, &mut state);
         drop(state);
         node
     }

@@ -10,101 +10,20 @@
 //! Invariants
 //!  (1) A node's names and values together stay within `XATTR_TOTAL_BYTES_MAX`.
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, Transaction};
+use strongroom_metadata::{InodeId, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::core::Core;
-use crate::drain::{Reason, drain_node};
-use crate::limits::{XATTR_NAME_BYTES_MAX, XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
-use crate::names::attributes::{CAPABILITY, living};
+use crate::drain::drains::drain_node;
+use crate::limits::{XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use crate::names::attributes::CAPABILITY;
 use crate::names::scene::{Held, Live, Scene};
-use crate::rules::permission::{self, READ, WRITE};
-use crate::{Caller, Checks, Error, Filesystem, Result, XattrMode};
+use crate::rules::permission;
+use crate::rules::xattrs::{require_readable, require_writable, space_of};
+use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
 /// How often content is drained so that an xattr may be stored; more than once only if somebody truncates meanwhile.
 const DRAINS_MAX: usize = 64;
-
-/// Which rules hold for a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
-    /// Anyone's, on files and directories.
-    User,
-    /// The superuser's; others do not even see it.
-    Trusted,
-    /// The system's: all may read, the superuser writes.
-    Security,
-}
-
-/// The space of a name.
-///
-/// # Errors
-/// `ValueTooLarge` for its length, `NotSupported` for an unknown space, `InvalidArgument` for nothing behind
-/// the dot or a NUL.
-fn space_of(name: &[u8]) -> Result<Space> {
-    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
-        return Err(Error::ValueTooLarge);
-    }
-    let spaces = [
-        (&b"user."[..], Space::User),
-        (b"trusted.", Space::Trusted),
-        (b"security.", Space::Security),
-    ];
-    let found = spaces
-        .into_iter()
-        .find_map(|(prefix, space)| Some((name.strip_prefix(prefix)?, space)));
-    let (rest, space) = found.ok_or(Error::NotSupported)?;
-    if rest.is_empty() || rest.contains(&0) {
-        return Err(Error::InvalidArgument(
-            "an extended attribute needs a name behind its space, without NUL".into(),
-        ));
-    }
-    Ok(space)
-}
-
-/// Demands leave to read a value.
-///
-/// # Errors
-/// `NoAttribute` where the caller may not know whether it exists, else `PermissionDenied`.
-fn require_readable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> {
-    if caller.checks == Checks::Above {
-        return Ok(());
-    }
-    match space {
-        Space::User if !carries_user_names(inode) => Err(Error::NoAttribute),
-        Space::User => permission::require(inode, caller, READ),
-        Space::Trusted if !permission::is_superuser(caller) => Err(Error::NoAttribute),
-        Space::Trusted | Space::Security => Ok(()),
-    }
-}
-
-/// Demands leave to read the value of `name`.
-pub(crate) fn require_readable_by_name(inode: &Inode, caller: &Caller, name: &[u8]) -> Result<()> {
-    require_readable(inode, caller, space_of(name)?)
-}
-
-/// Demands leave to set or remove a value.
-///
-/// # Errors
-/// `NotPermitted` by kind, sticky bit or space, else `PermissionDenied`.
-fn require_writable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> {
-    if space == Space::User && !carries_user_names(inode) {
-        return Err(Error::NotPermitted);
-    }
-    match space {
-        Space::User => {
-            // Else anyone could leave notes on /tmp.
-            if inode.kind == NodeKind::Directory && permission::is_sticky(inode) {
-                permission::require_owner(inode, caller)?;
-            }
-            permission::require(inode, caller, WRITE)
-        }
-        Space::Trusted | Space::Security => permission::require_superuser(caller),
-    }
-}
-
-/// The mode bits of other kinds mean something else than leave to write to them, and a quota would be evaded.
-fn carries_user_names(inode: &Inode) -> bool {
-    matches!(inode.kind, NodeKind::File | NodeKind::Directory)
-}
 
 /// (1): refuses a value that does not fit beside the others.
 fn require_room(
@@ -135,7 +54,7 @@ impl Filesystem {
         let space = space_of(name)?;
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
-        require_readable(&living(&node)?.inode, caller, space)?;
+        require_readable(&node.living()?.inode, caller, space)?;
         writer.xattr(inode, name)?.ok_or(Error::NoAttribute)
     }
 
@@ -155,7 +74,7 @@ impl Filesystem {
         mode: XattrMode,
     ) -> Result<()> {
         let core = &self.core;
-        core.make_room(value.len() as u64);
+        crate::upkeep::room::make_room(core, value.len() as u64);
         let _gate = core.mutate()?;
         let mut writer = writer_when_attributes_flow(core, inode)?;
         set_in(
@@ -194,7 +113,7 @@ impl Filesystem {
         }
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
-        drop(living(&node)?);
+        drop(node.living()?);
         let mut names = writer.xattrs(inode)?;
         if !permission::is_superuser(caller) {
             names.retain(|name| !name.starts_with(b"trusted."));
@@ -276,50 +195,5 @@ fn changed(scene: &mut impl Scene, held: &Held, name: &[u8], present: bool) {
     scene.touch(&held.node, |inode| inode.ctime = now);
     if name == CAPABILITY {
         scene.note_capability(&held.node, present);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_lies_in_a_known_space_and_says_something() {
-        assert_eq!(space_of(b"user.a").expect("known"), Space::User);
-        assert_eq!(space_of(b"user.a.b/c").expect("known"), Space::User);
-        assert_eq!(space_of(b"trusted.a").expect("known"), Space::Trusted);
-        assert_eq!(
-            space_of(b"security.capability").expect("known"),
-            Space::Security
-        );
-        for name in [
-            &b"a"[..],
-            b"user",
-            b"USER.a",
-            b"system.posix_acl_access",
-            b"system.posix_acl_default",
-            b"os2.a",
-        ] {
-            assert!(
-                matches!(space_of(name), Err(Error::NotSupported)),
-                "{name:?}"
-            );
-        }
-        for name in [&b"user."[..], b"trusted.", b"security.", b"user.a\0"] {
-            assert!(
-                matches!(space_of(name), Err(Error::InvalidArgument(_))),
-                "{name:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_name_has_1_to_255_bytes() {
-        let mut name = b"user.".to_vec();
-        name.resize(XATTR_NAME_BYTES_MAX, b'n');
-        assert_eq!(space_of(&name).expect("fits"), Space::User);
-        name.push(b'n');
-        assert!(matches!(space_of(&name), Err(Error::ValueTooLarge)));
-        assert!(matches!(space_of(b""), Err(Error::ValueTooLarge)));
     }
 }

@@ -15,16 +15,16 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Extent, Inode, InodeId, NodeKind, REGION_BYTES, Timestamp, Transaction};
 
+use crate::blocks::equal_blocks::number_of;
 use crate::blocks::place::Placed;
 use crate::content::extents;
 use crate::content::node::Node;
 use crate::core::Core;
-use crate::drain::{RegionEdit, number_of};
-use crate::files::write::{check_kind, content_changed_in};
-use crate::limits::FILE_BYTES_MAX;
-use crate::names::attributes::{self, CAPABILITY, attributes_of_row, living};
+use crate::drain::edit::RegionEdit;
+use crate::names::attributes::CAPABILITY;
 use crate::names::namespace::{self, Link, Removal};
 use crate::names::scene::{Held, Scene};
+use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed, end_in_file};
 use crate::rules::permission;
 use crate::{
     Attributes, Caller, Content, Error, NewNode, RenameMode, Result, SetAttributes, XattrMode,
@@ -99,7 +99,10 @@ impl<'a> Drafts<'a> {
     ) -> Result<()> {
         let core = self.core;
         // A node that nobody else knows takes the changes.
-        let scratch = core.nodes.detached(self.drafted(node).inode.clone());
+        let scratch = core
+            .content
+            .nodes
+            .detached(self.drafted(node).inode.clone());
         let mut state = scratch.lock();
         let mut regions = RegionEdit::new(core, &scratch, &mut state, &mut self.drops);
         edit(&mut regions, writer)?;
@@ -136,7 +139,7 @@ impl Scene for Drafts<'_> {
             });
         }
         let node = self.core.node_in(writer, id)?;
-        let inode = living(&node)?.inode.clone();
+        let inode = node.living()?.inode.clone();
         Ok(Held { node, inode })
     }
 
@@ -145,7 +148,7 @@ impl Scene for Drafts<'_> {
     }
 
     fn adopt(&mut self, inode: Inode) -> Arc<Node> {
-        let node = self.core.nodes.detached(inode.clone());
+        let node = self.core.content.nodes.detached(inode.clone());
         let drafted = Drafted {
             node: Arc::clone(&node),
             inode,
@@ -332,7 +335,7 @@ impl Draft<'_> {
         let drafted = self.drafts.drafted(node);
         drafted.has_new_content = true;
         drafted.inode.size = size;
-        content_changed_in(&mut drafted.inode, now);
+        content_changed(&mut drafted.inode, now);
         Ok(())
     }
 
@@ -357,10 +360,7 @@ impl Draft<'_> {
             .contents
             .get(index)
             .ok_or(Error::InvalidArgument("no such content".into()))?;
-        let end = content.offset.checked_add(content.data.len() as u64);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(content.offset, content.data.len() as u64)?;
         if content.data.is_empty() {
             return Ok(());
         }
@@ -382,7 +382,7 @@ impl Draft<'_> {
             inode.mode = permission::mode_after_write(inode);
         }
         inode.size = inode.size.max(range.end);
-        content_changed_in(inode, now);
+        content_changed(inode, now);
         drafted.has_new_content = true;
         drafted.ended.push(range);
         Ok(())
@@ -405,7 +405,7 @@ impl Draft<'_> {
                 let extent = Extent {
                     start,
                     len,
-                    block: number_of(core, writer, block)?,
+                    block: number_of(core, writer, &block, 1)?.0,
                     block_offset: 0,
                 };
                 edit.put(writer, extent)?;
@@ -432,10 +432,7 @@ impl Draft<'_> {
             ));
         }
         let len = from.inode.size;
-        let end = offset.checked_add(len);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, len)?;
         if len == 0 {
             return Ok(());
         }
@@ -452,7 +449,7 @@ impl Draft<'_> {
         let core = self.drafts.core;
         let mut parts = Vec::new();
         for region in 0..len.div_ceil(REGION_BYTES) {
-            if core.holes.around(source, region).is_none() {
+            if core.content.holes.around(source, region).is_none() {
                 let extents = self.writer.region(source, region)?;
                 parts.extend(
                     extents

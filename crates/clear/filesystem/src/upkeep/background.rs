@@ -8,10 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use strongroom_metadata::InodeId;
-
-use crate::core::{Background, Core, Notes, Work, WorkQueue, Worker};
-use crate::drain::{Reason, drain_all, drain_node};
+use crate::core::{Background, Core, Work, WorkQueue, Worker};
+use crate::drain::drains::drain_all;
+use crate::upkeep::compact::reclaim;
+use crate::upkeep::room::bound_waste_early;
+use crate::upkeep::urgent::{finish, urgent};
 use crate::{Filesystem, Result};
 
 /// Starts the thread, if the options ask for one.
@@ -43,7 +44,7 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
             let commit = notes.commit;
             let _ = urgent(&core, notes);
             drop(doing);
-            let _ = core.bound_waste_early();
+            let _ = bound_waste_early(&core);
             if commit || Instant::now() >= due {
                 let _ = periodic(&core);
                 last_tick = Instant::now();
@@ -51,47 +52,11 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
         }));
         if done.is_err() {
             // A broken invariant, reported by the panic hook. Nobody may wait for this thread any more.
-            core.failed
-                .store(true, std::sync::atomic::Ordering::Release);
-            core.room.1.notify_all();
+            core.durability.fail();
+            core.content.wake();
             return;
         }
     }
-}
-
-/// Does what was noted and is not done yet, and waits for what is being done. Take no locks.
-pub(crate) fn finish(core: &Core) -> Result<()> {
-    let _doing = core.work.doing();
-    let notes = core.work.take();
-    if notes.commit {
-        core.work.commit_soon();
-    }
-    urgent(core, notes)
-}
-
-/// Drains and purges that were asked for.
-fn urgent(core: &Core, notes: Notes) -> Result<()> {
-    let mut result = Ok(());
-    for inode in notes.drain {
-        if let Some(node) = core.nodes.find(inode) {
-            result = result.and(drain_node(core, &node, Reason::Background));
-        }
-    }
-    if notes.drain_all {
-        result = result.and(drain_all(core));
-    }
-    let purges: Vec<InodeId> = notes.purge.into_iter().collect();
-    result = result.and(crate::upkeep::purge::purge_all(core, &purges));
-    if notes.settle {
-        result = result.and(crate::upkeep::space::settle(core));
-    }
-    for (inode, cell) in notes.defragment {
-        result = result.and(crate::upkeep::defragment::defragment(core, inode, cell));
-    }
-    for segment in notes.finish {
-        result = result.and(crate::upkeep::space::finish_segment(core, segment));
-    }
-    result
 }
 
 /// What happens every few seconds. One part that fails does not keep the others from their work: a file that
@@ -108,15 +73,10 @@ fn periodic(core: &Core) -> Result<()> {
         let checkpoint = core.store.checkpoint();
         checkpoint.map(drop).map_err(crate::Error::from)
     };
-    let committed = if crate::commit::is_behind(core) {
-        let target = core.changes.load(std::sync::atomic::Ordering::Acquire);
-        crate::commit::commit_covering(core, target)
-    } else {
-        Ok(())
-    };
+    let committed = crate::commit::commits::commit_all(core);
     let tidied = crate::commit::intents::tidy(core);
-    let given_back = crate::history::give_back(core).map(drop);
-    let reclaimed = crate::upkeep::space::reclaim(core).and_then(|()| core.bound_waste_early());
+    let given_back = crate::trees::give_back::give_back(core).map(drop);
+    let reclaimed = reclaim(core).and_then(|()| bound_waste_early(core));
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {
         true => Ok(()),

@@ -164,7 +164,7 @@ impl Frames {
         }
     }
 
-    /// Forgets what is gathered: it was written, or SQLite was told that it was not. Keeps the memory for the next commit.
+    /// Forgets what is gathered: it was written, or SQLite knows that it was not. Keeps the memory for the next commit.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.noted.clear();

@@ -1,7 +1,7 @@
 //! Where SQLite's log lies in its file, and which of its frames count.
 //!
 //! Takes   offsets as SQLite asks for them; the bytes of a log that was left behind
-//! Gives   offsets in the file, where a seal stands behind each frame; the frames that SQLite would take
+//! Gives   offsets in the file, where a seal follows each frame; the frames that SQLite would take
 //! Never   needs a key
 //! Spec    spec/4-metadata.md, 4.9 and 4.12; SQLite's file format, chapter 4
 //!

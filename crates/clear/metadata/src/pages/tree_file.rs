@@ -14,10 +14,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
-use strongroom_folder::{Folder, Purpose};
+use strongroom_folder::{Folder, Purpose, is_full};
 
 use crate::disk::DATABASE_FILE;
-use crate::disk::{Disk, DiskEvent, FileKind, fault_error, is_no_space};
+use crate::disk::{Disk, DiskEvent, FileKind, fault_error};
 use crate::limits::{DATABASE_PAGES_MAX, PAGE_BYTES};
 use crate::pages::log_layout::{self, leaf_of};
 use crate::pages::tree::{HASH_BYTES, LEAF_BYTES, Leaf, Root};
@@ -186,7 +186,7 @@ impl TreeFile {
             self.file.write_all_at(bytes, offset)
         };
         match attempt() {
-            Err(error) if is_no_space(&error) && disk.reserve().release() => attempt(),
+            Err(error) if is_full(&error) && disk.reserve().release() => attempt(),
             other => other,
         }
     }

@@ -59,7 +59,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// `Error::BlockExists` if the id is stored, `Error::UnknownSegment`, `Error::Invalid` if place, bytes and
-    /// length do not agree; as for every change.
+    /// length do not agree.
     #[expect(
         clippy::too_many_arguments,
         reason = "one for each column that a new block has"
@@ -110,7 +110,7 @@ impl Transaction<'_> {
     /// blocks are held; one of a tree is released: what it names must be given back first.
     ///
     /// # Errors
-    /// `Error::UnknownBlock`, `Error::References` if the count would leave its range; as for every change.
+    /// `Error::UnknownBlock`, `Error::References` if the count would leave its range.
     pub fn change_references(&mut self, number: BlockNumber, delta: i64) -> Result<u32> {
         check_numbers(&[number.0])?;
         self.change(0, |writer| {
@@ -189,9 +189,6 @@ impl Transaction<'_> {
     }
 
     /// Settles a released block: gone if nothing names it, else as every other. (3)
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn settle_released(&mut self, number: BlockNumber) -> Result<()> {
         self.change(0, |writer| {
             writer.run(Statement::ReleasedRemove, [key(number.0)])?;
@@ -208,8 +205,7 @@ impl Transaction<'_> {
     /// that waited are dropped.
     ///
     /// # Errors
-    /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if `place` is `Waiting`; as for every
-    /// change.
+    /// `Error::UnknownBlock`, `Error::UnknownSegment`, `Error::Invalid` if `place` is `Waiting`.
     pub fn move_block(&mut self, number: BlockNumber, epoch: Epoch, place: Place) -> Result<()> {
         let Place::Segment(segment, start) = place else {
             return Err(Error::Invalid("a block cannot go back to waiting"));
@@ -286,9 +282,6 @@ impl Transaction<'_> {
     // ---- segments
 
     /// All segments, by number, with what is not committed yet.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segments(&self) -> Result<Vec<Segment>> {
         self.writer
             .reads
@@ -299,9 +292,6 @@ impl Transaction<'_> {
     }
 
     /// The segment of this number, with what is not committed yet.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segment(&self, number: SegmentNumber) -> Result<Option<Segment>> {
         self.writer
             .reads
@@ -311,9 +301,6 @@ impl Transaction<'_> {
     }
 
     /// The file name of the segment of this number. The database is asked once: a number never comes to mean another.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segment_id(&mut self, number: SegmentNumber) -> Result<Option<SegmentId>> {
         if let Some(id) = self.writer.segment_ids.get(&number) {
             return Ok(Some(*id));
@@ -330,9 +317,6 @@ impl Transaction<'_> {
     }
 
     /// The segment of this file name, with what is not committed yet.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segment_by_id(&self, id: &SegmentId) -> Result<Option<Segment>> {
         self.writer
             .reads
@@ -344,7 +328,7 @@ impl Transaction<'_> {
     /// Notes a new segment: open, with nothing in it.
     ///
     /// # Errors
-    /// `Error::Invalid` if one of this name is known; as for every change.
+    /// `Error::Invalid` if one of this name is known.
     pub fn insert_segment(&mut self, id: &SegmentId, epoch: Epoch) -> Result<SegmentNumber> {
         self.change(0, |writer| {
             if writer.reads.segment_by_id(id)?.is_some() {
@@ -367,7 +351,7 @@ impl Transaction<'_> {
     /// Notes what becomes of a segment.
     ///
     /// # Errors
-    /// `Error::UnknownSegment`; as for every change.
+    /// `Error::UnknownSegment`.
     pub fn set_segment_state(&mut self, number: SegmentNumber, state: SegmentState) -> Result<()> {
         self.change(0, |writer| {
             match writer.run(Statement::SegmentState, (number.0, state as u8))? {
@@ -380,7 +364,7 @@ impl Transaction<'_> {
     /// Notes where the last committed batch of a segment ends, in bytes from the start of the file.
     ///
     /// # Errors
-    /// `Error::UnknownSegment`; as for every change.
+    /// `Error::UnknownSegment`.
     pub fn set_committed_len(&mut self, number: SegmentNumber, len: u64) -> Result<()> {
         check_numbers(&[len])?;
         self.change(0, |writer| {
@@ -394,7 +378,7 @@ impl Transaction<'_> {
     /// Notes that sealed blocks of `bytes` in all were appended to a segment.
     ///
     /// # Errors
-    /// `Error::UnknownSegment`; as for every change.
+    /// `Error::UnknownSegment`.
     pub fn add_total_bytes(&mut self, number: SegmentNumber, bytes: u64) -> Result<()> {
         let bytes =
             i64::try_from(bytes).map_err(|_| Error::Invalid("a count of bytes is too large"))?;
@@ -416,7 +400,7 @@ impl Transaction<'_> {
     /// Forgets a segment that holds no block.
     ///
     /// # Errors
-    /// `Error::UnknownSegment`, `Error::SegmentInUse`; as for every change.
+    /// `Error::UnknownSegment`, `Error::SegmentInUse`.
     pub fn remove_segment(&mut self, number: SegmentNumber) -> Result<()> {
         self.change(0, |writer| {
             if !writer

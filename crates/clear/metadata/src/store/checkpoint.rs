@@ -1,7 +1,7 @@
 //! Turns a long log into a short one: committed pages move into the database file.
 //!
 //! Takes   a store whose log is longer than its limit
-//! Gives   a log that begins anew with the next commit
+//! Gives   a log that starts over with the next commit
 //! Never   blocks the writer while the bulk is copied, or commits anything
 //! Spec    spec/4-metadata.md, 4.9
 
@@ -22,7 +22,7 @@ pub enum Checkpoint {
     NotDue,
     /// Pages were moved, but a transaction is open or a reader looks at the log: it goes on growing.
     Partial,
-    /// The next commit begins the log anew.
+    /// The next commit starts the log over.
     Done,
 }
 
@@ -71,7 +71,7 @@ fn move_log(reads: &Reads, mode: Statement) -> Result<bool> {
 }
 
 impl Store {
-    /// Moves the log into the database if it is longer than its limit, so that it can begin anew.
+    /// Moves the log into the database if it is longer than its limit, so that it can start over.
     ///
     /// The bulk is moved while others work; the writer waits for the rest only, and not at all while a
     /// transaction is open: then call again after a commit, or `Transaction::checkpoint`.
@@ -134,7 +134,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Moves the rest of the log; nobody writes meanwhile, so that the next commit begins the log anew.
+/// Moves the rest of the log; nobody writes meanwhile, so that the next commit starts the log over.
 fn restart(shared: &Shared, checkpointer: &mut Checkpointer) -> Result<Checkpoint> {
     let excess = shared.options.log_bytes.saturating_mul(LOG_EXCESS_FACTOR);
     let done = if shared.files().disk().log_len() > excess {

@@ -125,7 +125,7 @@ pub(crate) fn connect(
     connection.busy_timeout(Duration::from_millis(BUSY_TIMEOUT_MS))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX)?;
-    // Else SQLite prepares a statement anew, at ten times the cost of running it, whenever a value that a plan may depend on
+    // Else SQLite prepares a statement again, at ten times the cost of running it, whenever a value that a plan may depend on
     // is bound: that of every LIMIT.                                                                            (2)
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // SQLCipher would write to the standard error stream of whatever program this is.
@@ -165,8 +165,8 @@ mod tests {
     use crate::tables::sql::Statement;
     use crate::{Options, Store};
 
-    /// Goal: (2). Method: every statement that has parameters runs three times, on other values each time, and SQLite tells
-    /// how often it prepared it anew. What it says to values that fit no row does not matter.
+    /// Goal: (2). Method: every statement that has parameters runs three times, on other values each time, and SQLite says
+    /// how often it prepared it again. What it says to values that fit no row does not matter.
     #[test]
     fn no_statement_is_prepared_anew_for_other_values() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,8 +191,8 @@ mod tests {
                 }
                 let _ = prepared.raw_query().next();
             }
-            let anew = prepared.get_status(StatementStatus::RePrepare);
-            assert_eq!(anew, 0, "{statement:?}");
+            let again = prepared.get_status(StatementStatus::RePrepare);
+            assert_eq!(again, 0, "{statement:?}");
             seen += 1;
             drop(prepared);
             change.rollback().unwrap();

@@ -16,9 +16,6 @@ use crate::tables::sql::Statement;
 
 impl Transaction<'_> {
     /// Stores the hash of a content, in place of that of an earlier version.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn put_content_hash(&mut self, row: &ContentHash) -> Result<()> {
         check_numbers(&[row.inode.0, row.version])?;
         self.change(row.hash.len(), |writer| {
@@ -36,17 +33,11 @@ impl Transaction<'_> {
 
 impl Reads {
     /// The stored hash of the content of `inode`, of whichever version it is.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn content_hash(&self, inode: InodeId, algorithm: u8) -> Result<Option<ContentHash>> {
         self.one(Statement::HashGet, (key(inode.0), algorithm), hash_at)
     }
 
     /// Up to `limit` hashes of `algorithm` behind the hash and inode `after`, and none above `last`, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn content_hashes(
         &self,
         algorithm: u8,
@@ -64,9 +55,6 @@ impl Reads {
 
     /// Up to `limit` files above `after` that have a name and no hash of their content as it is stored, with their
     /// lengths, in order. Looks at every file from there on.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn files_without_hash(
         &self,
         algorithm: u8,
@@ -81,9 +69,6 @@ impl Reads {
     }
 
     /// Gives every stored hash to `take`.
-    ///
-    /// # Errors
-    /// As for every question; then `take` has seen a part.
     pub fn for_each_content_hash(&self, mut take: impl FnMut(ContentHash)) -> Result<()> {
         self.each(Statement::HashAll, |row| {
             take(hash_at(row)?);

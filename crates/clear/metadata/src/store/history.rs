@@ -15,7 +15,9 @@ use std::collections::btree_map;
 use crate::error::{Error, Result};
 use crate::limits::VALUE_BYTES_MAX;
 use crate::rows::{InodeId, Revision};
-use crate::store::transaction::{Transaction, Writer, check_len, check_numbers};
+use crate::store::transaction::{
+    Transaction, Writer, check_inode_numbers, check_len, check_numbers,
+};
 use crate::tables::columns::{bound, key, whole};
 use crate::tables::history::{Base, ChangedItem, History, SETTING};
 use crate::tables::marked::mark;
@@ -72,17 +74,11 @@ impl Writer {
 
 impl Transaction<'_> {
     /// What is known of the newest tree, with what is not committed yet. Costs nothing.
-    ///
-    /// # Errors
-    /// None; as `Reads::history`, which this stands in for.
     pub fn history(&self) -> Result<History> {
         Ok(self.writer.history)
     }
 
     /// Begins the next generation: what was marked until now belongs to the one before. Gives the new state.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn begin_generation(&mut self) -> Result<History> {
         self.change(0, |writer| {
             writer.flush_marks()?;
@@ -99,10 +95,10 @@ impl Transaction<'_> {
     /// Gives no number up to `last` to a new inode: they are somebody's already.
     ///
     /// # Errors
-    /// `Error::Invalid` if none is left; as for every change.
+    /// `Error::Invalid` if none is left.
     pub fn skip_inodes(&mut self, last: InodeId) -> Result<()> {
         let next = last.0.saturating_add(1);
-        check_numbers(&[next])?;
+        check_inode_numbers(next)?;
         self.change(0, |writer| {
             writer.numbers.next_inode = writer.numbers.next_inode.max(next);
             Ok(())
@@ -110,9 +106,6 @@ impl Transaction<'_> {
     }
 
     /// Goes on behind `sequence` with the next revision that is taken here.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn skip_sequence(&mut self, sequence: u64) -> Result<()> {
         check_numbers(&[sequence])?;
         self.change(0, |writer| {
@@ -126,7 +119,7 @@ impl Transaction<'_> {
     /// Makes `base` the newest tree. References are the caller's matter.
     ///
     /// # Errors
-    /// `Error::Invalid` for a generation that is not over; as for every change.
+    /// `Error::Invalid` for a generation that is not over.
     pub fn set_base(&mut self, base: Option<Base>) -> Result<()> {
         self.change(0, |writer| {
             if base.is_some_and(|base| base.generation >= writer.history.generation) {
@@ -143,9 +136,6 @@ impl Transaction<'_> {
     }
 
     /// Removes up to `limit` marks that the base covers; gives whether more may be left.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn forget_changed(&mut self, limit: usize) -> Result<bool> {
         let Some(base) = self.writer.history.base else {
             return Ok(false);
@@ -171,7 +161,7 @@ impl Transaction<'_> {
     /// Keeps a revision; gives its number. References are the caller's matter.
     ///
     /// # Errors
-    /// `Error::Invalid` if one of this id is kept; as for every change.
+    /// `Error::Invalid` if one of this id is kept.
     pub fn insert_revision(&mut self, revision: &Revision) -> Result<u64> {
         check_numbers(&[revision.root.0])?;
         check_len(
@@ -203,9 +193,6 @@ impl Transaction<'_> {
     }
 
     /// Forgets a revision; gives whether there was one. References are the caller's matter.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_revision(&mut self, number: u64) -> Result<bool> {
         self.change(0, |writer| {
             Ok(writer.run(Statement::RevisionRemove, [key(number)])? == 1)

@@ -18,7 +18,7 @@ impl Transaction<'_> {
     /// the same first region.
     ///
     /// # Errors
-    /// `Error::Invalid` for no region; as for every change.
+    /// `Error::Invalid` for no region.
     pub fn put_hole(&mut self, inode: InodeId, regions: &Range<u64>) -> Result<()> {
         check_numbers(&[inode.0, regions.start, regions.end])?;
         if regions.is_empty() {
@@ -32,9 +32,6 @@ impl Transaction<'_> {
     }
 
     /// Forgets the hole of `inode` that begins at region `first`: it has no rows there any more.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_hole(&mut self, inode: InodeId, first: u64) -> Result<()> {
         self.change(0, |writer| {
             writer.run(Statement::HoleRemove, [key(inode.0), key(first)])?;

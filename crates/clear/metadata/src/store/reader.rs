@@ -143,7 +143,7 @@ impl Deref for Reader<'_> {
 impl<'s> Reader<'s> {
     /// Holds on to what is committed now: every question until the snapshot is dropped is about that.
     ///
-    /// Keep it for one task: while it is held, the log cannot begin anew.
+    /// Keep it for one task: while it is held, the log cannot start over.
     ///
     /// # Errors
     /// The disk's; `Error::Invalid` while there is another snapshot of this reader.

@@ -40,9 +40,6 @@ impl Transaction<'_> {
 
 impl Reads {
     /// Which ranges of `inode` are reserved.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn reservation(&self, inode: InodeId) -> Result<Vec<Range<u64>>> {
         let found = self.one(Statement::ReservationGet, [key(inode.0)], |row| {
             let ranges = decode(value_at(row, 1)?)?;
@@ -55,9 +52,6 @@ impl Reads {
     }
 
     /// How many bytes of which inodes are reserved.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn reservations(&self) -> Result<Vec<(InodeId, u64)>> {
         self.all(Statement::ReservationList, [], |row| {
             Ok((InodeId(whole(row, 0)?), whole(row, 1)?))

@@ -42,9 +42,6 @@ impl Drop for Savepoint<'_> {
 
 impl<'s> Transaction<'s> {
     /// Marks this place. Only one mark at a time; no commit while there is one.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn savepoint(&mut self) -> Result<Savepoint<'s>> {
         // Through `change`, so that a transaction is open: outside of one, a savepoint would be its own.
         self.change(0, |writer| writer.run(Statement::Savepoint, []).map(drop))?;
@@ -60,9 +57,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// Keeps what was changed since `savepoint`.
-    ///
-    /// # Errors
-    /// As for every change; after one the store has failed.
     pub fn keep(&mut self, mut savepoint: Savepoint<'s>) -> Result<()> {
         self.change(0, |writer| {
             writer.run(Statement::SavepointKeep, []).map(drop)

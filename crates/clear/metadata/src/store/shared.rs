@@ -43,7 +43,7 @@ impl Shared {
         Arc::clone(&self.files.read())
     }
 
-    /// Goes on with what `folder` has now, under `key`. No connection is open.
+    /// Continues on what `folder` has now, under `key`. No connection is open.
     pub(crate) fn take_over(&self, key: &[u8; KEY_BYTES]) -> Result<()> {
         let pages = Pages::load(&self.folder, key, true)?;
         let (path, folder) = (&self.path, &self.folder);

@@ -19,7 +19,9 @@ use rusqlite::{CachedStatement, Params, params};
 use strongroom_format::SegmentId;
 
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{
+    INODE_NUMBERS_MAX, NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
 use crate::store::Store;
 use crate::store::gauges::{Gauges, SegmentBytes};
@@ -71,6 +73,9 @@ pub(crate) struct Growth {
 }
 
 /// The writing connection, held. Answers every question of `Reads` with what is not committed yet.
+///
+/// Each change fails with `Error::Failed` after an earlier failure, `Error::ReadOnly`, `Error::Invalid` for a value
+/// outside its range, and as the disk does, which fails the store; its own doc says what else.
 pub struct Transaction<'s> {
     pub(crate) store: &'s Store,
     pub(crate) writer: MutexGuard<'s, Writer>,
@@ -218,10 +223,14 @@ impl<'s> Transaction<'s> {
     // ---- numbers
 
     /// A number for a new inode; never given before.
-    pub fn next_inode(&mut self) -> InodeId {
+    ///
+    /// # Errors
+    /// `Error::Invalid` if all have been given.
+    pub fn next_inode(&mut self) -> Result<InodeId> {
         let number = self.writer.numbers.next_inode;
+        check_inode_numbers(number + 1)?;
         self.writer.numbers.next_inode += 1;
-        InodeId(number)
+        Ok(InodeId(number))
     }
 
     /// A cookie for a new entry; above all given before.
@@ -232,25 +241,16 @@ impl<'s> Transaction<'s> {
     }
 
     /// How many inodes there are. Costs nothing.
-    ///
-    /// # Errors
-    /// None; as `Reads::inode_count`, which this stands in for.
     pub fn inode_count(&self) -> Result<u64> {
         Ok(self.writer.numbers.inodes)
     }
 
     /// Sealed bytes of all waiting blocks. Costs nothing.
-    ///
-    /// # Errors
-    /// None; as `Reads::waiting_bytes`, which this stands in for.
     pub fn waiting_bytes(&self) -> Result<u64> {
         Ok(self.writer.numbers.waiting_bytes)
     }
 
     /// How many commits the store has seen. Costs nothing.
-    ///
-    /// # Errors
-    /// None; as `Reads::commits`, which this stands in for.
     pub fn commits(&self) -> Result<u64> {
         Ok(self.writer.numbers.commits)
     }
@@ -258,10 +258,6 @@ impl<'s> Transaction<'s> {
     // ---- inodes
 
     /// Stores `inode`, new or changed.
-    ///
-    /// # Errors
-    /// As for every change: `Error::Failed` after an earlier failure, `Error::ReadOnly`, `Error::Invalid` for
-    /// a value outside its range, and the disk's, which fail the store.
     pub fn put_inode(&mut self, inode: &Inode) -> Result<()> {
         check_inode(inode)?;
         self.change(inode.target.len(), |writer| {
@@ -280,9 +276,6 @@ impl<'s> Transaction<'s> {
 
     /// Removes the row of an inode, if there is one, with the hashes of its content; its entries, attributes and extents
     /// are the caller's matter.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_inode(&mut self, id: InodeId) -> Result<()> {
         self.change(0, |writer| {
             writer.mark(id, ChangedItem::Node);
@@ -298,7 +291,7 @@ impl<'s> Transaction<'s> {
     /// Adds `entry` to `parent`.
     ///
     /// # Errors
-    /// `Error::EntryExists` if the name is taken; as for every change.
+    /// `Error::EntryExists` if the name is taken.
     pub fn insert_entry(&mut self, parent: InodeId, entry: &Entry) -> Result<()> {
         check_name(&entry.name)?;
         check_numbers(&[parent.0, entry.inode.0, entry.cookie])?;
@@ -321,9 +314,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// Lets an existing entry name another inode; its cookie stays. Gives whether there was one.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn replace_entry(
         &mut self,
         parent: InodeId,
@@ -342,9 +332,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// Removes an entry; gives whether there was one.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_entry(&mut self, parent: InodeId, name: &[u8]) -> Result<bool> {
         self.change(0, |writer| {
             let was = writer
@@ -362,9 +349,6 @@ impl<'s> Transaction<'s> {
     // ---- extended attributes
 
     /// Stores an extended attribute, new or changed.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn put_xattr(&mut self, inode: InodeId, name: &[u8], value: &[u8]) -> Result<()> {
         check_name(name)?;
         check_numbers(&[inode.0])?;
@@ -381,9 +365,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// Removes an extended attribute; gives whether there was one.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Result<bool> {
         self.change(0, |writer| {
             writer.mark(inode, ChangedItem::Node);
@@ -392,9 +373,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// Removes all extended attributes of an inode.
-    ///
-    /// # Errors
-    /// As for every change.
     pub fn remove_all_xattrs(&mut self, inode: InodeId) -> Result<()> {
         self.change(0, |writer| {
             writer.run(Statement::XattrRemoveAll, [key(inode.0)])?;
@@ -407,8 +385,7 @@ impl<'s> Transaction<'s> {
     /// Stores the extents that start in `region` in place of those there were; none removes the row.
     ///
     /// # Errors
-    /// `Error::Invalid` unless they are sorted, apart, each inside one cell and block, and of this region;
-    /// as for every change.
+    /// `Error::Invalid` unless they are sorted, apart, each inside one cell and block, and of this region.
     pub fn put_region(&mut self, inode: InodeId, region: u64, extents: &[Extent]) -> Result<()> {
         let data = regions::encode(region, extents).map_err(|error| Error::Invalid(error.0))?;
         check_numbers(&[inode.0])?;
@@ -431,7 +408,7 @@ impl<'s> Transaction<'s> {
     /// Stores a setting, new or changed.
     ///
     /// # Errors
-    /// `Error::Invalid` for the settings `counters` and `history`, which are the store's own; as for every change.
+    /// `Error::Invalid` for the settings `counters` and `history`, which are the store's own.
     pub fn put_setting(&mut self, name: &str, value: &[u8]) -> Result<()> {
         if name == numbers::SETTING || name == history::SETTING {
             return Err(Error::Invalid("this setting is the store's own"));
@@ -530,6 +507,16 @@ pub(crate) fn check_numbers(numbers: &[u64]) -> Result<()> {
         Ok(())
     } else {
         Err(Error::Invalid("a number has its top bit set"))
+    }
+}
+
+/// # Errors
+/// `Error::Invalid` if `next` is beyond the numbers that inodes can have.
+pub(crate) fn check_inode_numbers(next: u64) -> Result<()> {
+    if next <= INODE_NUMBERS_MAX {
+        Ok(())
+    } else {
+        Err(Error::Invalid("no inode number is left"))
     }
 }
 

@@ -69,16 +69,8 @@ pub(crate) fn target_at(row: &Row<'_>, column: usize) -> Result<Vec<u8>> {
 }
 
 pub(crate) fn kind_at(row: &Row<'_>, column: usize) -> Result<NodeKind> {
-    Ok(match row.get::<_, i64>(column)? {
-        1 => NodeKind::File,
-        2 => NodeKind::Directory,
-        3 => NodeKind::Symlink,
-        4 => NodeKind::Fifo,
-        5 => NodeKind::Socket,
-        6 => NodeKind::CharDevice,
-        7 => NodeKind::BlockDevice,
-        _ => return Err(Error::Damaged("a node is of no known kind")),
-    })
+    let number = row.get::<_, i64>(column)?.cast_unsigned();
+    NodeKind::from_number(number).ok_or(Error::Damaged("a node is of no known kind"))
 }
 
 pub(crate) fn inode_at(row: &Row<'_>, first: usize) -> Result<Inode> {

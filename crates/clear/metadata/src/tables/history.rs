@@ -160,18 +160,12 @@ pub(crate) type Marks = BTreeMap<(InodeId, Vec<u8>), u64>;
 
 impl Reads {
     /// What is known of the newest tree.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn history(&self) -> Result<History> {
         self.setting(SETTING)?
             .map_or(Ok(History::EMPTY), |bytes| History::decode(&bytes))
     }
 
     /// Up to `limit` marks of `generation` behind `after`, in order of their nodes.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn changed(
         &self,
         generation: u64,
@@ -191,9 +185,6 @@ impl Reads {
     }
 
     /// Up to `limit` inodes numbered `from` or above, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn inodes_from(&self, from: InodeId, limit: usize) -> Result<Vec<InodeId>> {
         self.all(Statement::InodeFrom, [key(from.0), bound(limit)], |row| {
             Ok(InodeId(whole(row, 0)?))
@@ -201,9 +192,6 @@ impl Reads {
     }
 
     /// Up to `limit` names of `inode` behind `after`, each with its directory, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn names_of(
         &self,
         inode: InodeId,
@@ -219,9 +207,6 @@ impl Reads {
     }
 
     /// Up to `limit` released blocks with numbers above `after`, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn released(&self, after: BlockNumber, limit: usize) -> Result<Vec<BlockNumber>> {
         self.all(
             Statement::ReleasedList,
@@ -231,25 +216,16 @@ impl Reads {
     }
 
     /// The id of a block.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn block_id(&self, number: BlockNumber) -> Result<Option<BlockId>> {
         Ok(self.block(number)?.map(|block| block.id))
     }
 
     /// All kept revisions, oldest first.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn revisions(&self) -> Result<Vec<Revision>> {
         self.all(Statement::RevisionList, [], revision_at)
     }
 
     /// The kept revision of this id.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn revision(&self, id: &[u8; 32]) -> Result<Option<Revision>> {
         self.one(Statement::RevisionGet, [&id[..]], revision_at)
     }

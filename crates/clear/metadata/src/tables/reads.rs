@@ -26,6 +26,8 @@ use crate::tables::numbers::{self, Numbers};
 use crate::tables::sql::{Statement, StatementCounts};
 
 /// The questions. A `Transaction` and a `Reader` both answer them: the first with what is not committed yet.
+///
+/// Each fails as the disk does, or with `Error::Damaged`; its own doc says what else.
 pub struct Reads {
     pub(crate) connection: Connection,
     pub(crate) counts: Arc<StatementCounts>,
@@ -126,12 +128,9 @@ impl Reads {
         }))
     }
 
-    // ---- everything, for checks: in one pass, in no promised order
+    // ---- everything, for checks: in one pass, in no promised order; after an error `take` has seen a part
 
     /// Gives every inode to `take`.
-    ///
-    /// # Errors
-    /// As for every question; then `take` has seen a part.
     pub fn for_each_inode(&self, mut take: impl FnMut(Inode)) -> Result<()> {
         self.each(Statement::InodeAll, |row| {
             take(inode_at(row, 0)?);
@@ -140,9 +139,6 @@ impl Reads {
     }
 
     /// Gives every entry to `take`, with the directory it is in.
-    ///
-    /// # Errors
-    /// As for every question; then `take` has seen a part.
     pub fn for_each_entry(&self, mut take: impl FnMut(InodeId, Entry)) -> Result<()> {
         self.each(Statement::EntryAll, |row| {
             take(InodeId(whole(row, 4)?), entry_at(row)?);
@@ -151,9 +147,6 @@ impl Reads {
     }
 
     /// Gives the extents of every region to `take`, with inode and region.
-    ///
-    /// # Errors
-    /// As for every question; then `take` has seen a part.
     pub fn for_each_region(&self, mut take: impl FnMut(InodeId, u64, Vec<Extent>)) -> Result<()> {
         self.each(Statement::RegionAll, |row| {
             let (inode, region) = (InodeId(whole(row, 1)?), whole(row, 2)?);
@@ -163,9 +156,6 @@ impl Reads {
     }
 
     /// Gives every block to `take`, with the length of its bytes in `waiting`, if it has some.
-    ///
-    /// # Errors
-    /// As for every question; then `take` has seen a part.
     pub fn for_each_block(&self, mut take: impl FnMut(Block, Option<u64>)) -> Result<()> {
         self.each(Statement::BlockAll, |row| {
             let waits = row.get_ref(8)? != ValueRef::Null;
@@ -180,17 +170,11 @@ impl Reads {
     // ---- inodes
 
     /// The inode of this number.
-    ///
-    /// # Errors
-    /// As for every question: the disk's, or `Error::Damaged`.
     pub fn inode(&self, id: InodeId) -> Result<Option<Inode>> {
         self.one(Statement::InodeGet, [key(id.0)], |row| inode_at(row, 0))
     }
 
     /// Up to `limit` inodes without a name, numbers above `after`, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn orphans(&self, after: InodeId, limit: usize) -> Result<Vec<InodeId>> {
         self.all(
             Statement::InodeOrphans,
@@ -202,17 +186,11 @@ impl Reads {
     // ---- entries
 
     /// The entry of this name.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn entry(&self, parent: InodeId, name: &[u8]) -> Result<Option<Entry>> {
         self.one(Statement::EntryGet, (key(parent.0), name), entry_at)
     }
 
     /// Up to `limit` entries of `parent` with cookies above `after_cookie`, in their order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn entries(&self, parent: InodeId, after_cookie: u64, limit: usize) -> Result<Vec<Entry>> {
         self.all(
             Statement::EntryList,
@@ -222,9 +200,6 @@ impl Reads {
     }
 
     /// As `entries`, each with its inode; `None` where the inode is missing, which is damage.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn entries_with_inodes(
         &self,
         parent: InodeId,
@@ -243,9 +218,6 @@ impl Reads {
     }
 
     /// Whether `parent` has no entry.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn is_empty(&self, parent: InodeId) -> Result<bool> {
         Ok(self
             .one(Statement::EntryAny, [key(parent.0)], |_| Ok(()))?
@@ -255,9 +227,6 @@ impl Reads {
     // ---- extended attributes
 
     /// The value of an extended attribute.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn xattr(&self, inode: InodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
         self.one(Statement::XattrGet, (key(inode.0), name), |row| {
             Ok(value_at(row, 0)?.to_vec())
@@ -265,17 +234,11 @@ impl Reads {
     }
 
     /// The names of all extended attributes of an inode, sorted.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn xattrs(&self, inode: InodeId) -> Result<Vec<Vec<u8>>> {
         self.all(Statement::XattrList, [key(inode.0)], |row| Ok(row.get(0)?))
     }
 
     /// Bytes of all names and values of an inode's extended attributes.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn xattr_bytes(&self, inode: InodeId) -> Result<u64> {
         Ok(self
             .one(Statement::XattrBytes, [key(inode.0)], |row| whole(row, 0))?
@@ -285,9 +248,6 @@ impl Reads {
     // ---- extents
 
     /// The extents that start in `region` (their start divided by `REGION_BYTES`), sorted.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn region(&self, inode: InodeId, region: u64) -> Result<Vec<Extent>> {
         let found = self.one(Statement::RegionGet, [key(inode.0), key(region)], |row| {
             extents_at(row, region)
@@ -296,9 +256,6 @@ impl Reads {
     }
 
     /// Up to `limit` regions of `inode` that hold extents, from region `from` on, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn regions_from(&self, inode: InodeId, from: u64, limit: usize) -> Result<Vec<u64>> {
         self.all(
             Statement::RegionList,
@@ -307,37 +264,20 @@ impl Reads {
         )
     }
 
-    /// The last region of `inode` that holds an extent.
-    ///
-    /// # Errors
-    /// As for every question.
-    pub fn last_region(&self, inode: InodeId) -> Result<Option<u64>> {
-        self.one(Statement::RegionLast, [key(inode.0)], |row| whole(row, 0))
-    }
-
     // ---- blocks
 
     /// The block of this number.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn block(&self, number: BlockNumber) -> Result<Option<Block>> {
         self.one(Statement::BlockGet, [key(number.0)], block_at)
     }
 
     /// The blocks of these numbers, as many as there are, in order: those of one file often follow one another.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn blocks(&self, numbers: RangeInclusive<u64>) -> Result<Vec<Block>> {
         let (first, last) = numbers.into_inner();
         self.all(Statement::BlockRun, [key(first), key(last)], block_at)
     }
 
     /// The number of the block of this id.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn block_by_id(&self, id: &BlockId) -> Result<Option<BlockNumber>> {
         self.one(Statement::BlockById, [&id.0[..]], |row| {
             Ok(BlockNumber(whole(row, 0)?))
@@ -345,9 +285,6 @@ impl Reads {
     }
 
     /// Up to `limit` blocks that lie in `segment`, numbers above `after`, in order.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn blocks_in_segment(
         &self,
         segment: SegmentNumber,
@@ -362,9 +299,6 @@ impl Reads {
     }
 
     /// The sealed bytes of a block that waits for a segment.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn waiting(&self, number: BlockNumber) -> Result<Option<Vec<u8>>> {
         self.one(Statement::WaitingGet, [key(number.0)], |row| {
             Ok(value_at(row, 0)?.to_vec())
@@ -372,9 +306,6 @@ impl Reads {
     }
 
     /// Up to `limit` waiting blocks with numbers above `after`, with their sealed bytes, oldest first.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn waiting_blocks(
         &self,
         after: BlockNumber,
@@ -388,9 +319,6 @@ impl Reads {
     }
 
     /// Up to `limit` waiting blocks with numbers above `after`, oldest first.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn waiting_numbers(&self, after: BlockNumber, limit: usize) -> Result<Vec<BlockNumber>> {
         self.all(
             Statement::WaitingNumbers,
@@ -402,25 +330,16 @@ impl Reads {
     // ---- segments
 
     /// All segments, by number.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segments(&self) -> Result<Vec<Segment>> {
         self.all(Statement::SegmentList, [], segment_at)
     }
 
     /// The segment of this number.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segment(&self, number: SegmentNumber) -> Result<Option<Segment>> {
         self.one(Statement::SegmentGet, [number.0], segment_at)
     }
 
     /// The segment of this file name.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn segment_by_id(&self, id: &SegmentId) -> Result<Option<Segment>> {
         self.one(Statement::SegmentById, [&id.0[..]], segment_at)
     }
@@ -430,7 +349,7 @@ impl Reads {
     /// All holes whose rows are not purged yet, by inode and region.
     ///
     /// # Errors
-    /// As for every question; damage if two overlap.
+    /// Damage if two overlap.
     pub fn holes(&self) -> Result<Vec<(InodeId, Range<u64>)>> {
         let mut last = (InodeId(0), 0);
         self.all(Statement::HoleList, [], |row| {
@@ -446,9 +365,6 @@ impl Reads {
     }
 
     /// The value of a setting.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn setting(&self, key: &str) -> Result<Option<Vec<u8>>> {
         self.one(Statement::SettingGet, [key], |row| {
             Ok(value_at(row, 0)?.to_vec())
@@ -456,25 +372,16 @@ impl Reads {
     }
 
     /// How many inodes there are. Costs one row.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn inode_count(&self) -> Result<u64> {
         Ok(self.numbers()?.inodes)
     }
 
     /// Sealed bytes of all waiting blocks. Costs one row.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn waiting_bytes(&self) -> Result<u64> {
         Ok(self.numbers()?.waiting_bytes)
     }
 
     /// How many commits the store has seen. Costs one row.
-    ///
-    /// # Errors
-    /// As for every question.
     pub fn commits(&self) -> Result<u64> {
         Ok(self.numbers()?.commits)
     }
@@ -577,7 +484,7 @@ impl Reads {
     }
 }
 
-/// Pages that have the same wrong with them, on one line: SQLite tells of each that is in no tree.
+/// Pages that have the same wrong with them, on one line: SQLite names each that is in no tree.
 fn together(problems: Vec<String>) -> Vec<String> {
     const LOST: &str = ": never used";
     let is_lost = |line: &String| line.starts_with("Page ") && line.ends_with(LOST);

@@ -9,6 +9,7 @@
 //!  (1) Decoded extents are sorted, do not overlap, and each lies inside one cell and one block.   [4.5.3]
 //!  (2) One list of extents has one encoding: decoding anything else fails.                         [4.5.4]
 
+use strongroom_format::cbor::{unzigzag, zigzag};
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 
 use crate::limits::{REGION_BYTES, REGION_EXTENTS_MAX, REGION_ROW_BYTES_MAX};
@@ -21,12 +22,6 @@ const EXTENT_BYTES_MIN: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RegionError(pub &'static str);
-
-/// The region that holds byte `offset` of a file.
-#[must_use]
-pub const fn region_of(offset: u64) -> u64 {
-    offset / REGION_BYTES
-}
 
 /// Gives the bytes of the row that holds `extents`, all of which start in `region`.
 ///
@@ -132,16 +127,6 @@ impl Cursor {
         self.end = extent.start + len;
         Ok(gap)
     }
-}
-
-/// Small numbers of either sign become small numbers.
-const fn zigzag(value: i64) -> u64 {
-    (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned()
-}
-
-/// The inverse of `zigzag`.
-const fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 /// Appends `value` in groups of seven bits, lowest first; the top bit says that more follow.

@@ -76,7 +76,6 @@ statements! {
     RegionRemove = "DELETE FROM extent WHERE inode = ?1 AND region = ?2";
     RegionList = "SELECT region FROM extent WHERE inode = ?1 AND region >= ?2 ORDER BY region LIMIT ?3";
     RegionAll = "SELECT data, inode, region FROM extent";
-    RegionLast = "SELECT region FROM extent WHERE inode = ?1 ORDER BY region DESC LIMIT 1";
 
     BlockGet = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block WHERE number = ?1";
     BlockRun = "SELECT number, id, clear_len, epoch, refs, segment, start, kind FROM block WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
@@ -144,7 +143,7 @@ statements! {
 
 /// How often each statement ran, over all connections of a store. Only ever rises.
 #[derive(Debug)]
-pub struct StatementCounts {
+pub(crate) struct StatementCounts {
     counts: Vec<AtomicU64>,
 }
 
@@ -160,14 +159,12 @@ impl StatementCounts {
     }
 
     /// How often `statement` ran.
-    #[must_use]
-    pub fn of(&self, statement: Statement) -> u64 {
+    pub(crate) fn of(&self, statement: Statement) -> u64 {
         self.counts[statement as usize].load(Ordering::Relaxed)
     }
 
     /// How many statements ran in all.
-    #[must_use]
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.counts
             .iter()
             .map(|count| count.load(Ordering::Relaxed))

@@ -25,8 +25,9 @@ use std::ptr;
 use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
+use strongroom_folder::is_full;
 
-use crate::disk::{Disk, DiskEvent, FileKind, fault_code, is_no_space, with_reserve};
+use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
 use crate::error::OTHER_STATE;
 use crate::limits::PAGE_BYTES;
 use crate::pages::Pages;
@@ -367,7 +368,7 @@ fn write_page(file: *mut ffi::sqlite3_file, pages: &Pages, offset: u64, bytes: &
 
 /// The result code for leaves that could not be filed.
 fn not_filed(error: &std::io::Error) -> c_int {
-    match is_no_space(error) {
+    match is_full(error) {
         true => ffi::SQLITE_FULL,
         false => ffi::SQLITE_IOERR_FSYNC,
     }

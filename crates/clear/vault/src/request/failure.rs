@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{self as filesystem, InodeId, Timestamp};
+use strongroom_folder::is_full;
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::Error;
@@ -162,11 +163,6 @@ impl From<&Error> for Failure {
             }
         }
     }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), QuotaExceeded | StorageFull)
 }
 
 impl From<Failure> for Error {

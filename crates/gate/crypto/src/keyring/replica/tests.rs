@@ -120,7 +120,7 @@ fn a_replica_sealed_before_a_rotation_opens_and_shows_that_it_is_behind() {
         (again.epoch(), again.instance()),
         (next.epoch(), replica.instance())
     );
-    // Who knows the old epoch only cannot open what was sealed anew.
+    // The keys of the old epoch alone do not open what was re-sealed.
     let new_bytes = next.seal_replica(&opened, &SystemRandom).unwrap();
     assert_eq!(
         keyring.open_replica(&new_bytes).unwrap_err(),

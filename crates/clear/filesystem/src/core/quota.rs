@@ -10,10 +10,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use strongroom_metadata::Reads;
+use strongroom_metadata::{Reads, Transaction};
 
-use crate::core::Core;
-use crate::{Error, Filesystem, Result};
+use crate::{Error, Result};
 
 /// The setting that holds the bound: 8 bytes, little-endian; no bytes for no bound.
 const QUOTA: &str = "quota";
@@ -46,37 +45,13 @@ impl Quota {
     pub(crate) fn bytes(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|bytes| *bytes != NONE)
     }
-}
 
-impl Core {
     /// Takes a new bound into the transaction and into memory, in one step.
-    fn put_quota(&self, bytes: Option<u64>) -> Result<u64> {
-        let _gate = self.mutate()?;
-        let mut writer = self.store.lock();
-        match bytes {
-            Some(bytes) => writer.put_setting(QUOTA, &bytes.to_le_bytes())?,
-            None => writer.put_setting(QUOTA, &[])?,
-        }
-        self.quota.0.store(bytes.unwrap_or(NONE), Ordering::Release);
-        self.changed();
-        Ok(self.changes.load(Ordering::Acquire))
-    }
-}
-
-impl Filesystem {
-    /// How many bytes the vault may take; `None` if only the disk bounds it.
-    #[must_use]
-    pub fn quota(&self) -> Option<u64> {
-        self.core.quota.bytes()
-    }
-
-    /// Bounds the bytes that the vault may take, for this and every later opening; durable on return. A bound below
-    /// what it takes already is fine: then it can only shrink.
-    ///
-    /// # Errors
-    /// `ReadOnly`; of the store.
-    pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
-        let covered = self.core.put_quota(bytes)?;
-        crate::commit::commit_covering(&self.core, covered)
+    pub(crate) fn put(&self, writer: &mut Transaction<'_>, bytes: Option<u64>) -> Result<()> {
+        let encoded = bytes.map(u64::to_le_bytes);
+        let encoded = encoded.as_ref().map_or(&[][..], |bytes| bytes);
+        writer.put_setting(QUOTA, encoded)?;
+        self.0.store(bytes.unwrap_or(NONE), Ordering::Release);
+        Ok(())
     }
 }

@@ -16,8 +16,9 @@ use strongroom_history::limits::{PAGE_ROWS, RELEASED_PAGE};
 use strongroom_history::{Blocks, names_of_block};
 use strongroom_metadata::{BlockNumber, Reader, Transaction};
 
-use super::engine::Engine;
 use crate::core::Core;
+use crate::core::revisions::GiveBack;
+use crate::trees::engine::Engine;
 use crate::{Error, Result};
 
 /// Nodes given back in one transaction.
@@ -25,14 +26,6 @@ const GIVE_BACK_NODES: usize = 16;
 
 /// Steps of giving back between two looks at other work.
 const STEPS_AT_ONCE: usize = 32;
-
-/// How far giving back has come. In memory: the work itself is in the rows.
-#[derive(Debug, Default)]
-pub(super) struct GiveBack {
-    after: u64,
-    /// Whether this pass gave something back: what that named may be released behind us.
-    gave: bool,
-}
 
 /// A released block, and what it names if it is a node that can go.
 struct Released {
@@ -74,7 +67,7 @@ impl GiveBack {
                         break;
                     }
                     nodes += 1;
-                    let opened = core.history.trees(engine).need(block.kind, &block.id);
+                    let opened = engine.trees().need(block.kind, &block.id);
                     match opened.map(|bytes| names_of_block(block.kind, &bytes)) {
                         Ok(Ok(names)) => names,
                         _ => continue,

@@ -9,13 +9,13 @@
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};
-use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
+use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
 use strongroom_segments::{Appended, Part, SealedBytes};
 
 use crate::Result;
-use crate::blocks::place::{append_batch, note_batch};
+use crate::blocks::place::{SealedBatch, append_batch, copied, note_batch};
 use crate::core::Core;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
 
 /// Appends `sealed` and points the rows of `numbers` there, where `still` holds for them.
 pub(crate) fn move_blocks(
@@ -25,9 +25,9 @@ pub(crate) fn move_blocks(
     sealed: &[SealedBlock],
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
-    let refs: Vec<&SealedBlock> = sealed.iter().collect();
-    let _placing = core.space.placing.read();
-    let appended = append_batch(core, sealing, &refs)?;
+    let _placing = core.blocks.placing.read();
+    let SealedBatch { batch, heads } = copied(core, sealed)?;
+    let appended = append_batch(core, sealing, batch, &heads)?;
     let mut writer = core.store.lock();
     let moved = point_at(
         core,
@@ -37,7 +37,7 @@ pub(crate) fn move_blocks(
         &appended,
         still,
     );
-    core.fail_on_error(moved)?;
+    core.durability.fail_on_error(moved)?;
     core.changed();
     Ok(())
 }
@@ -60,38 +60,66 @@ fn point_at(
     Ok(())
 }
 
-/// The sealed bytes of those `blocks` of one segment that still open, as they are to be stored anew. Opens and seals on
-/// all cores.
+/// Moves the next blocks of a segment, those behind `after` that still open; gives the last that was looked at, and whether any
+/// moved. `None`: there is none left. Opens and seals on all cores.
 ///
 /// # Errors
-/// Only where nobody knows whether they open, because the process lacks descriptors or memory.
-pub(crate) fn read_sealed(
+/// As `move_blocks`; where nobody knows whether they open, because the process lacks descriptors or memory.
+pub(crate) fn move_next(
     core: &Core,
-    sealing: &Sealing<'_>,
-    segment: SegmentId,
-    blocks: Vec<Block>,
-) -> Result<(Vec<BlockNumber>, Vec<SealedBlock>)> {
-    let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks
-        .into_iter()
-        .filter_map(|block| Some((part_of(segment, &block)?, block)))
-        .map(|(part, block)| (block, part))
-        .unzip();
-    let mut jobs = Vec::with_capacity(blocks.len());
-    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
-        let bytes: SealedBytes = match read {
-            Ok(bytes) => bytes,
-            // That says nothing about the block.
-            Err(error) if error.is_shortage() => return Err(error.into()),
-            Err(_) => continue,
-        };
-        let sealer = BlockSealer::clone(sealing);
+    segment: SegmentNumber,
+    id: SegmentId,
+    after: BlockNumber,
+) -> Result<Option<(BlockNumber, bool)>> {
+    let _gate = core.mutate()?;
+    let limit = core.options.thresholds.move_blocks;
+    let blocks = core.store.lock().blocks_in_segment(segment, after, limit)?;
+    let Some(last) = blocks.last().map(|last| last.number) else {
+        return Ok(None);
+    };
+    let sealing = core.blocks.sealers.sealing();
+    let blocks = blocks.into_iter();
+    let placed = blocks.filter_map(|block| Some((part_of(id, &block)?, block)));
+    let mut jobs = Vec::new();
+    for (block, bytes) in read_each(core, placed.map(|(part, block)| (block, part)).unzip())? {
+        let sealer = BlockSealer::clone(&sealing);
         jobs.push(move || {
-            let current = under_newest_epoch(&sealer, &block, bytes.as_ref())?;
+            let current = under_newest_epoch(&sealer, &block, bytes?.as_ref())?;
             Some((block.number, current))
         });
     }
-    let sealed = core.pool.run_all(jobs);
-    Ok(sealed.into_iter().flatten().unzip())
+    let sealed = core.blocks.pool.run_all(jobs);
+    let (numbers, sealed): (Vec<_>, Vec<_>) = sealed.into_iter().flatten().unzip();
+    let moves = !numbers.is_empty();
+    if moves {
+        move_blocks(
+            core,
+            &sealing,
+            &numbers,
+            &sealed,
+            |block| matches!(block.place, Place::Segment(at, _) if at == segment),
+        )?;
+    }
+    Ok(Some((last, moves)))
+}
+
+/// The sealed bytes of each block, `None` if they cannot be read. Take no locks: the disk is waited for.
+///
+/// # Errors
+/// Only a shortage of the process, which says nothing about the block.
+pub(crate) fn read_each(
+    core: &Core,
+    (blocks, parts): (Vec<Block>, Vec<Part>),
+) -> Result<Vec<(Block, Option<SealedBytes>)>> {
+    let mut each = Vec::with_capacity(blocks.len());
+    let read = core.blocks.segments.read_many(&parts);
+    for (block, read) in blocks.into_iter().zip(read) {
+        match read {
+            Err(error) if error.is_shortage() => return Err(error.into()),
+            read => each.push((block, read.ok())),
+        }
+    }
+    Ok(each)
 }
 
 /// Where a block lies, all of it.

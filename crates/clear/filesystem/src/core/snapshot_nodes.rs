@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 use strongroom_history::{Body, Directory, Entry, RevisionId};
 use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
 
-use crate::names::attributes::attributes_of_row;
+use crate::rules::attributes::attributes_of_row;
+use crate::rules::name::Name;
 use crate::{Attributes, Error, Result};
 
 /// The directory of snapshots in the root of a vault. It is in no listing.
@@ -37,10 +38,15 @@ pub const fn is_in_snapshot(inode: InodeId) -> bool {
     inode.0 & OF_SNAPSHOT != 0
 }
 
+/// Whether nothing else may have this name in `parent`.
+pub(crate) fn is_reserved(parent: InodeId, name: Name<'_>) -> bool {
+    parent == InodeId::ROOT && name.bytes() == HISTORY_NAME
+}
+
 /// A node of a snapshot.
-pub(super) struct Node {
+pub(crate) struct Node {
     /// As a row would show it.
-    pub(super) inode: Inode,
+    pub(crate) inode: Inode,
     /// Where it is; `None` for `.history`.
     at: Option<InTree>,
 }
@@ -64,19 +70,19 @@ impl Node {
     }
 
     /// The node of `entry` in the directory `parent`.
-    pub(super) fn child(parent: &Arc<Self>, entry: Entry) -> Arc<Self> {
+    pub(crate) fn child(parent: &Arc<Self>, entry: Entry) -> Arc<Self> {
         let space = parent.at.as_ref().map_or(0, |at| at.space);
         Self::in_tree(entry, Arc::clone(parent), space)
     }
 
     /// What a tree has of it.
-    pub(super) fn entry(&self) -> Result<&Entry> {
+    pub(crate) fn entry(&self) -> Result<&Entry> {
         let at = self.at.as_ref().ok_or(Error::IsADirectory)?;
         Ok(&at.entry)
     }
 
     /// The entries of a directory of a tree.
-    pub(super) fn directory(&self) -> Result<Directory> {
+    pub(crate) fn directory(&self) -> Result<Directory> {
         match self.inode.kind {
             NodeKind::Directory => Ok(self.entry()?.directory()),
             _ => Err(Error::NotADirectory),
@@ -84,11 +90,11 @@ impl Node {
     }
 
     /// The directory that holds it; `None` for `.history`.
-    pub(super) fn parent(&self) -> Option<&Arc<Self>> {
+    pub(crate) fn parent(&self) -> Option<&Arc<Self>> {
         self.at.as_ref().map(|at| &at.parent)
     }
 
-    pub(super) fn attributes(&self) -> Attributes {
+    pub(crate) fn attributes(&self) -> Attributes {
         attributes_of_row(&self.inode)
     }
 
@@ -137,18 +143,18 @@ struct Referred {
 
 /// All of them.
 #[derive(Default)]
-pub(crate) struct Nodes(Mutex<HashMap<InodeId, Referred>>);
+pub(crate) struct SnapshotNodes(Mutex<HashMap<InodeId, Referred>>);
 
-impl Nodes {
+impl SnapshotNodes {
     /// The node of that number. (2)
-    pub(super) fn find(&self, inode: InodeId) -> Result<Arc<Node>> {
+    pub(crate) fn find(&self, inode: InodeId) -> Result<Arc<Node>> {
         let nodes = self.0.lock();
         let found = nodes.get(&inode);
         found.map(|one| Arc::clone(&one.node)).ok_or(Error::Stale)
     }
 
     /// Takes a reference on `node`, known or not. (1)
-    pub(super) fn hold(&self, node: Arc<Node>) -> Result<Attributes> {
+    pub(crate) fn hold(&self, node: Arc<Node>) -> Result<Attributes> {
         let attributes = node.attributes();
         let mut nodes = self.0.lock();
         let known = nodes.entry(node.inode.id).or_insert(Referred {
@@ -162,13 +168,13 @@ impl Nodes {
         Ok(attributes)
     }
 
-    pub(super) fn retain(&self, inode: InodeId) {
+    pub(crate) fn retain(&self, inode: InodeId) {
         if let Some(known) = self.0.lock().get_mut(&inode) {
             known.references += 1;
         }
     }
 
-    pub(super) fn forget(&self, inode: InodeId, count: u64) {
+    pub(crate) fn forget(&self, inode: InodeId, count: u64) {
         let mut nodes = self.0.lock();
         if let Some(known) = nodes.get_mut(&inode) {
             known.references = known.references.saturating_sub(count);
@@ -179,7 +185,7 @@ impl Nodes {
     }
 
     /// `.history` itself; takes a reference. It belongs to whom `root` belongs to, and last changed at `changed`.
-    pub(super) fn top(&self, root: Inode, changed: Timestamp) -> Result<Attributes> {
+    pub(crate) fn top(&self, root: Inode, changed: Timestamp) -> Result<Attributes> {
         self.hold(Arc::new(Node {
             inode: Inode {
                 id: HISTORY_INODE,
@@ -197,7 +203,7 @@ impl Nodes {
     }
 
     /// The root of a revision's tree, as `name` in `.history`; takes a reference.
-    pub(super) fn root(
+    pub(crate) fn root(
         &self,
         name: &[u8],
         revision: RevisionId,

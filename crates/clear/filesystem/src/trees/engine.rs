@@ -8,36 +8,28 @@
 //! Invariants
 //!  (1) A barrier is a commit of everything acknowledged before; nothing else happens until it has passed.
 
-use std::sync::atomic::Ordering;
-
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
 use strongroom_history::{self as history, Blocks};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Transaction};
-use strongroom_segments::Part;
+use strongroom_segments::{Part, SealedBytes, SegmentStore};
 
-use crate::blocks::equal_blocks::replace_unproven;
-use crate::blocks::place::{Placed, Placement};
+use crate::blocks::equal_blocks::number_of;
+use crate::blocks::moving::part_of;
+use crate::blocks::place::Placement;
+use crate::commit::commits::{barrier, commit_all, commit_if_large};
 use crate::core::Core;
-use crate::drain::drain_all;
-use crate::drain::moving::part_of;
-use crate::limits::DIRTY_PAGES_MAX;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
+use crate::drain::drains::drain_all;
 use crate::{Error, Filesystem, Result};
 
 /// How often a block is looked up again because it was moved meanwhile.
 const ATTEMPTS: usize = 4;
 
 /// The file system, as its history sees it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Engine<'a> {
     core: &'a Core,
-}
-
-impl std::fmt::Debug for Engine<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Engine").finish_non_exhaustive()
-    }
 }
 
 impl Filesystem {
@@ -61,14 +53,9 @@ impl Blocks for Engine<'_> {
 }
 
 /// Keeps every block where it is counted until it is dropped.
+#[derive(Debug)]
 pub struct HeldBlocks<'a> {
     core: &'a Core,
-}
-
-impl std::fmt::Debug for HeldBlocks<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("HeldBlocks").finish_non_exhaustive()
-    }
 }
 
 /// Holds the blocks: what a snapshot of the rows names can be read as long as this is kept.
@@ -101,7 +88,7 @@ impl<'a> Engine<'a> {
     /// What seals now.
     #[must_use]
     pub fn sealer(&self) -> BlockSealer {
-        self.core.sealers.newest()
+        self.core.blocks.sealers.newest()
     }
 
     /// A connection that reads what was committed.
@@ -112,41 +99,65 @@ impl<'a> Engine<'a> {
         Ok(self.core.store.reader()?)
     }
 
-    /// The whole content of the block of that name, fully proven; `None` if there is none. Whether it was compressed its
-    /// row says, not `kind`.
+    /// The whole content of the block of that name, fully proven, as the disk has it now; `None` if there is none. Whether it
+    /// was compressed its row says, not `kind`.
     ///
     /// # Errors
     /// `DamagedHistory` if it does not open.
     pub fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
         for _ in 0..ATTEMPTS {
-            let Some((block, sealed)) = self.find(id)? else {
-                return Ok(None);
-            };
-            let bytes = match sealed {
-                Sealed::Carried(bytes) => bytes,
-                Sealed::At(part) => match self.core.segments.read_many(&[part]).pop() {
-                    Some(Ok(bytes)) => bytes.as_ref().to_vec(),
-                    // It was moved since it was looked up.
-                    Some(Err(strongroom_segments::Error::Missing(_))) => continue,
-                    // That says nothing about the block.
-                    Some(Err(error)) if error.is_shortage() => return Err(error.into()),
-                    _ => break,
-                },
-            };
-            let clear_len = block.clear_len as usize;
-            let sealer = self.core.sealers.newest();
-            match sealer.open(block.epoch, block.kind, id, clear_len, &bytes) {
-                // A row that says another kind than whoever names the block is damage.
-                Ok(_) if block.kind.plain() != kind.plain() => {}
-                Ok(clear) => return Ok(Some(clear)),
-                // It was sealed again since it was looked up, and the old keys are gone.
-                Err(OpenError::UnknownEpoch { .. }) => continue,
-                Err(_) => {}
+            match self.open_once(kind, id, SegmentStore::read_many)? {
+                Opened::Moved => {}
+                Opened::Whole(clear) => return Ok(Some(clear)),
+                Opened::Nowhere => return Ok(None),
+                Opened::Damaged(number) => {
+                    self.core.blocks.suspect_block(number);
+                    break;
+                }
             }
-            self.core.space.suspect_block(block.number);
-            break;
         }
         Err(Error::DamagedHistory)
+    }
+
+    /// The same for a block whose neighbours are wanted next: they are fetched with it, or it was fetched with one of them.
+    /// Only the disk itself says that a block is damaged.
+    pub(crate) fn open_near(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
+        match self.open_once(kind, id, SegmentStore::read_near)? {
+            Opened::Whole(clear) => Ok(Some(clear)),
+            Opened::Nowhere => Ok(None),
+            Opened::Moved | Opened::Damaged(_) => self.open(kind, id),
+        }
+    }
+
+    fn open_once(
+        &self,
+        kind: Kind,
+        id: &BlockId,
+        read: impl FnOnce(&SegmentStore, &[Part]) -> Vec<strongroom_segments::Result<SealedBytes>>,
+    ) -> Result<Opened> {
+        let Some((block, sealed)) = self.find(id)? else {
+            return Ok(Opened::Nowhere);
+        };
+        let clear_len = block.clear_len as usize;
+        let sealer = self.core.blocks.sealers.newest();
+        let open = |bytes: &[u8]| sealer.open(block.epoch, block.kind, id, clear_len, bytes);
+        let opened = match sealed {
+            Sealed::Carried(bytes) => open(&bytes),
+            Sealed::At(part) => match read(&self.core.blocks.segments, &[part]).pop() {
+                Some(Ok(bytes)) => open(&bytes),
+                Some(Err(strongroom_segments::Error::Missing(_))) => return Ok(Opened::Moved),
+                // That says nothing about the block.
+                Some(Err(error)) if error.is_shortage() => return Err(error.into()),
+                _ => return Ok(Opened::Damaged(block.number)),
+            },
+        };
+        Ok(match opened {
+            // A row that says another kind than whoever names the block is damage.
+            Ok(clear) if block.kind.plain() == kind.plain() => Opened::Whole(clear),
+            // It was sealed again since it was looked up, and the old keys are gone.
+            Err(OpenError::UnknownEpoch { .. }) => Opened::Moved,
+            _ => Opened::Damaged(block.number),
+        })
     }
 
     fn find(&self, id: &BlockId) -> Result<Option<(Block, Sealed)>> {
@@ -176,12 +187,12 @@ impl<'a> Engine<'a> {
         let core = self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        if core.failed.load(Ordering::Acquire) {
+        if core.durability.has_failed() {
             return Err(Error::Failed.into());
         }
         let done = work(&mut writer);
         if done.is_err() {
-            core.failed.store(true, Ordering::Release);
+            core.durability.fail();
         }
         if writer.is_dirty() {
             core.changed();
@@ -202,17 +213,18 @@ impl<'a> Engine<'a> {
     ) -> Result<()> {
         let core = self.core;
         let _gate = core.mutate()?;
-        let sealing = core.sealers.sealing();
+        let sealing = core.blocks.sealers.sealing();
         let blocks = under_newest_epoch(&sealing, epoch, blocks)?;
         let mut placement = Placement::appended(core, &sealing, blocks)?;
         let mut writer = core.store.lock();
-        if core.failed.load(Ordering::Acquire) {
+        if core.durability.has_failed() {
             return Err(Error::Failed);
         }
         let mut install = || -> Result<()> {
             placement.note_segments(core, &mut writer)?;
             for (index, placed) in placement.take_blocks().enumerate() {
-                if !is_new(core, &mut writer, &placed)? {
+                // A row without references, unless an equal block has one.
+                if let (_, false) = number_of(core, &mut writer, &placed, 0)? {
                     continue;
                 }
                 for name in names.get(index).into_iter().flatten() {
@@ -223,16 +235,13 @@ impl<'a> Engine<'a> {
             }
             Ok(())
         };
-        let done = core.fail_on_error(install());
+        let done = core.durability.fail_on_error(install());
         core.changed();
         done
     }
 
     /// (1)
-    ///
-    /// # Errors
-    /// Those of both, and of committing.
-    pub fn barrier<S, T, E: From<Error>>(
+    pub(crate) fn barrier<S, T, E: From<Error>>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>) -> std::result::Result<S, E>,
         then: impl FnOnce() -> std::result::Result<T, E>,
@@ -244,16 +253,13 @@ impl<'a> Engine<'a> {
         // Most is drained and made durable while others go on; what is left for the barrier is small.
         drain_all(core)?;
         self.commit()?;
-        let _gate = core.gate.write();
-        if core.failed.load(Ordering::Acquire) {
-            return Err(Error::Failed.into());
-        }
-        drain_all(core)?;
+        let _alone = barrier(core)?;
+        core.durability.check()?;
         let worked = {
             let mut writer = core.store.lock();
             let worked = work(&mut writer);
             if worked.is_err() {
-                core.failed.store(true, Ordering::Release);
+                core.durability.fail();
             }
             core.changed();
             worked?
@@ -262,33 +268,17 @@ impl<'a> Engine<'a> {
         Ok((worked, then()?))
     }
 
-    /// Moves the blocks that travel in the database, up to `last`, to a segment: what a revision names must not be lost
-    /// with the database.
-    ///
-    /// # Errors
-    /// Of the stores.
-    pub fn settle(&self, last: BlockNumber) -> Result<()> {
-        crate::upkeep::space::settle_until(self.core, last)
-    }
-
     /// Commits what was changed, durably.
     ///
     /// # Errors
     /// As `Filesystem::sync`.
     pub fn commit(&self) -> Result<()> {
-        let target = self.core.changes.load(Ordering::Acquire);
-        crate::commit::commit_covering(self.core, target)
+        commit_all(self.core)
     }
 
     /// Commits if the open transaction has grown to its bound.
-    ///
-    /// # Errors
-    /// As `commit`.
-    pub fn commit_if_large(&self) -> Result<()> {
-        if self.core.store.dirty_pages() > DIRTY_PAGES_MAX {
-            return self.commit();
-        }
-        Ok(())
+    pub(crate) fn commit_if_large(&self) -> Result<()> {
+        commit_if_large(self.core)
     }
 
     /// Now, by the clock of the file system.
@@ -306,6 +296,16 @@ impl<'a> Engine<'a> {
         let record = sealer.seal_record(self.core.random.as_ref(), kind, clear)?;
         Ok((sealer.epoch(), record))
     }
+}
+
+/// What came of opening a block.
+enum Opened {
+    Whole(Vec<u8>),
+    /// No block has that name.
+    Nowhere,
+    /// It is elsewhere since it was looked up.
+    Moved,
+    Damaged(BlockNumber),
 }
 
 /// Where the sealed bytes of a block are.
@@ -331,23 +331,4 @@ fn under_newest_epoch(
         Ok(sealing.seal_exactly(block.kind, &clear))
     });
     again.collect()
-}
-
-/// Gives a block of a tree its row, without references, unless an equal block has one; gives whether it is new.
-fn is_new(core: &Core, writer: &mut Transaction<'_>, placed: &Placed) -> Result<bool> {
-    if let Some(number) = writer.block_by_id(&placed.id)? {
-        replace_unproven(core, writer, number, placed)?;
-        return Ok(false);
-    }
-    let (place, waiting) = placed.row();
-    writer.insert_block_of(
-        placed.kind,
-        &placed.id,
-        placed.clear_len,
-        placed.epoch,
-        0,
-        place,
-        waiting,
-    )?;
-    Ok(true)
 }

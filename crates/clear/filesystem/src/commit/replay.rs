@@ -5,24 +5,22 @@
 //! Never   lays a record over a version that it does not build on, or calls a torn write a loss
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use strongroom_format::intent::{FoundLog, Intent, IntentVersion, LoggedIntent, scan};
 use strongroom_format::{Epoch, Kind};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 use strongroom_segments::IntentLog;
 
-use super::{Named, Replay, ReplayFault, SETTING, forget, of_disk};
-use crate::commit::commit_covering;
+use crate::commit::commits::commit_all;
+use crate::commit::intents::{forget, of_disk};
 use crate::core::Core;
-use crate::drain::drain_all;
+use crate::core::intents::{Named, Replay, ReplayFault, SETTING};
+use crate::drain::drains::drain_all;
 use crate::limits::FILE_BYTES_MAX;
 use crate::{Error, Result};
 
 /// Lays what the log of an earlier run tells over what the database has, and stores it.
 pub(crate) fn replay(core: &Core) -> Result<()> {
-    let Some(folder) = &core.intents.folder else {
+    let Some(folder) = &core.durability.intents.folder else {
         return Ok(());
     };
     // Something else in its place is no loss of what was synced, and nothing that goes by itself.
@@ -43,25 +41,22 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
         }
         Err(Error::NoSpace | Error::QuotaExceeded) => {
             replay.fault = Some(ReplayFault::NoRoom);
-            let mut log = core.intents.log.lock();
+            let mut log = core.durability.intents.log.lock();
             log.is_unusable = true;
             // Its records count until these are stored.
-            let dirty = core.dirty.lock();
-            log.nodes = dirty
-                .iter()
-                .map(|(id, node)| (*id, Arc::clone(node)))
-                .collect();
+            let dirty = core.content.dirty_nodes().into_iter();
+            log.nodes = dirty.map(|node| (node.id, node)).collect();
             log.oldest = Some(Epoch(0));
         }
         Err(error) => return Err(error),
     }
-    *core.intents.replay.lock() = replay;
+    *core.durability.intents.replay.lock() = replay;
     Ok(())
 }
 
 fn stored(core: &Core) -> Result<()> {
     drain_all(core)?;
-    commit_covering(core, core.changes.load(Ordering::Acquire))
+    commit_all(core)
 }
 
 fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
@@ -145,7 +140,7 @@ impl Found {
 
 /// The intent of a record, if its number is the one that was sealed.
 fn open(core: &Core, version: IntentVersion, logged: &LoggedIntent<'_>) -> Result<Intent> {
-    let sealer = core.sealers.newest();
+    let sealer = core.blocks.sealers.newest();
     let clear = sealer
         .open_record(logged.epoch, Kind::Intent, logged.sealed)
         .map_err(|_| Error::Failed)?;
@@ -177,10 +172,10 @@ fn lay_one_over(core: &Core, intent: &Intent) -> Result<bool> {
             return Err(Error::FileTooLarge);
         }
         state.active.write(*offset, bytes);
-        core.end_reservation(&mut state, &(*offset..end));
+        core.content.end_reservation(&mut state, &(*offset..end));
         state.inode.size = state.inode.size.max(end);
     }
-    core.recount(before, state.active.cost());
+    core.content.recount(before, state.active.cost());
     state.inode.content_version = intent.version;
     // Attributes that were set later than the record stay as they were set.
     if state.inode.ctime.0 <= intent.ctime {
@@ -188,7 +183,7 @@ fn lay_one_over(core: &Core, intent: &Intent) -> Result<bool> {
         state.inode.ctime = Timestamp(intent.ctime);
     }
     state.changed();
-    core.list_dirty(&node, &mut state);
+    core.content.list_dirty(&node, &mut state);
     drop(state);
     core.changed();
     Ok(true)
@@ -198,6 +193,6 @@ impl crate::Filesystem {
     /// What opening found in the intent log of an earlier run.
     #[must_use]
     pub fn replay(&self) -> Replay {
-        *self.core.intents.replay.lock()
+        *self.core.durability.intents.replay.lock()
     }
 }
