@@ -84,7 +84,7 @@ mod xattrs;
 pub use backup::{BackupProgress, BackupReport};
 pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
-pub use directory::{Directory, DirectoryEntry};
+pub use directory::Directory;
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use hashing::{HashPrefix, HashPrefixError, HashedAll};
@@ -107,7 +107,7 @@ pub use request::hash::{ContentHash, EqualContents, HashedContent, NamedContent}
 pub use request::history::{Restored, RevisionInfo};
 pub use request::member::Member;
 pub use request::verify::{FileProblem, Loss};
-pub use request::{Access, CheckReport, Information, Rotation};
+pub use request::{Access, CheckReport, DirectoryEntry, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 pub use snapshot::Snapshot;
