@@ -18,7 +18,7 @@
 //!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
 //!      number that a record or the database says was acknowledged is a loss.                              [8.10]
 //!
-//! The lock of the log comes before all others (see `core.rs`), and is never taken with another held.
+//! The lock of the log comes before all others (see the head of `core.rs`), and is never taken with another held.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

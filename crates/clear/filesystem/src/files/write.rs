@@ -13,6 +13,7 @@ use crate::content::node::{Node, NodeState};
 use crate::content::reservation::Reserved;
 use crate::core::Core;
 use crate::rules::attributes::{check_kind, content_changed, end_in_file};
+use crate::upkeep::room::{make_room, wait_for_room, would_wait};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 impl Filesystem {
@@ -36,7 +37,7 @@ impl Filesystem {
     fn write_at(&self, inode: InodeId, offset: Option<u64>, data: &[u8]) -> Result<u64> {
         let core = &self.core;
         let node = core.node(inode)?;
-        crate::upkeep::room::wait_for_room(core, data.len() as u64)?;
+        wait_for_room(core, data.len() as u64)?;
         let _gate = core.mutate()?;
         admit_write(core, &node, offset, data.len() as u64)?;
         let now = core.now();
@@ -69,7 +70,7 @@ impl Filesystem {
     /// Whether a write of `len` bytes would wait now: for memory, or until removed content was given back.
     #[must_use]
     pub fn write_would_wait(&self, len: usize) -> bool {
-        crate::upkeep::room::would_wait(&self.core, len as u64)
+        would_wait(&self.core, len as u64)
     }
 
     /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
@@ -94,7 +95,7 @@ impl Filesystem {
         let node = core.node(inode)?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
         if reserve {
-            crate::upkeep::room::make_room(core, len);
+            make_room(core, len);
         }
         let _gate = core.mutate()?;
         let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));

@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::core::snapshot_nodes::{HISTORY_INODE, Node, is_in_snapshot};
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::rules::permission::{self, EXECUTE, READ};
+use crate::rules::xattrs::require_readable_by_name;
 use crate::trees::cached::Trees;
 use crate::trees::engine::Engine;
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget};
@@ -240,7 +241,7 @@ impl Snapshots<'_> {
     }
 
     pub(crate) fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        crate::rules::xattrs::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
+        require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
         let all = self.xattr_list(inode)?;
         let found = all.into_iter().find(|(of, _)| of == name);
         found.map(|(_, value)| value).ok_or(Error::NoAttribute)

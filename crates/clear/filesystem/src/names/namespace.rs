@@ -26,6 +26,7 @@ use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
 use crate::names::scene::{Held, Live, Scene};
 use crate::rules::name::Name;
 use crate::rules::permission::{self, EXECUTE, WRITE};
+use crate::upkeep::room::make_room;
 use crate::{Attributes, Caller, Error, Filesystem, NewNode, Result};
 
 /// What one entry adds to the size that a directory shows, in bytes: about what an entry with a short name
@@ -192,7 +193,7 @@ impl Filesystem {
         node: &NewNode,
     ) -> Result<Attributes> {
         let core = &self.core;
-        crate::upkeep::room::make_room(core, 0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
         let mut live = Live::new(core, caller);
         let made = create_in(&mut live, parent, name, node)?;
@@ -212,7 +213,7 @@ impl Filesystem {
         mode: u32,
     ) -> Result<Attributes> {
         let core = &self.core;
-        crate::upkeep::room::make_room(core, 0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
         let mut live = Live::new(core, caller);
         let directory = searchable(&mut live, parent)?;
@@ -250,7 +251,7 @@ impl Filesystem {
         new_name: &[u8],
     ) -> Result<Attributes> {
         let core = &self.core;
-        crate::upkeep::room::make_room(core, 0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
         let mut drained = false;
         loop {

@@ -20,6 +20,7 @@ use crate::names::attributes::CAPABILITY;
 use crate::names::scene::{Held, Live, Scene};
 use crate::rules::permission;
 use crate::rules::xattrs::{require_readable, require_writable, space_of};
+use crate::upkeep::room::make_room;
 use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
 /// How often content is drained so that an xattr may be stored; more than once only if somebody truncates meanwhile.
@@ -74,7 +75,7 @@ impl Filesystem {
         mode: XattrMode,
     ) -> Result<()> {
         let core = &self.core;
-        crate::upkeep::room::make_room(core, value.len() as u64);
+        make_room(core, value.len() as u64);
         let _gate = core.mutate()?;
         let mut live = when_attributes_flow(core, caller, inode)?;
         set_in(&mut live, inode, name, value, mode)?;

@@ -21,11 +21,13 @@ use crate::content::extents;
 use crate::content::node::Node;
 use crate::core::Core;
 use crate::drain::edit::RegionEdit;
+use crate::files::copy::put_shared;
 use crate::names::attributes::CAPABILITY;
 use crate::names::namespace::{self, Link, Removal};
 use crate::names::scene::{Held, Scene};
 use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed, end_in_file};
 use crate::rules::permission;
+use crate::transaction::slice_lens;
 use crate::{
     Attributes, Caller, Content, Error, NewNode, RenameMode, Result, SetAttributes, XattrMode,
 };
@@ -390,7 +392,7 @@ impl Draft<'_> {
             return Err(Error::InvalidArgument("a content is written once".into()));
         }
         let mut start = self.contents[index].offset;
-        let lens = crate::transaction::slice_lens(&self.contents[index]);
+        let lens = slice_lens(&self.contents[index]);
         let core = self.drafts.core;
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
             for (block, len) in placed.into_iter().zip(lens) {
@@ -451,7 +453,7 @@ impl Draft<'_> {
             }
         }
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
-            crate::files::copy::put_shared(edit, writer, &parts, 0, at..at + len)
+            put_shared(edit, writer, &parts, 0, at..at + len)
         };
         self.drafts.edit(&mut self.writer, &held.node, put)
     }
