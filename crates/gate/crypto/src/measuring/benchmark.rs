@@ -108,23 +108,6 @@ impl Effort {
     }
 }
 
-/// Measures every work of `algorithm` by each provider that can run here.
-///
-/// `time`: about how long it takes in all. `sizes` in bytes; algorithms whose work has a size of its own take that.
-/// `threads`: counts, each measured apart.
-#[must_use]
-pub fn benchmark(
-    algorithm: Algorithm,
-    time: Duration,
-    sizes: &[usize],
-    threads: &[usize],
-    elapsed: Clock<'_>,
-) -> Vec<Row> {
-    let mut contests = contests(&[algorithm], sizes, threads);
-    run(&mut contests, Effort::Thorough, time, elapsed, &mut |_| ());
-    rows(contests)
-}
-
 /// One provider in a contest.
 struct Contestant {
     provider: &'static dyn Provider,

@@ -51,7 +51,6 @@ pub use provider::{
     NoMemory, Nonce, Provider, Refused,
 };
 pub use registry::{
-    Offer, State, algorithms, choice, libraries, preferred, providers_of, ready, set_choice,
-    set_preferred,
+    Offer, State, choice, libraries, preferred, providers_of, ready, set_choice, set_preferred,
 };
 pub use work::Work;

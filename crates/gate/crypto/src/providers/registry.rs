@@ -57,12 +57,6 @@ static SETTINGS: LazyLock<RwLock<Settings>> = LazyLock::new(RwLock::default);
 /// Verdicts of the self-tests, by provider and algorithm.                                                     (1)
 static VERDICTS: Mutex<BTreeMap<(&'static str, Algorithm), bool>> = Mutex::new(BTreeMap::new());
 
-/// Every algorithm that has providers.
-#[must_use]
-pub const fn algorithms() -> &'static [Algorithm] {
-    Algorithm::ALL
-}
-
 /// Every provider of `algorithm` in this build, with what may be expected of it. Runs the self-tests not yet run.
 #[must_use]
 pub fn providers_of(algorithm: Algorithm) -> Vec<Offer> {
@@ -345,7 +339,7 @@ mod tests {
             assert_eq!(ready(*suite).is_ok(), built, "{suite:?}");
         }
         assert!(
-            algorithms()
+            Algorithm::ALL
                 .iter()
                 .all(|algorithm| *algorithm == Algorithm::Aegis256
                     || !providers_of(*algorithm).is_empty())

@@ -129,16 +129,6 @@ fn a_replica_sealed_before_a_rotation_opens_and_shows_that_it_is_behind() {
 }
 
 #[test]
-fn a_metadata_key_is_160_digits_in_quotes() {
-    let mut bytes = [0xab; METADATA_KEY_BYTES];
-    bytes[79] = 0x0f;
-    let key = MetadataKey(Locked::copy_of(&bytes));
-    let expected = format!("x'{}0f'", "ab".repeat(79));
-    assert_eq!(*key.to_sqlcipher_raw_key(), expected);
-    assert_eq!(key.to_sqlcipher_raw_key().len(), 163);
-}
-
-#[test]
 fn debug_shows_public_names_only() {
     let replica = keyring().new_replica(&SystemRandom).unwrap();
     assert_eq!(format!("{:?}", replica.metadata_key()), "MetadataKey(..)");
