@@ -245,13 +245,7 @@ fn a_vault_of_format_0_is_refused_before_its_secret_is_read_with_what_to_do() {
     harmed(&place, harm);
     refused(&place, 12, words);
     fs::write(place.path("code"), "0000-0000").unwrap();
-    for command in [
-        &["ls"][..],
-        &["repair"],
-        &["recover"],
-        &["verify"],
-        &["key", "rotate"],
-    ] {
+    for command in [&["ls"][..], &["repair"], &["verify"], &["key", "rotate"]] {
         let arguments = [command, &["w", "--recovery-code", "code"]].concat();
         let message = place.fails(12, &arguments);
         assert!(message.contains(words), "{command:?}: {message}");
@@ -261,7 +255,7 @@ fn a_vault_of_format_0_is_refused_before_its_secret_is_read_with_what_to_do() {
         harm(w);
         fs::rename(w.join("vault.json"), w.join("vault.json.saved")).unwrap();
     });
-    let message = place.keyed_fails(12, &["recover", "w"]);
+    let message = place.keyed_fails(12, &["repair", "w"]);
     assert!(message.contains(words), "{message}");
 }
 

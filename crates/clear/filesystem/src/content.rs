@@ -2,7 +2,7 @@
 //!
 //! Takes   changes of nodes
 //! Gives   the nodes that the store lacks something of; sums of what is pending and reserved
-//! Never   seals, or appends to a segment
+//! Never   seals, or appends to a segment; the invariants are those of `reservation.rs`
 //!
 //! Locks: `Node::flush`, then the writer, then `Node::lock`; several nodes in the order of their numbers. The others are taken
 //! for memory work only, behind `Node::lock` and one at a time.

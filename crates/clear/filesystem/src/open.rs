@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState, has_no_file};
+use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentNumber, SegmentState, has_no_file};
 use strongroom_segments::Recovery;
 
 use strongroom_format::Epoch;
@@ -204,6 +204,10 @@ fn recover_segments(core: &Core) -> Result<()> {
         let lengths = sealer.open_lengths(epoch, payload);
         lengths.ok().map(|lengths| lengths.index_len)
     };
+    let finished = |number: SegmentNumber| -> Result<()> {
+        let mut writer = core.store.lock();
+        Ok(writer.set_segment_state(number, SegmentState::Finished)?)
+    };
     for row in &rows {
         if has_no_file(&row.id) {
             core.blocks.suspect_segment(row.number);
@@ -217,11 +221,7 @@ fn recover_segments(core: &Core) -> Result<()> {
             .recover_open(row.id, row.committed_len, &index_len);
         match found {
             Ok(Recovery::Resumed { .. }) => resumed.push(row.id),
-            Ok(Recovery::Finished) => {
-                core.store
-                    .lock()
-                    .set_segment_state(row.number, SegmentState::Finished)?;
-            }
+            Ok(Recovery::Finished) => finished(row.number)?,
             Ok(Recovery::Empty) => {
                 core.blocks.segments.remove(row.id)?;
                 core.store.lock().remove_segment(row.number)?;
@@ -230,9 +230,7 @@ fn recover_segments(core: &Core) -> Result<()> {
             Ok(Recovery::Damaged { .. })
             | Err(strongroom_segments::Error::Missing(_) | strongroom_segments::Error::Odd(_)) => {
                 core.blocks.suspect_segment(row.number);
-                core.store
-                    .lock()
-                    .set_segment_state(row.number, SegmentState::Finished)?;
+                finished(row.number)?;
             }
             Err(error) => return Err(error.into()),
         }

@@ -26,14 +26,17 @@ use strongroom_metadata::{InodeId, Transaction};
 
 use crate::blocks::place::{Placed, Placement, Reason};
 use crate::blocks::stream;
+use crate::commit::commits::{commit_all, commit_covering};
 use crate::content::node::Node;
 use crate::content::overlay::CELL_BYTES;
 use crate::content::reservation::Reserved;
 use crate::core::Core;
 use crate::core::sealers::Sealing;
 use crate::drain::drains::drain_nodes;
+use crate::drain::drop_regions::bound_holes;
 use crate::limits::TRANSACTION_ROUNDS_MAX;
 use crate::transaction::draft::{Draft, Drafts};
+use crate::upkeep::room::make_room;
 use crate::{Caller, Durability, Error, Filesystem, Result};
 
 /// Bytes that a transaction writes to one place. Which file, says the list: see `Draft::write`.
@@ -73,13 +76,13 @@ impl Filesystem {
         let core = &self.core;
         if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max / 2 {
             // An uncommitted page is never written: together both must not outgrow the page cache.
-            crate::commit::commits::commit_all(core)?;
+            commit_all(core)?;
         }
         let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
-        crate::upkeep::room::make_room(core, bytes as u64);
+        make_room(core, bytes as u64);
         let (given, covered) = carry_out(core, caller, contents, durability, run)?;
         if durability == Durability::OnReturn {
-            crate::commit::commits::commit_covering(core, covered)?;
+            commit_covering(core, covered)?;
         }
         Ok(given)
     }
@@ -96,14 +99,12 @@ fn carry_out<T, E: From<Error>>(
     let _gate = core.mutate_alone()?;
     let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
     core.admit(bytes as u64)?;
-    crate::drain::drop_regions::bound_holes(core)?;
+    bound_holes(core)?;
     // With the promise that no epoch begins before the rows of what was placed are written.
     let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
     for _ in 0..TRANSACTION_ROUNDS_MAX {
         let mut writer = core.store.lock();
-        if core.durability.has_failed() {
-            return Err(Error::Failed.into());
-        }
+        core.durability.check()?;
         // Before the savepoint: what was appended lies in its segment, whatever becomes of the list.
         let blocks = match &mut placed {
             Some((placement, _)) => Some(core.durability.fail_on_error(noted(

@@ -1,21 +1,9 @@
 //! Lists a directory piece by piece, whatever its size.
 
-use serde::{Deserialize, Serialize};
-use strongroom_filesystem::Attributes;
-
 use crate::Result;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::owner::port::{Port, unexpected};
-use crate::request::{Handle, Request};
-
-/// One entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectoryEntry {
-    /// 1 to 255 bytes; never `.` or `..`.
-    pub name: Vec<u8>,
-    /// What `stat` shows of the node, of a symlink itself.
-    pub attributes: Attributes,
-}
+use crate::request::{DirectoryEntry, Handle, Request};
 
 /// The entries of an open directory, in the order they were made.
 ///

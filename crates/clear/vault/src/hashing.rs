@@ -14,7 +14,9 @@ use strongroom_format::hex;
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
 use crate::owner::port::unexpected;
 use crate::path::{Links, VaultPath};
-use crate::request::hash::{ContentHash, EqualContents, HashRequest, HashedFields, NamedContent};
+use crate::request::hash::{
+    ContentHash, EqualContents, HashRequest, HashedContent, HashedFields, NamedContent,
+};
 use crate::request::{Request, Response};
 use crate::{Error, FileOptions, GoOn, Result, Vault};
 
@@ -82,17 +84,6 @@ impl HashPrefix {
     pub fn fits(&self, hash: &ContentHash) -> bool {
         (self.first..=self.last).contains(hash)
     }
-}
-
-/// A content that was hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashedContent {
-    /// Its hash.
-    pub hash: ContentHash,
-    /// Its length.
-    pub size: u64,
-    /// Whether the hash is stored; a vault that is read-only or full stores none.
-    pub stored: bool,
 }
 
 /// How hashing every file went, or goes.
@@ -355,9 +346,7 @@ type Outcome = (Result<HashedContent>, Option<Vec<u8>>);
 
 fn outcome(fields: HashedFields) -> Outcome {
     match fields {
-        HashedFields::Whole { hash, size, stored } => {
-            (Ok(HashedContent { hash, size, stored }), None)
-        }
+        HashedFields::Whole(content) => (Ok(content), None),
         // One that was not finished is asked for again.
         HashedFields::Unfinished => (Err(unexpected()), None),
         HashedFields::Changing => (Err(Error::Changed), None),

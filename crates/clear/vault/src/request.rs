@@ -26,7 +26,6 @@ use strongroom_filesystem::{
 };
 
 use crate::Error;
-use crate::directory::DirectoryEntry;
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{ByteBuffer, Bytes};
@@ -308,6 +307,15 @@ macro_rules! responses {
             }
         })+
     };
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    /// 1 to 255 bytes; never `.` or `..`.
+    pub name: Vec<u8>,
+    /// What `stat` shows of the node, of a symlink itself.
+    pub attributes: Attributes,
 }
 
 responses! {

@@ -1,7 +1,7 @@
 //! `backup`: copies the state of one moment to a second vault folder, while the vault is in use.
 
 use serde_json::json;
-use strongroom::{BackupReport, GoOn};
+use strongroom::BackupReport;
 
 use crate::arguments::backup::Backup;
 use crate::commands::opening::{Intent, with};
@@ -19,10 +19,7 @@ pub(crate) fn backup(arguments: &Backup) -> Result<()> {
         let mut meter = Meter::new(arguments.quiet, "in the backup");
         let report = vault.backup(&arguments.folder, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
-            match interrupt::came() {
-                true => GoOn::No,
-                false => GoOn::Yes,
-            }
+            interrupt::go_on()
         });
         drop(meter);
         let report = report.about(show_path(&arguments.folder))?;

@@ -191,10 +191,7 @@ impl Run {
 /// Shows the progress, and says whether to go on.
 pub(super) fn go_on(progress: &mut Progress, bytes: u64) -> GoOn {
     progress.advance(bytes);
-    match interrupt::came() {
-        true => GoOn::No,
-        false => GoOn::Yes,
-    }
+    interrupt::go_on()
 }
 
 #[derive(Serialize)]

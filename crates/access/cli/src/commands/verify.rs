@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use strongroom::{
-    CheckReport, Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport,
-};
+use strongroom::{CheckReport, Damage, FileProblem, Loss, RevisionId, VerifyOptions, VerifyReport};
 
 use crate::arguments::common::Common;
 use crate::arguments::damage::Verify;
@@ -43,10 +41,7 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         let begun = Instant::now();
         let report = vault.verify(options, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
-            match interrupt::came() {
-                true => GoOn::No,
-                false => GoOn::Yes,
-            }
+            interrupt::go_on()
         });
         drop(meter);
         let (report, took_s) = (report?, begun.elapsed().as_secs_f64());

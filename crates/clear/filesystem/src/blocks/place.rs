@@ -286,13 +286,9 @@ pub(crate) fn cut<T>(items: Vec<T>, bytes_max: usize, len: impl Fn(&T) -> usize)
 
 /// A batch of copies of `blocks`.
 pub(crate) fn copied(core: &Core, blocks: &[SealedBlock]) -> Result<SealedBatch> {
-    let bytes = blocks.iter().map(|block| block.bytes.len()).sum();
+    let refs: Vec<&SealedBlock> = blocks.iter().collect();
     let segments = &core.blocks.segments;
-    let mut batch = segments.batch(bytes, tail_room(blocks.len()))?;
-    for block in blocks {
-        let room = batch.add(block.clear_len as usize);
-        room.copy_from_slice(&block.bytes);
-    }
+    let batch = segments.batch_of(&refs, tail_room(blocks.len()))?;
     let heads = blocks.iter().map(SealedBlock::head).collect();
     Ok(SealedBatch { batch, heads })
 }
@@ -317,10 +313,7 @@ pub(crate) fn append_batch(
     };
     // One step with the note of its contents, so that a table of contents never lacks a batch.
     let mut contents = core.blocks.contents.lock();
-    let appended = core
-        .blocks
-        .segments
-        .append_batch(sealing.epoch(), batch, tail)?;
+    let appended = core.blocks.segments.append(sealing.epoch(), batch, tail)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }

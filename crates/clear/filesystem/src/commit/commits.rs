@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) Order: segments synced → attributes into the transaction → commit → log synced → reply.
-//!  (2) At the commit every block row's sealed bytes are durable or carried: `installed_sequence`, read
+//!  (2) At the commit every block row's sealed bytes are durable or carried: `Blocks::installed`, read
 //!      under the writer, is not above what was synced.
 //!  (3) After a failed sync or commit nothing is acknowledged any more.
 //! Spec    spec/5-crash-contract.md

@@ -18,7 +18,7 @@
 //!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
 //!      number that a record or the database says was acknowledged is a loss.                              [8.10]
 //!
-//! The lock of the log comes before all others (see `core.rs`), and is never taken with another held.
+//! The lock of the log comes before all others (see the head of `core.rs`), and is never taken with another held.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,9 +44,7 @@ use crate::{Error, Result};
 /// # Errors
 /// `Failed`, now or from now on, if the disk does not say what became of the record.
 pub(crate) fn sync(core: &Core, node: &Arc<Node>) -> Result<bool> {
-    if core.durability.has_failed() {
-        return Err(Error::Failed);
-    }
+    core.durability.check()?;
     let told = {
         let state = node.lock();
         if core.durability.intents.folder.is_none()
@@ -269,9 +267,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
     if *synced >= sequence {
         return Ok(true);
     }
-    if core.durability.has_failed() {
-        return Err(Error::Failed);
-    }
+    core.durability.check()?;
     let (file, last) = {
         let log = core.durability.intents.log.lock();
         (log.file.clone(), log.sequence)

@@ -24,7 +24,7 @@ use crate::content::region_cache::{Gauge, RegionCache};
 use crate::content::reservation::Reserved;
 use crate::content::unlogged::Unlogged;
 use crate::limits::NODE_SHARDS;
-use crate::rules::attributes::{content_changed, with_pending};
+use crate::rules::attributes::{check_kind, content_changed, with_pending};
 use crate::{Attributes, Error, Result};
 
 /// One inode in use.
@@ -77,6 +77,14 @@ impl NodeState {
     /// Whether content waits in memory.
     pub(crate) fn has_pending_content(&self) -> bool {
         !self.active.is_empty() || self.draining.is_some()
+    }
+
+    /// Refuses what has no content, or is gone.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        if self.purged {
+            return Err(Error::Stale);
+        }
+        check_kind(&self.inode)
     }
 
     /// Cuts `range` into parts, in order, and hands each to `visit`: what memory holds of it, and what it does not.

@@ -21,6 +21,7 @@ use crate::content::extents;
 use crate::content::holes::Holes;
 use crate::content::overlay::CELL_BYTES;
 use crate::limits::FILE_BYTES_MAX;
+use crate::trees::engine::hold;
 use crate::{Filesystem, Result};
 
 /// Problems beyond this many are counted, not listed.
@@ -74,7 +75,7 @@ impl Filesystem {
     /// # Errors
     /// Of the stores: what cannot be read cannot be checked.
     pub fn check(&self) -> Result<CheckReport> {
-        let _held = crate::trees::engine::hold(&self.core);
+        let _held = hold(&self.core);
         self.sync()?;
         let reader = self.core.store.reader()?;
         let before = self.core.blocks.sealers.newest();

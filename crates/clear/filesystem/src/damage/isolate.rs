@@ -13,6 +13,7 @@ use crate::blocks::erased::segment_without_file;
 use crate::core::Core;
 use crate::limits::ISOLATED_BLOCKS_MAX;
 use crate::trees::engine::Engine;
+use crate::upkeep::compact::reclaim;
 use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
 
 /// The setting that lists blocks which did not open.
@@ -56,7 +57,7 @@ impl Filesystem {
     pub fn drop_empty_segments(&self) -> Result<()> {
         // Leaving is one commit, going the next.
         for _ in 0..2 {
-            crate::upkeep::compact::reclaim(&self.core)?;
+            reclaim(&self.core)?;
             self.sync()?;
         }
         Ok(())

@@ -25,6 +25,7 @@ use crate::content::node::{Node, NodeState};
 use crate::content::overlay::{Overlay, Piece};
 use crate::content::reservation::Reserved;
 use crate::core::Core;
+use crate::drain::drop_regions::bound_holes;
 use crate::drain::edit::RegionEdit;
 
 /// One node's content on its way down.
@@ -132,7 +133,7 @@ fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Res
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
     let sealing = core.blocks.sealers.sealing();
     let placement = stream::place(core, &sealing, clear, reason)?;
-    crate::drain::drop_regions::bound_holes(core)?;
+    bound_holes(core)?;
     let mut writer = core.store.lock();
     core.durability.check()?;
     let result = install_all(core, &mut writer, drains, placement);

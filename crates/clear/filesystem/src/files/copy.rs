@@ -10,6 +10,7 @@ use std::sync::Arc;
 use strongroom_history::Extent as TreeExtent;
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
+use crate::blocks::erased::refuse_erased;
 use crate::blocks::place::Reason;
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
@@ -17,7 +18,8 @@ use crate::content::overlay::CELL_BYTES;
 use crate::core::Core;
 use crate::drain::drains::{drain_all, drain_nodes};
 use crate::drain::edit::RegionEdit;
-use crate::rules::attributes::{check_kind, end_in_file};
+use crate::history::living_extent;
+use crate::rules::attributes::end_in_file;
 use crate::{Error, Filesystem, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
@@ -185,10 +187,10 @@ fn share_from_snapshot(
     let mut writer = core.store.lock();
     let mut parts = Vec::with_capacity(extents.len());
     for extent in extents {
-        let extent = crate::history::living_extent(&writer, source, extent)?;
+        let extent = living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
-    crate::blocks::erased::refuse_erased(&writer, source, &parts)?;
+    refuse_erased(&writer, source, &parts)?;
     splice(core, &mut writer, to, &parts, at, until, len)
 }
 
@@ -218,10 +220,7 @@ fn share(
 
 /// Whether no content is pending.
 fn is_shareable(state: &NodeState) -> Result<bool> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)?;
+    state.check_file()?;
     Ok(!state.has_pending_content())
 }
 

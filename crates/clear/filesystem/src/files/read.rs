@@ -20,7 +20,6 @@ use crate::content::node::{Node, NodeState};
 use crate::content::overlay::Part;
 use crate::content::region_cache::FoundBlock;
 use crate::core::Core;
-use crate::rules::attributes::check_kind;
 use crate::{Error, Filesystem, Result};
 
 /// How often a read resolves anew before it reports damage: each time means that a block was moved.
@@ -132,10 +131,7 @@ fn remembered(state: &mut NodeState, ranges: &[Range<u64>], offset: u64) -> Opti
 
 /// How many of `wanted` bytes at `offset` lie before the end.
 fn readable(state: &NodeState, offset: u64, wanted: usize) -> Result<usize> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)?;
+    state.check_file()?;
     let left = state.inode.size.saturating_sub(offset);
     Ok(usize::try_from(left).unwrap_or(usize::MAX).min(wanted))
 }

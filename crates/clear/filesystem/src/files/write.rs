@@ -12,7 +12,8 @@ use crate::content::Held;
 use crate::content::node::{Node, NodeState};
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::rules::attributes::{check_kind, content_changed, end_in_file};
+use crate::rules::attributes::{content_changed, end_in_file};
+use crate::upkeep::room::{make_room, wait_for_room, would_wait};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 impl Filesystem {
@@ -36,12 +37,12 @@ impl Filesystem {
     fn write_at(&self, inode: InodeId, offset: Option<u64>, data: &[u8]) -> Result<u64> {
         let core = &self.core;
         let node = core.node(inode)?;
-        crate::upkeep::room::wait_for_room(core, data.len() as u64)?;
+        wait_for_room(core, data.len() as u64)?;
         let _gate = core.mutate()?;
         admit_write(core, &node, offset, data.len() as u64)?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let offset = offset.unwrap_or(state.inode.size);
         let end = end_in_file(offset, data.len() as u64)?;
         if data.is_empty() {
@@ -69,7 +70,7 @@ impl Filesystem {
     /// Whether a write of `len` bytes would wait now: for memory, or until removed content was given back.
     #[must_use]
     pub fn write_would_wait(&self, len: usize) -> bool {
-        crate::upkeep::room::would_wait(&self.core, len as u64)
+        would_wait(&self.core, len as u64)
     }
 
     /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
@@ -94,14 +95,14 @@ impl Filesystem {
         let node = core.node(inode)?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
         if reserve {
-            crate::upkeep::room::make_room(core, len);
+            make_room(core, len);
         }
         let _gate = core.mutate()?;
         let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));
         let admitted = admitted.transpose()?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let extends = matches!(mode, AllocateMode::Reserve | AllocateMode::ZeroRange);
         if let Some((unwritten, _held)) = &admitted {
             core.content.edit_reserved(&mut state, |reserved| {
@@ -149,7 +150,7 @@ fn admit_reservation<'a>(
     let (unwritten, more) = {
         let mut writer = core.store.lock();
         let state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let unwritten = core
             .content
             .unwritten(&mut writer, node.id, &state, range)?;
@@ -180,11 +181,4 @@ pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timesta
     }
     state.inode.size = size;
     state.content_changed(now);
-}
-
-fn check_is_file(state: &NodeState) -> Result<()> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)
 }

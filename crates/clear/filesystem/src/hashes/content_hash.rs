@@ -21,7 +21,6 @@ use strongroom_metadata::{ContentHash, InodeId};
 use crate::content::node::Node;
 use crate::core::hashing::HalfHashed;
 use crate::drain::drains::drain_grouped;
-use crate::rules::attributes::check_kind;
 use crate::trees::engine::Engine;
 use crate::{Error, Filesystem, Result};
 
@@ -367,9 +366,6 @@ fn beside<'scope, T: Send + 'scope>(
 /// Version and length of a content.
 fn version_of(node: &Node) -> Result<(u64, u64)> {
     let state = node.lock();
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)?;
+    state.check_file()?;
     Ok((state.inode.content_version, state.inode.size))
 }

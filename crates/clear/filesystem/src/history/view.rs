@@ -15,7 +15,9 @@ use crate::blocks::fetch::{Fetched, fetch_all, fetches_of};
 use crate::core::Core;
 use crate::core::snapshot_nodes::{HISTORY_INODE, Node, is_in_snapshot};
 use crate::limits::LIST_ENTRIES_MAX;
+use crate::rules::attributes::check_kind;
 use crate::rules::permission::{self, EXECUTE, READ};
+use crate::rules::xattrs::require_readable_by_name;
 use crate::trees::cached::Trees;
 use crate::trees::engine::Engine;
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result, SeekTarget};
@@ -240,7 +242,7 @@ impl Snapshots<'_> {
     }
 
     pub(crate) fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        crate::rules::xattrs::require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
+        require_readable_by_name(&self.node(inode)?.inode, caller, name)?;
         let all = self.xattr_list(inode)?;
         let found = all.into_iter().find(|(of, _)| of == name);
         found.map(|(_, value)| value).ok_or(Error::NoAttribute)
@@ -266,11 +268,8 @@ impl Snapshots<'_> {
     /// The length of a file.
     fn size(&self, inode: InodeId) -> Result<u64> {
         let node = self.node(inode)?;
-        match node.inode.kind {
-            NodeKind::File => Ok(node.inode.size),
-            NodeKind::Directory => Err(Error::IsADirectory),
-            _ => Err(Error::InvalidArgument("not a regular file".into())),
-        }
+        check_kind(&node.inode)?;
+        Ok(node.inode.size)
     }
 
     /// Some extents of a file that touch `from..to`, in order; fewer than `EXTENTS_AT_ONCE` are all of them.

@@ -16,6 +16,7 @@ use strongroom_metadata::{InodeId, NodeKind, Transaction};
 
 use crate::content::node::{Node, NodeState};
 use crate::core::Core;
+use crate::files::write::resize;
 use crate::rules::attributes::{apply, check, is_but_for_times};
 use crate::rules::permission::{self, WRITE};
 use crate::{Attributes, Caller, Error, Filesystem, Result, SetAttributes};
@@ -77,7 +78,7 @@ impl Filesystem {
         }
         let now = core.now();
         if let Some(size) = set.size {
-            crate::files::write::resize(core, &mut state, size, now);
+            resize(core, &mut state, size, now);
         }
         let before = state.inode.clone();
         apply(&mut state.inode, caller, set, now);

@@ -39,8 +39,8 @@ impl Filesystem {
         }
         let core = &self.core;
         let limit = limit.min(LIST_ENTRIES_MAX);
-        let mut writer = core.store.lock();
-        let directory = Live(core).held(&mut writer, inode)?;
+        let mut live = Live::new(core, caller);
+        let directory = live.held(inode)?;
         if !directory.is_directory() {
             return Err(Error::NotADirectory);
         }
@@ -54,10 +54,10 @@ impl Filesystem {
         let found = loop {
             let mut found: Vec<(Entry, Option<Inode>)> = match listing {
                 Listing::Names => {
-                    let entries = writer.entries(inode, after, limit)?.into_iter();
+                    let entries = live.writer.entries(inode, after, limit)?.into_iter();
                     entries.map(|entry| (entry, None)).collect()
                 }
-                _ => writer.entries_with_inodes(inode, after, limit)?,
+                _ => live.writer.entries_with_inodes(inode, after, limit)?,
             };
             let Some((last, _)) = found.last() else {
                 return Ok(Vec::new());

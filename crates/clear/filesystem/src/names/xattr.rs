@@ -20,6 +20,7 @@ use crate::names::attributes::CAPABILITY;
 use crate::names::scene::{Held, Live, Scene};
 use crate::rules::permission;
 use crate::rules::xattrs::{require_readable, require_writable, space_of};
+use crate::upkeep::room::make_room;
 use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
 /// How often content is drained so that an xattr may be stored; more than once only if somebody truncates meanwhile.
@@ -74,18 +75,10 @@ impl Filesystem {
         mode: XattrMode,
     ) -> Result<()> {
         let core = &self.core;
-        crate::upkeep::room::make_room(core, value.len() as u64);
+        make_room(core, value.len() as u64);
         let _gate = core.mutate()?;
-        let mut writer = writer_when_attributes_flow(core, inode)?;
-        set_in(
-            &mut Live(core),
-            &mut writer,
-            caller,
-            inode,
-            name,
-            value,
-            mode,
-        )?;
+        let mut live = when_attributes_flow(core, caller, inode)?;
+        set_in(&mut live, inode, name, value, mode)?;
         core.changed();
         Ok(())
     }
@@ -97,8 +90,8 @@ impl Filesystem {
     pub fn remove_xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
-        let mut writer = writer_when_attributes_flow(core, inode)?;
-        remove_in(&mut Live(core), &mut writer, caller, inode, name)?;
+        let mut live = when_attributes_flow(core, caller, inode)?;
+        remove_in(&mut live, inode, name)?;
         core.changed();
         Ok(())
     }
@@ -124,29 +117,32 @@ impl Filesystem {
 
 /// The writer, at a moment at which no commit would hold the attributes of `inode` back until its content is stored: an
 /// xattr is stored at once, and beside older attributes it would make a state that never was.
-fn writer_when_attributes_flow(core: &Core, inode: InodeId) -> Result<Transaction<'_>> {
+fn when_attributes_flow<'a>(
+    core: &'a Core,
+    caller: &'a Caller,
+    inode: InodeId,
+) -> Result<Live<'a>> {
     for _ in 0..DRAINS_MAX {
-        let mut writer = core.store.lock();
-        let node = core.node_in(&mut writer, inode)?;
+        let mut live = Live::new(core, caller);
+        let node = core.node_in(&mut live.writer, inode)?;
         let holds_back = {
             let state = node.lock();
             state.has_pending_content() && state.holds_back()
         };
         if !holds_back {
-            return Ok(writer);
+            return Ok(live);
         }
-        drop(writer);
+        drop(live);
         drain_node(core, &node, Reason::Namespace)?;
     }
     // Somebody truncates it all the time.
-    Ok(core.store.lock())
+    Ok(Live::new(core, caller))
 }
 
 /// Sets the extended attribute `name`.
-pub(crate) fn set_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
+pub(crate) fn set_in<'s>(
+    scene: &mut impl Scene<'s>,
+
     inode: InodeId,
     name: &[u8],
     value: &[u8],
@@ -156,41 +152,35 @@ pub(crate) fn set_in(
     if value.len() > XATTR_VALUE_BYTES_MAX {
         return Err(Error::ValueTooLarge);
     }
-    let held = scene.held(writer, inode)?;
-    require_writable(&held.inode, caller, space)?;
-    let old = writer.xattr(inode, name)?;
+    let held = scene.held(inode)?;
+    require_writable(&held.inode, scene.caller(), space)?;
+    let old = scene.writer().xattr(inode, name)?;
     match (mode, &old) {
         (XattrMode::CreateOnly, Some(_)) => return Err(Error::Exists),
         (XattrMode::ReplaceOnly, None) => return Err(Error::NoAttribute),
         _ => {}
     }
     let replaced = old.map_or(0, |old| name.len() + old.len());
-    require_room(writer, inode, name.len() + value.len(), replaced)?;
+    require_room(scene.writer(), inode, name.len() + value.len(), replaced)?;
     scene.core().admit(value.len() as u64)?;
-    writer.put_xattr(inode, name, value)?;
+    scene.writer().put_xattr(inode, name, value)?;
     changed(scene, &held, name, true);
     Ok(())
 }
 
 /// Removes the extended attribute `name`.
-pub(crate) fn remove_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
-    inode: InodeId,
-    name: &[u8],
-) -> Result<()> {
+pub(crate) fn remove_in<'s>(scene: &mut impl Scene<'s>, inode: InodeId, name: &[u8]) -> Result<()> {
     let space = space_of(name)?;
-    let held = scene.held(writer, inode)?;
-    require_writable(&held.inode, caller, space)?;
-    if !writer.remove_xattr(inode, name)? {
+    let held = scene.held(inode)?;
+    require_writable(&held.inode, scene.caller(), space)?;
+    if !scene.writer().remove_xattr(inode, name)? {
         return Err(Error::NoAttribute);
     }
     changed(scene, &held, name, false);
     Ok(())
 }
 
-fn changed(scene: &mut impl Scene, held: &Held, name: &[u8], present: bool) {
+fn changed<'s>(scene: &mut impl Scene<'s>, held: &Held, name: &[u8], present: bool) {
     let now = scene.now();
     scene.touch(&held.node, |inode| inode.ctime = now);
     if name == CAPABILITY {

@@ -21,11 +21,13 @@ use crate::content::extents;
 use crate::content::node::Node;
 use crate::core::Core;
 use crate::drain::edit::RegionEdit;
+use crate::files::copy::put_shared;
 use crate::names::attributes::CAPABILITY;
 use crate::names::namespace::{self, Link, Removal};
 use crate::names::scene::{Held, Scene};
 use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed, end_in_file};
 use crate::rules::permission;
+use crate::transaction::slice_lens;
 use crate::{
     Attributes, Caller, Content, Error, NewNode, RenameMode, Result, SetAttributes, XattrMode,
 };
@@ -121,50 +123,6 @@ impl<'a> Drafts<'a> {
     }
 }
 
-impl Scene for Drafts<'_> {
-    fn core(&self) -> &Core {
-        self.core
-    }
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
-        // (1)
-        if let Some(drafted) = self.nodes.get(&id) {
-            return Ok(Held {
-                node: Arc::clone(&drafted.node),
-                inode: drafted.inode.clone(),
-            });
-        }
-        let node = self.core.node_in(writer, id)?;
-        let inode = node.living()?.inode.clone();
-        Ok(Held { node, inode })
-    }
-
-    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
-        change(&mut self.drafted(node).inode);
-    }
-
-    fn adopt(&mut self, inode: Inode) -> Arc<Node> {
-        let node = self.core.content.nodes.detached(inode.clone());
-        let drafted = Drafted {
-            node: Arc::clone(&node),
-            inode,
-            is_new: true,
-            has_new_content: false,
-            ended: Vec::new(),
-        };
-        self.nodes.insert(node.id, drafted);
-        node
-    }
-
-    fn note_capability(&mut self, _: &Arc<Node>, _: bool) {
-        // Whoever asks next asks the rows: see `transaction::install`.
-    }
-}
-
 /// The file system inside a transaction, for the one who carries out its list.
 ///
 /// It looks and changes as `Filesystem` does, with the same rules and errors, but takes no references. After an
@@ -187,11 +145,59 @@ impl std::fmt::Debug for Draft<'_> {
     }
 }
 
-impl Draft<'_> {
-    fn held(&mut self, inode: InodeId) -> Result<Held> {
-        self.drafts.held(&mut self.writer, inode)
+impl<'a> Scene<'a> for Draft<'a> {
+    fn core(&self) -> &'a Core {
+        self.drafts.core
     }
 
+    fn writer(&mut self) -> &mut Transaction<'a> {
+        &mut self.writer
+    }
+
+    fn caller(&self) -> &'a Caller {
+        self.caller
+    }
+
+    fn now(&self) -> Timestamp {
+        self.drafts.now
+    }
+
+    fn held(&mut self, id: InodeId) -> Result<Held> {
+        // (1)
+        if let Some(drafted) = self.drafts.nodes.get(&id) {
+            return Ok(Held {
+                node: Arc::clone(&drafted.node),
+                inode: drafted.inode.clone(),
+            });
+        }
+        let node = self.drafts.core.node_in(&mut self.writer, id)?;
+        let inode = node.living()?.inode.clone();
+        Ok(Held { node, inode })
+    }
+
+    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
+        change(&mut self.drafts.drafted(node).inode);
+    }
+
+    fn adopt(&mut self, inode: Inode) -> Arc<Node> {
+        let node = self.drafts.core.content.nodes.detached(inode.clone());
+        let drafted = Drafted {
+            node: Arc::clone(&node),
+            inode,
+            is_new: true,
+            has_new_content: false,
+            ended: Vec::new(),
+        };
+        self.drafts.nodes.insert(node.id, drafted);
+        node
+    }
+
+    fn note_capability(&mut self, _: &Arc<Node>, _: bool) {
+        // Whoever asks next asks the rows: see `transaction::install`.
+    }
+}
+
+impl Draft<'_> {
     /// What `stat` tells of `inode`. Content that is in memory only does not count as blocks.
     ///
     /// # Errors
@@ -205,8 +211,7 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::lookup`.
     pub fn lookup(&mut self, parent: InodeId, name: &[u8]) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let id = namespace::look_up(drafts, &mut self.writer, caller, parent, name)?;
+        let id = namespace::look_up(self, parent, name)?;
         self.attributes(id)
     }
 
@@ -227,8 +232,7 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::create`.
     pub fn create(&mut self, parent: InodeId, name: &[u8], node: &NewNode) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let made = namespace::create_in(drafts, &mut self.writer, caller, parent, name, node)?;
+        let made = namespace::create_in(self, parent, name, node)?;
         self.attributes(made.id)
     }
 
@@ -242,19 +246,11 @@ impl Draft<'_> {
         new_parent: InodeId,
         new_name: &[u8],
     ) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let link = Link::plan(
-            drafts,
-            &mut self.writer,
-            caller,
-            inode,
-            new_parent,
-            new_name,
-        )?;
+        let link = Link::plan(self, inode, new_parent, new_name)?;
         if link.needs_drain() {
-            drafts.wait_for_content(&link.node.node);
+            self.drafts.wait_for_content(&link.node.node);
         }
-        link.carry_out(drafts, &mut self.writer)?;
+        link.carry_out(self)?;
         self.attributes(inode)
     }
 
@@ -275,8 +271,7 @@ impl Draft<'_> {
     }
 
     fn remove(&mut self, parent: InodeId, name: &[u8], removal: Removal) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        namespace::remove_in(drafts, &mut self.writer, caller, parent, name, removal).map(drop)
+        namespace::remove_in(self, parent, name, removal).map(drop)
     }
 
     /// Moves a name.
@@ -289,14 +284,13 @@ impl Draft<'_> {
         (new_parent, new_name): (InodeId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
         let (old, new) = ((parent, name), (new_parent, new_name));
-        let plan = crate::names::rename::plan(drafts, &mut self.writer, caller, old, new, mode)?;
+        let plan = crate::names::rename::plan(self, old, new, mode)?;
         let Some(plan) = plan else { return Ok(()) };
         for node in plan.to_drain() {
-            drafts.pending.insert(node.id, node);
+            self.drafts.pending.insert(node.id, node);
         }
-        plan.carry_out(drafts, &mut self.writer).map(drop)
+        plan.carry_out(self).map(drop)
     }
 
     /// Changes attributes, the length of a file among them.
@@ -398,7 +392,7 @@ impl Draft<'_> {
             return Err(Error::InvalidArgument("a content is written once".into()));
         }
         let mut start = self.contents[index].offset;
-        let lens = crate::transaction::slice_lens(&self.contents[index]);
+        let lens = slice_lens(&self.contents[index]);
         let core = self.drafts.core;
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
             for (block, len) in placed.into_iter().zip(lens) {
@@ -459,7 +453,7 @@ impl Draft<'_> {
             }
         }
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
-            crate::files::copy::put_shared(edit, writer, &parts, 0, at..at + len)
+            put_shared(edit, writer, &parts, 0, at..at + len)
         };
         self.drafts.edit(&mut self.writer, &held.node, put)
     }
@@ -475,8 +469,7 @@ impl Draft<'_> {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        crate::names::xattr::set_in(drafts, &mut self.writer, caller, inode, name, value, mode)
+        crate::names::xattr::set_in(self, inode, name, value, mode)
     }
 
     /// Removes an extended attribute.
@@ -484,6 +477,6 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::remove_xattr`.
     pub fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Result<()> {
-        crate::names::xattr::remove_in(&mut self.drafts, &mut self.writer, self.caller, inode, name)
+        crate::names::xattr::remove_in(self, inode, name)
     }
 }

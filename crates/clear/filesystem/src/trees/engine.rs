@@ -187,9 +187,7 @@ impl<'a> Engine<'a> {
         let core = self.core;
         let _gate = core.mutate()?;
         let mut writer = core.store.lock();
-        if core.durability.has_failed() {
-            return Err(Error::Failed.into());
-        }
+        core.durability.check()?;
         let done = work(&mut writer);
         if done.is_err() {
             core.durability.fail();
@@ -217,9 +215,7 @@ impl<'a> Engine<'a> {
         let blocks = under_newest_epoch(&sealing, epoch, blocks)?;
         let mut placement = Placement::appended(core, &sealing, blocks)?;
         let mut writer = core.store.lock();
-        if core.durability.has_failed() {
-            return Err(Error::Failed);
-        }
+        core.durability.check()?;
         let mut install = || -> Result<()> {
             placement.note_segments(core, &mut writer)?;
             for (index, placed) in placement.take_blocks().enumerate() {

@@ -8,10 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::commit::commits::commit_all;
 use crate::core::{Background, Core, Work, WorkQueue, Worker};
 use crate::drain::drains::drain_all;
+use crate::trees::give_back::give_back;
 use crate::upkeep::compact::reclaim;
 use crate::upkeep::room::bound_waste_early;
+use crate::upkeep::space::settle;
 use crate::upkeep::urgent::{finish, urgent};
 use crate::{Filesystem, Result};
 
@@ -64,7 +67,7 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
 fn periodic(core: &Core) -> Result<()> {
     let drained = drain_all(core);
     let settled = match core.store.waiting_bytes() > core.options.thresholds.waiting_bytes_max {
-        true => crate::upkeep::space::settle(core),
+        true => settle(core),
         false => Ok(()),
     };
     // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
@@ -73,9 +76,9 @@ fn periodic(core: &Core) -> Result<()> {
         let checkpoint = core.store.checkpoint();
         checkpoint.map(drop).map_err(crate::Error::from)
     };
-    let committed = crate::commit::commits::commit_all(core);
+    let committed = commit_all(core);
     let tidied = crate::commit::intents::tidy(core);
-    let given_back = crate::trees::give_back::give_back(core).map(drop);
+    let given_back = give_back(core).map(drop);
     let reclaimed = reclaim(core).and_then(|()| bound_waste_early(core));
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
 use crate::blocks::equal_blocks::number_of;
-use crate::blocks::fetch::Fetched;
+use crate::blocks::fetch::{Fetched, read_extents};
 use crate::blocks::place::{Placed, Placement, Reason};
 use crate::blocks::stream;
 use crate::content::extents;
@@ -34,7 +34,7 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
     let seen = cell_extents(core, &node, cell)?;
     for run in runs(&seen) {
         let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
-        if crate::blocks::fetch::read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
+        if read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
             // The cell heals another time.
             return Ok(());
         }

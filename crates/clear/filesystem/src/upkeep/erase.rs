@@ -27,6 +27,7 @@ use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
 use crate::trees::give_back::give_all_back;
 use crate::upkeep::space::{finish_segment, let_empty_go};
+use crate::upkeep::urgent::finish;
 use crate::{Error, Result};
 
 /// Finishes removals that are under way: what a removed file or snapshot alone named loses its references.
@@ -36,7 +37,7 @@ pub(crate) fn finish_removals(core: &Core) -> Result<()> {
         Err(Error::NoSpace) => {}
         drained => drained?,
     }
-    crate::upkeep::urgent::finish(core)?;
+    finish(core)?;
     commit_all(core)?;
     give_all_back(core)?;
     commit_all(core)

@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use crate::core::room::{fitting, overhead};
 use crate::core::{Background, Core};
+use crate::drain::drains::drain_all;
 use crate::limits::{DISK_RESERVE_BYTES, LOG_ROOM_BYTES};
 use crate::upkeep::compact::{Eagerness, reclaim_until};
+use crate::upkeep::urgent::finish;
 use crate::{Error, Filesystem, Result, Space};
 
 /// The background begins to reclaim this share of `waste_bytes_max` before writers have to.
@@ -40,7 +42,7 @@ pub(crate) fn make_room(core: &Core, len: u64) {
 
 fn give_back(core: &Core, len: u64) -> Result<()> {
     // Others may have removed something that is not purged yet, and know how much they store only once it is stored.
-    crate::upkeep::urgent::finish(core)?;
+    finish(core)?;
     drain_what_fits(core)?;
     let mut has_more = true;
     while !core.has_room(len) {
@@ -66,7 +68,7 @@ fn drain_what_fits(core: &Core) -> Result<()> {
     if pending == 0 || free.is_some_and(|free| free < needed) {
         return Ok(());
     }
-    crate::drain::drains::drain_all(core)
+    drain_all(core)
 }
 
 /// Runs `store`, once more if the disk was full and removed content could be given back meanwhile. Take no locks.
@@ -104,7 +106,7 @@ fn bound_waste(core: &Core, lead: u64) -> Result<()> {
         return Ok(());
     }
     // Only finished segments can be compacted.
-    crate::upkeep::urgent::finish(core)?;
+    finish(core)?;
     let reclaimed = reclaim_until(core, Eagerness::Bound, &|| !wastes(core, lead));
     if !matches!(reclaimed, Ok(true)) {
         // Blocks that do not open, or a disk without room to move any: tried again once there is more.
@@ -136,7 +138,7 @@ pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
     while !fits() {
         core.durability.check()?;
         if core.options.background == Background::Manual {
-            with_room(core, || crate::drain::drains::drain_all(core))?;
+            with_room(core, || drain_all(core))?;
             continue;
         }
         core.work.drain_everything();

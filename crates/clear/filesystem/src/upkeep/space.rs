@@ -1,13 +1,12 @@
-//! Gives back what nothing references: carried blocks, empty and sparse segments.
+//! The end of a segment: its table of contents once it is full, and its removal once it is empty.
 //!
-//! Takes   rows about segments
-//! Gives   free space, without ever opening a block that it does not have to move
+//! Takes   rows about segments, and blocks that wait for one
+//! Gives   segments that are finished; free space
 //! Never   unlinks a segment that a durable commit still references
 //!
 //! Invariants
 //!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row goes only once the
 //!      removal is durable: a file that came back after a power cut would be one that nothing explains.
-//!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
 use std::sync::atomic::Ordering;
 

@@ -9,13 +9,12 @@ use strongroom_filesystem::{
     SetAttributes,
 };
 
-use crate::directory::DirectoryEntry;
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::observer::Change;
 use crate::path::{HeldNode, Links, Place, resolve, resolve_place, wants_directory};
-use crate::request::{Creation, Handle, Opening};
+use crate::request::{Creation, DirectoryEntry, Handle, Opening};
 use crate::{Error, Result};
 
 /// How often opening starts again when the name comes and goes under it.

@@ -12,7 +12,9 @@ use crate::execute::session::Session;
 use crate::limits::{HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSFER_BYTES_MAX};
 use crate::request::Response;
 use crate::request::failure::Failure;
-use crate::request::hash::{ContentHash, EqualContents, HashRequest, HashedFields, NamedContent};
+use crate::request::hash::{
+    ContentHash, EqualContents, HashRequest, HashedContent, HashedFields, NamedContent,
+};
 use crate::{Error, Result};
 
 /// Carries out one request.
@@ -85,11 +87,11 @@ fn fields(
     result: filesystem::Result<Hashed>,
 ) -> HashedFields {
     match result {
-        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole {
+        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole(HashedContent {
             hash: ContentHash(hash),
             size,
             stored,
-        },
+        }),
         Ok(Hashed::Unfinished) => HashedFields::Unfinished,
         Ok(Hashed::Changing) => HashedFields::Changing,
         Err(error) => {

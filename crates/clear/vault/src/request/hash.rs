@@ -40,15 +40,22 @@ pub(crate) enum HashRequest {
 /// What came of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HashedFields {
-    Whole {
-        hash: ContentHash,
-        size: u64,
-        stored: bool,
-    },
+    Whole(HashedContent),
     Unfinished,
     Changing,
     /// With a path of the file, if it has one.
     Failed(Failure, Option<Vec<u8>>),
+}
+
+/// A content that was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HashedContent {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// Its length.
+    pub size: u64,
+    /// Whether the hash is stored; a vault that is read-only or full stores none.
+    pub stored: bool,
 }
 
 /// The hash of a whole content, as `b3sum` or `sha256sum` gives it.
