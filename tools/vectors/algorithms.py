@@ -6,7 +6,6 @@ package `argon2-cffi`. Content is a pattern that a reader makes anew from its le
 """
 
 import hashlib
-import hmac
 import json
 import pathlib
 
@@ -60,10 +59,6 @@ def hashes():
         "derived": derive_key(CONTEXT, pattern(length)).hex(),
     } for length in HASH_LENGTHS]
     known("BLAKE3", "2.11", "the pattern in the three modes in use", cases, key=KEY.hex(), context=CONTEXT)
-    cases = [{"length": length, "hash": hashlib.sha256(pattern(length)).hexdigest()} for length in HASH_LENGTHS]
-    known("SHA-256", "2.19", "the pattern hashed", cases)
-    cases = [{"length": length, "code": hmac.digest(KEY, pattern(length), "sha256").hex()} for length in HASH_LENGTHS]
-    known("HMAC-SHA-256", "2.19", "the pattern authenticated", cases, key=KEY.hex())
 
 
 def stretched():

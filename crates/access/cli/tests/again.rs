@@ -391,10 +391,7 @@ fn a_change_of_a_kept_state_says_what_it_is() {
         &["mkdir", "v:/.history/t:one/d"],
     ] {
         let message = place.keyed_fails(10, command);
-        assert!(
-            message.contains("kept states cannot be changed"),
-            "{message}"
-        );
+        assert!(message.contains("snapshots cannot be changed"), "{message}");
     }
 }
 

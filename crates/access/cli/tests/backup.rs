@@ -280,7 +280,7 @@ fn no_backup_goes_where_anything_would_be_lost() {
         &["key", "add", "b", "--new-key-file", "other"][..],
         &["key", "rotate", "b"],
         &["repair", "b"],
-        &["recover", "b"],
+        &["repair", "--yes", "b"],
         &["compact", "b"],
         &["backup", "b", "c"],
     ] {

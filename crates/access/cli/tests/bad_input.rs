@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
-use support::{MountPoint, Place, copy_folder, give};
+use support::{MountPoint, Place, copy_folder, copy_program, give};
 
 /// Whether this process may mount; says so if not.
 fn may_mount() -> bool {
@@ -245,13 +245,7 @@ fn a_vault_of_format_0_is_refused_before_its_secret_is_read_with_what_to_do() {
     harmed(&place, harm);
     refused(&place, 12, words);
     fs::write(place.path("code"), "0000-0000").unwrap();
-    for command in [
-        &["ls"][..],
-        &["repair"],
-        &["recover"],
-        &["verify"],
-        &["key", "rotate"],
-    ] {
+    for command in [&["ls"][..], &["repair"], &["verify"], &["key", "rotate"]] {
         let arguments = [command, &["w", "--recovery-code", "code"]].concat();
         let message = place.fails(12, &arguments);
         assert!(message.contains(words), "{command:?}: {message}");
@@ -261,7 +255,7 @@ fn a_vault_of_format_0_is_refused_before_its_secret_is_read_with_what_to_do() {
         harm(w);
         fs::rename(w.join("vault.json"), w.join("vault.json.saved")).unwrap();
     });
-    let message = place.keyed_fails(12, &["recover", "w"]);
+    let message = place.keyed_fails(12, &["repair", "w"]);
     assert!(message.contains(words), "{message}");
 }
 
@@ -564,7 +558,7 @@ fn without_fusermount3_another_user_than_root_is_told_what_to_install() {
     let mut command = place.command(&["mount", "v", "m", "--key-file", "key"]);
     // The binary may lie where that user may not look; a copy does not.
     let binary = place.path("strongroom");
-    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_strongroom"), &binary);
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     command = Command::new(binary);
     command
@@ -771,7 +765,7 @@ fn another_user_gets_no_word_from_the_owner_of_a_vault() {
     }
     open(&socket, 0o777).unwrap();
     let test = place.path("test");
-    fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
+    copy_program(std::env::current_exe().unwrap(), &test);
     let output = Command::new(&test)
         .args([
             "--ignored",
@@ -789,7 +783,7 @@ fn another_user_gets_no_word_from_the_owner_of_a_vault() {
     assert!(said.contains("answered with 0 bytes"), "{said}");
     // The command does not even try: it trusts no folder of another user.
     let binary = place.path("strongroom");
-    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_strongroom"), &binary);
     let output = Command::new(&binary)
         .args(["ls", "v"])
         .current_dir(place.path(""))

@@ -14,7 +14,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A vault with a folder, two equal files, a hard link's worth of names and one kept state.
+/// A vault with a folder, two equal files, a hard link's worth of names and one snapshot.
 fn filled() -> Place {
     let place = Place::new();
     fs::create_dir_all(place.path("tree/sub")).unwrap();

@@ -15,7 +15,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A vault with one large file and one kept state.
+/// A vault with one large file and one snapshot.
 fn kept() -> Place {
     let place = Place::new();
     let bytes: Vec<u8> = (0..400_000_u32).flat_map(u32::to_le_bytes).collect();
@@ -176,7 +176,7 @@ fn a_deleted_header_is_put_back_and_without_any_copy_the_way_out_is_told() {
     assert!(message.contains("run `strongroom repair`"), "{message}");
     let looked = place.run_keyed(&["repair", "--dry-run", "v"]);
     let shown = String::from_utf8(looked.stdout).unwrap();
-    assert!(shown.contains("vault.json: put back"), "{shown}");
+    assert!(shown.contains("vault.json: would be put back"), "{shown}");
     assert!(!place.path("v/vault.json").exists());
     let shown = place.keyed(&["repair", "v"]);
     assert!(shown.contains("vault.json: put back"), "{shown}");
@@ -272,8 +272,16 @@ fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
         "{message}"
     );
     assert!(files(&place.path("v")) == before);
+    // Failed before: it said that both were put back.
     let output = place.run_keyed(&["repair", "--dry-run", "v"]);
     assert_eq!(output.status.code(), Some(14));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    for what in [
+        "vault.json: would be put back",
+        "metadata.db: would be rebuilt",
+    ] {
+        assert!(shown.contains(what), "{shown}");
+    }
     assert!(files(&place.path("v")) == before);
     let output = place.run_keyed(&["repair", "--yes", "v"]);
     assert_eq!(output.status.code(), Some(14));
@@ -288,6 +296,19 @@ fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
         shown.contains("metadata.db: rebuilt; the old one"),
         "{shown}"
     );
+}
+
+/// Failed before: the reason ended in an advice of its own, which led back to `verify`.
+#[test]
+fn why_a_database_cannot_be_used_is_said_with_one_advice() {
+    let place = kept();
+    let database = fs::File::options()
+        .write(true)
+        .open(place.path("v/metadata.db"));
+    database.unwrap().set_len(40_000).unwrap();
+    let message = place.keyed_fails(5, &["repair", "v"]);
+    assert!(message.contains("metadata.db cannot be used"), "{message}");
+    assert!(!message.contains("strongroom verify"), "{message}");
 }
 
 /// Goal: scripts that were written for the earlier names go on for one release, and nobody learns these names any more.

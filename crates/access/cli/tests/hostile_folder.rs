@@ -242,7 +242,7 @@ fn a_strange_thing_in_the_place_of_a_file_is_named_and_nothing_outside_is_touche
                     &["put", "big", "v:/other"],
                     &["verify", "v"],
                     &["repair", "v"],
-                    &["recover", "v"],
+                    &["repair", "--yes", "v"],
                 ] {
                     let ended = run(&place, arguments);
                     let context = format!("{name} {strange:?} {arguments:?}: {}", ended.said);
@@ -310,8 +310,8 @@ fn a_link_in_the_place_of_a_folder_is_named_and_nothing_outside_is_touched() {
                 &["ls", "v:/"][..],
                 &["snapshot", "create", "v"],
                 &["repair", "v"],
-                &["recover", "v"],
-                &["recover", "v", "--rebuild"],
+                &["repair", "--yes", "v"],
+                &["repair", "--rebuild", "v"],
             ] {
                 let ended = run(&place, arguments);
                 let context = format!("{name} {arguments:?}: {}", ended.said);
@@ -481,10 +481,10 @@ fn a_vault_whose_database_was_replaced_by_a_link_is_recovered_once_the_link_is_m
     )
     .unwrap();
     let before = outside.canaries();
-    assert_eq!(run(&place, &["recover", "v"]).code, Some(5));
+    assert_eq!(run(&place, &["repair", "--yes", "v"]).code, Some(5));
     fs::rename(place.path("v/metadata.db"), place.path("strange")).unwrap();
     // What was newer than the newest snapshot is lost, if anything was.
-    assert_eq!(run(&place, &["recover", "v"]).code, Some(14));
+    assert_eq!(run(&place, &["repair", "--yes", "v"]).code, Some(14));
     place.keyed(&["get", "v:/big", "back"]);
     assert_eq!(
         fs::read(place.path("back")).unwrap(),

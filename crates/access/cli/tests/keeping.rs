@@ -340,8 +340,7 @@ fn a_device_that_this_user_cannot_make_is_left_out_with_its_reason_and_the_rest_
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     support::give(&place.path(""), NOBODY);
     let binary = place.path("strongroom");
-    fs::copy(env!("CARGO_BIN_EXE_strongroom"), &binary).unwrap();
-    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    support::copy_program(env!("CARGO_BIN_EXE_strongroom"), &binary);
     fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o700)).unwrap();
     let output = std::process::Command::new(binary)
         .args(["get", "--special", "v:/t", "mine", "--json"])

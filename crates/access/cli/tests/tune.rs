@@ -131,8 +131,8 @@ fn a_damaged_or_unwritable_cache_fails_no_command() {
 #[test]
 fn wishes_are_saved_shown_and_forgotten() {
     let place = Place::unmeasured();
-    let text = place.done(&["tune", "--prefer", "sha-256=rustcrypto"]);
-    assert_eq!(text, "SHA-256 is computed by rustcrypto from now on\n");
+    let text = place.done(&["tune", "--prefer", "argon2id=rustcrypto"]);
+    assert_eq!(text, "Argon2id is computed by rustcrypto from now on\n");
     let text = place.done(&[
         "tune",
         "--prefer",
@@ -141,7 +141,7 @@ fn wishes_are_saved_shown_and_forgotten() {
     ]);
     let found: Value = serde_json::from_str(&text).unwrap();
     let expected = serde_json::json!({
-        "AES-256-GCM": "ring", "BLAKE3": "portable", "SHA-256": "rustcrypto"
+        "AES-256-GCM": "ring", "Argon2id": "rustcrypto", "BLAKE3": "portable"
     });
     assert_eq!(found["preferred"], expected);
     let file = place.path("config/strongroom/providers.conf");

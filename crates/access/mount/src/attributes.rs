@@ -31,7 +31,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the kernel is told of a node.
+    /// A node as the kernel shows it.
     pub(crate) fn attributes(&self, attributes: &Attributes) -> FileAttr {
         let mode = self.umask.map_or(attributes.mode, |umask| 0o777 & !umask);
         FileAttr {
@@ -55,7 +55,7 @@ impl View {
 }
 
 /// What is written to mapped memory takes no blocks until the kernel sends it, and `tar -S` does not look into a file without blocks:
-/// so no file with a length is told to have none.
+/// so no file with a length shows none.
 fn blocks(attributes: &Attributes) -> u64 {
     let may_be_mapped = attributes.kind == NodeKind::File && attributes.size > 0;
     attributes.blocks.max(u64::from(may_be_mapped))
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(timestamp(after), Ok(Timestamp(7_000_000_009)));
     }
 
-    /// Failed before: they were cut to the nearest time that can be kept, and nobody was told.
+    /// Failed before: they were cut to the nearest time that can be kept, and no error said so.
     #[test]
     fn times_out_of_range_are_refused() {
         let far = Duration::from_secs(u64::MAX / 4);

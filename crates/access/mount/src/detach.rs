@@ -21,7 +21,7 @@ pub(crate) enum Detach {
     IfUnused,
     /// Take it out of sight; it ends with its last user.
     Lazily,
-    /// As `IfUnused`, and only if nobody passed by since the last such call; else `Busy`. Root only.
+    /// As `IfUnused`, and only if nothing looked into it since the last such call; else `Busy`. Root only.
     IfUntouched,
 }
 

@@ -37,7 +37,7 @@ fn number(error: &Error) -> Errno {
         Error::Stale => Errno::ESTALE,
         Error::NoSpace => Errno::ENOSPC,
         Error::QuotaExceeded => Errno::EDQUOT,
-        Error::ReadOnly | Error::KeptState => Errno::EROFS,
+        Error::ReadOnly | Error::InSnapshot => Errno::EROFS,
         // Failed, Metadata, Segments, Damaged and whatever is added later.
         _ => Errno::EIO,
     }
@@ -67,7 +67,7 @@ mod tests {
             (Error::FileTooLarge, 27),
             (Error::NoSpace, 28),
             (Error::ReadOnly, 30),
-            (Error::KeptState, 30),
+            (Error::InSnapshot, 30),
             (Error::TooManyLinks, 31),
             (Error::ValueTooLarge, 34),
             (Error::NameTooLong, 36),

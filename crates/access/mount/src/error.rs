@@ -40,7 +40,7 @@ pub enum MountError {
     /// Caller: nothing of ours is mounted there.
     #[error("{} is not a strongroom mount", .0.display())]
     NotMounted(PathBuf),
-    /// Caller: files are open or a shell stands in it.
+    /// Caller: files are open, or it is the working directory of a process.
     #[error("{0}")]
     Busy(InUse),
     /// Environment: a dead mount that cannot be removed.
@@ -49,9 +49,6 @@ pub enum MountError {
     /// Environment: the kernel refused.
     #[error("permission denied on {}; you must own the mount point, and a container needs the right to mount", .0.display())]
     Permission(PathBuf),
-    /// Caller: an option this version does not have.
-    #[error("the option {0} is not available in this version")]
-    OptionNotAvailable(&'static str),
     /// Caller: options that exclude each other.
     #[error("{0}")]
     OptionConflict(&'static str),

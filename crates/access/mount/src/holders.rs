@@ -16,7 +16,7 @@ use crate::mountinfo::{self, MountEntry};
 /// Where the kernel lists all processes.
 const PROCESSES: &str = "/proc";
 
-/// Who has a file of the mount open or mapped, or stands in it, in the same world of mounts as this process.
+/// The processes that have a file of the mount open or mapped, or work in it, in the same world of mounts as this process.
 fn of(entry: &MountEntry) -> Vec<Holder> {
     let (own_world, entry) = (world("self"), entry.clone());
     collect(move |pid| {

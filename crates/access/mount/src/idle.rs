@@ -2,7 +2,7 @@
 //!
 //! Takes   the idle time, and a way to see whether requests came
 //! Gives   an unmounted path; the mount then ends as after any other unmount
-//! Never   unmounts while a file is open or a process stands in the mount
+//! Never   unmounts while a file is open or a process works in the mount
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(crate) fn watch(
     ended: Receiver<()>,
 ) -> std::io::Result<()> {
     let look = move || {
-        // As root the kernel itself says whether somebody passed by since the last look; requests tell
-        // less, as what is cached needs none.
+        // As root the kernel itself says whether anything looked into the mount since the last time;
+        // requests say less, as what is cached needs none.
         let how = if is_root() {
             Detach::IfUntouched
         } else {

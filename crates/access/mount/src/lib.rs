@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) One event loop always listens: what may wait answers from a worker, or from a loop while
 //!      another one listens.                                                             [pool, content]
-//!  (2) Each positive entry told to the kernel holds one reference until its FORGET, or the end
+//!  (2) Each positive entry in a reply holds one reference until its FORGET, or the end
 //!      of the mount.                                                                    [references]
 //!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]

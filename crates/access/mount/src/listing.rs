@@ -179,8 +179,8 @@ impl Shared {
     }
 }
 
-/// The parent is asked for only when `..` is still to be told. A directory that was removed while
-/// somebody stands in it has none: it is told as its own.
+/// The parent is asked for only when `..` is still to be listed. A directory that was removed while
+/// a process works in it has none: it is listed as its own.
 fn parent_for(
     after: u64,
     directory: InodeId,

@@ -82,7 +82,7 @@ impl Mounted {
         drop(place.folder);
         let started = Self::serve(device, path.clone(), record, (shared, stale), options);
         if started.is_err() && is_ours(&path) {
-            // The mount is there but nobody answers: out of sight with it. The first error is told.
+            // The mount is there but nobody answers: it is taken away. The first error is reported.
             let _ = detach(&path, Detach::Lazily);
         }
         started

@@ -1,8 +1,8 @@
 //! Requests about names and attributes. All answer on the event loop; renames, which may drain, do not.
 //!
 //! Takes   a caller, node numbers and names
-//! Gives   what the kernel is told, or an errno
-//! Never   keeps a reference that the kernel was not told of (invariant 2 of the crate)
+//! Gives   the reply to the kernel, or an errno
+//! Never   keeps a reference that no reply gave to the kernel (invariant 2 of the crate)
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -50,7 +50,7 @@ fn groups_in(status: &str) -> Vec<u32> {
 }
 
 impl Shared {
-    /// What the kernel is told of a node on which a reference was just taken.
+    /// The reply for a node on which a reference was just taken.
     fn tell(&self, attributes: &Attributes) -> FileAttr {
         self.references.add(attributes.inode);
         self.view.attributes(attributes)

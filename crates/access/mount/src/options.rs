@@ -41,8 +41,6 @@ pub struct MountOptions {
     pub gid: Option<u32>,
     /// Show everything with the permissions that this mask leaves. Changes of mode are taken and ignored.
     pub umask: Option<u32>,
-    /// Names that differ only by case are one. Not available in this version: refused.
-    pub ignore_case: bool,
     /// Offer no extended attributes: a request less per new file, two less per line of `ls -l`.
     pub no_xattr: bool,
     /// Event loops, 1 to 16.
@@ -73,7 +71,6 @@ impl Default for MountOptions {
             uid: None,
             gid: None,
             umask: None,
-            ignore_case: false,
             no_xattr: false,
             threads: limits::LOOPS_DEFAULT,
             idle_unmount: None,
@@ -89,9 +86,6 @@ impl Default for MountOptions {
 impl MountOptions {
     /// Refuses what cannot be or is not yet.
     pub(crate) fn check(&self) -> Result<(), MountError> {
-        if self.ignore_case {
-            return Err(MountError::OptionNotAvailable("ignore-case"));
-        }
         if self.allow_other && !self.default_permissions {
             return Err(MountError::OptionConflict(
                 "allow-other without permission checks would open every file to everybody; leave one of them out",
@@ -236,13 +230,6 @@ mod tests {
         let default = MountOptions::default;
         assert!(default().check().is_ok());
         for (bad, word) in [
-            (
-                MountOptions {
-                    ignore_case: true,
-                    ..default()
-                },
-                "ignore-case",
-            ),
             (
                 MountOptions {
                     allow_other: true,

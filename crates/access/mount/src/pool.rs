@@ -69,7 +69,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Starts `count` threads. `on_panic` is told when a job panicked; the thread goes on.
+    /// Starts `count` threads. `on_panic` is called when a job panicked; the thread continues.
     pub(crate) fn start(
         name: &str,
         count: usize,

@@ -23,7 +23,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use strongroom::{KeptName, PrivateFolders};
+use strongroom::{PrivateFolders, WatchedName};
 
 use crate::error::MountError;
 use crate::limits;
@@ -40,7 +40,7 @@ pub(crate) struct Record {
     file: File,
     path: PathBuf,
     /// Its folder may go while the mount lives, with the session of its user.
-    kept: Arc<KeptName>,
+    kept: Arc<WatchedName>,
 }
 
 /// The record of somebody's mount, to wait on.
@@ -107,7 +107,7 @@ impl Record {
                 });
             }
         }
-        let kept = Arc::new(KeptName::of(&path));
+        let kept = Arc::new(WatchedName::of(&path));
         let mut record = Self { file, path, kept };
         record
             .begin(mount_point)
@@ -124,7 +124,7 @@ impl Record {
     }
 
     /// What tells when it is time to `come_back`.
-    pub(crate) fn kept(&self) -> Arc<KeptName> {
+    pub(crate) fn kept(&self) -> Arc<WatchedName> {
         Arc::clone(&self.kept)
     }
 

@@ -1,8 +1,8 @@
 //! Counts the references that the kernel holds, as it does not give them back when a mount ends.
 //!
-//! Takes   each reference told to the kernel, each FORGET
+//! Takes   each reference that a reply gives to the kernel, each FORGET
 //! Gives   what is left at the end, so that a file system that outlives its mount loses nothing
-//! Never   gives back more than was told
+//! Never   gives back more than was given
 //!
 //! Costs about 20 bytes for each inode the kernel knows.
 
@@ -28,7 +28,7 @@ impl References {
         &self.0[(inode.0 % PARTS as u64) as usize]
     }
 
-    /// Counts one more. To be called before the kernel is told.
+    /// Counts one more. To be called before the reply.
     pub(crate) fn add(&self, inode: InodeId) {
         *self.part(inode).lock().entry(inode.0).or_insert(0) += 1;
     }

@@ -1,12 +1,12 @@
 //! Finds data and holes, and never takes for a hole what the kernel has not sent yet.
 //!
 //! Takes   a node, an offset, what to look for
-//! Gives   the reply, from a worker, when the kernel holds nothing of the hole that it tells of
+//! Gives   the reply, from a worker, when the kernel holds nothing of the hole that it names
 //! Never   asks the kernel for more than holes: of data, what it holds stays where it is
 //!
 //! What programs write to memory that is shared with a file is in the kernel until it likes to send it, and with gathered writes
 //! everything is. It asks for data and holes without sending it before, and the mount cannot know of mappings, as files are opened
-//! without a request. So before a hole is told of, the kernel is made to forget its pages, which sends those that were written.
+//! without a request. So before a reply names a hole, the kernel is made to forget its pages, which sends those that were written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -83,12 +83,12 @@ impl Search {
         }
     }
 
-    /// The hole that an answer tells of; none behind the end of the file, where only gathered writes can be.
+    /// The hole that an answer names; none behind the end of the file, where only gathered writes can be.
     fn hole_of(&self, filesystem: &Filesystem, found: &Result<u64>) -> Result<Option<Range<u64>>> {
         let first = match found {
             Ok(hole) if self.target == SeekTarget::Hole => *hole,
             Ok(_) | Err(Error::NoSuchOffset) => self.offset,
-            // It is told as it is.
+            // The answer stays as it is.
             Err(_) => return Ok(None),
         };
         let end = match filesystem.seek(self.node, first, SeekTarget::Data) {

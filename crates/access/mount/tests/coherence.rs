@@ -171,7 +171,7 @@ fn copied(drive: &Daemon, copier: &str) -> Vec<u8> {
     copy
 }
 
-/// Failed before: by default the mount told of a hole where memory was written, and each of the programs left it out; `tar` does not
+/// Failed before: by default the mount reported a hole where memory was written, and each of the programs left it out; `tar` does not
 /// even look into a file that takes no blocks.
 #[test]
 fn what_a_mapping_holds_is_copied() {

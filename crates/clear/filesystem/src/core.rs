@@ -1,226 +1,69 @@
-//! What all parts of an open file system share, and the way from an inode number to its node.
+//! The parts of an open file system, and the way from an inode number to its node.
+//!
+//! Takes   a store, segments, keys and the world outside
+//! Gives   three parts, each with its own locks, that see nothing of one another: `Content` (nodes in memory), `Blocks` (where
+//!         sealed blocks are) and `Durability` (what is durable); and what belongs to none of them
+//! Never   drains, appends or commits: the folders that use this do
 //!
 //! Lock order, outermost first:
-//!   the intent log → barrier gate (shared by every mutation, alone by a barrier and a transaction) → `Node::flush` → `Sealers`
-//!   → `SpaceState::placing` → the writer (`store.lock()`) → `Node::lock`
-//! Several nodes are locked in the order of their numbers.
+//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (shared by every mutation, alone by a barrier and a
+//!   transaction) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
+//! The log and the gate are of `Durability`, the nodes of `Content`, the two between of `Blocks`. Whoever moves blocks out of
+//! segments (`RoomState::reclaiming`) holds that before the gate. All others are held for memory work only, behind these.
 //!
 //! Invariants
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
 //!      always the state after some prefix of the namespace operations.
-//!  (2) `changes` rises after a mutation took effect and before it is acknowledged: a commit that read
-//!      `changes` under the writer covers every mutation counted until then.
 
-use std::collections::HashMap;
+pub(crate) mod blocks;
+pub(crate) mod durability;
+pub(crate) mod hashing;
+pub(crate) mod intents;
+mod options;
+pub(crate) mod quota;
+pub(crate) mod revisions;
+pub(crate) mod room;
+pub(crate) mod sealers;
+pub(crate) mod snapshot_nodes;
+mod work;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use strongroom_crypto::{BlockSealer, Pool, Random};
-use strongroom_format::{Kind, SealedBlock};
-use strongroom_metadata::{Inode, InodeId, Store, Timestamp, Transaction};
-use strongroom_segments::SegmentStore;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use strongroom_crypto::Random;
+use strongroom_metadata::{InodeId, Store, Timestamp, Transaction};
 
-use crate::commit::CommitState;
-use crate::content::node::{Node, NodeState, NodeTable};
+pub use options::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub(crate) use work::{Notes, WorkQueue, Worker};
+
+use crate::content::Content;
+use crate::content::node::Node;
 use crate::content::reservation::Reserved;
-use crate::names::lock::LockTable;
-use crate::upkeep::epoch::{Sealers, Sealing};
-use crate::{Error, Result, limits};
-
-/// Tells the time. A value, so that tests and the simulator bring their own.
-pub trait Clock: Send + Sync {
-    /// Now.
-    fn now(&self) -> Timestamp;
-}
-
-/// Counts of content sealed.
-#[derive(Default)]
-pub(crate) struct Sealed {
-    pub(crate) blocks: AtomicU64,
-    /// In clear.
-    pub(crate) bytes: AtomicU64,
-    /// How many fewer were sealed, for they were compressed.
-    pub(crate) bytes_saved: AtomicU64,
-}
-
-/// Tells how full the disk below is. A value, for the same reason.
-pub trait Disk: Send + Sync {
-    /// Total and free bytes of the disk that holds the vault; `None` if it does not say.
-    fn space(&self) -> Option<(u64, u64)>;
-}
-
-/// Who runs drains, commits, purges and compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Background {
-    /// A thread of the file system, by the timers of `Options`.
-    Thread,
-    /// Nobody: the owner calls `Filesystem::tick`. For exact replay.
-    Manual,
-}
-
-/// How a file system runs. The defaults suit a laptop.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Bound of content in memory that is not yet stored, in bytes.
-    pub dirty_bytes_max: u64,
-    /// Bound of idle nodes in memory.
-    pub nodes_max: usize,
-    /// Bound of extents in memory, over all nodes, in bytes.
-    pub extent_bytes_max: usize,
-    /// Time between commits.
-    pub commit_interval: std::time::Duration,
-    /// Who works in the background.
-    pub background: Background,
-    /// Refuse every mutation.
-    pub read_only: bool,
-    /// Threads that seal and open; `None` for as many as were measured to pay, or one per core.
-    pub threads: Option<usize>,
-    /// From when on it works in the background, and how much in one step.
-    pub thresholds: limits::Thresholds,
-    /// Who is told of that work.
-    pub watcher: Option<Arc<dyn Watcher>>,
-}
-
-/// Work that nobody asked for by an operation of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
-    /// The log moves into the database.
-    Checkpoint,
-    /// A full segment gets its table of contents.
-    Rollover,
-    /// Carried blocks move into a segment.
-    Settling,
-    /// Live blocks leave a segment.
-    Compaction,
-    /// An empty segment goes.
-    Removal,
-    /// The rows of a file without names go.
-    Purge,
-    /// A fragmented cell is rewritten.
-    Defragmentation,
-    /// Blocks of an earlier epoch are sealed anew.
-    Resealing,
-    /// A small sync goes to the intent log.
-    Logging,
-}
-
-impl Work {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
-        Self::Checkpoint,
-        Self::Rollover,
-        Self::Settling,
-        Self::Compaction,
-        Self::Removal,
-        Self::Purge,
-        Self::Defragmentation,
-        Self::Resealing,
-        Self::Logging,
-    ];
-}
-
-/// Is told when background work begins and ends, on the thread that does it: for tests that must meet it, as the
-/// simulator. It may hold locks meanwhile: return soon, and call nothing of the file system.
-pub trait Watcher: Send + Sync + std::fmt::Debug {
-    /// It begins.
-    fn begins(&self, work: Work);
-    /// It ended, one way or another.
-    fn ends(&self, work: Work);
-}
-
-/// Tells the end of a work when it is dropped.
-pub(crate) struct Doing<'a> {
-    watcher: Option<&'a dyn Watcher>,
-    work: Work,
-}
-
-impl Drop for Doing<'_> {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.watcher {
-            watcher.ends(self.work);
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            dirty_bytes_max: limits::DIRTY_BYTES_MAX,
-            nodes_max: limits::NODES_MAX,
-            extent_bytes_max: limits::EXTENT_BYTES_MAX,
-            commit_interval: limits::COMMIT_INTERVAL,
-            background: Background::Thread,
-            read_only: false,
-            threads: None,
-            thresholds: limits::Thresholds::default(),
-            watcher: None,
-        }
-    }
-}
-
-/// What a file system is made of. Joined by the vault's `open.rs` only.
-pub struct Parts {
-    /// Rows.
-    pub store: Store,
-    /// Sealed bytes.
-    pub segments: SegmentStore,
-    /// The gate.
-    pub sealer: BlockSealer,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// The disk's fill.
-    pub disk: Arc<dyn Disk>,
-    /// Salts and birth ids.
-    pub random: Arc<dyn Random>,
-    /// This run's prefix of segment names: the first 8 bytes of every name that `segments` draws, so that a
-    /// later open knows which unfinished files an interrupted run left.
-    pub session: [u8; 8],
-    /// The folder for the intent log; without one every sync is a commit.
-    pub intents: Option<std::path::PathBuf>,
-    /// How it runs.
-    pub options: Options,
-}
+use crate::core::blocks::Blocks;
+use crate::core::durability::Durability;
+use crate::core::hashing::Hashing;
+use crate::core::quota::Quota;
+use crate::core::revisions::History;
+use crate::core::room::RoomState;
+use crate::core::snapshot_nodes::is_in_snapshot;
+use crate::{Error, Result};
 
 /// The shared state of one open file system.
 pub(crate) struct Core {
     pub(crate) store: Store,
-    pub(crate) segments: SegmentStore,
-    pub(crate) sealers: Sealers,
-    pub(crate) pool: Pool,
-    /// Reads that open blocks at the moment.
-    pub(crate) opening: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) options: Options,
-    pub(crate) nodes: NodeTable,
-    /// Nodes whose state the store lacks.
-    pub(crate) dirty: Mutex<HashMap<InodeId, Arc<Node>>>,
-    pub(crate) sealed: Sealed,
-    /// Bytes of pending content over all nodes.
-    pub(crate) dirty_bytes: AtomicU64,
-    /// Bytes that are reserved over all nodes, see `reservation.rs`.
-    pub(crate) reserved: AtomicU64,
-    /// Writers wait here at the bound; told after each drain.
-    pub(crate) room: (Mutex<()>, Condvar),
-    /// A barrier takes it exclusively for a moment.
-    pub(crate) gate: RwLock<()>,
-    /// Counts mutations, see (2).
-    pub(crate) changes: AtomicU64,
-    /// A sync or commit failed: nothing more is accepted.
-    pub(crate) failed: AtomicBool,
-    pub(crate) commits: CommitState,
-    pub(crate) intents: crate::commit::intents::Intents,
-    pub(crate) locks: LockTable,
+    pub(crate) content: Content,
+    pub(crate) blocks: Blocks,
+    pub(crate) durability: Durability,
     /// Wakes the background thread: inodes to drain, orphans to purge.
-    pub(crate) work: Arc<crate::upkeep::background::WorkQueue>,
-    pub(crate) space: crate::upkeep::space::SpaceState,
-    pub(crate) quota: crate::quota::Quota,
-    pub(crate) holes: crate::content::holes::Holes,
-    pub(crate) hashing: crate::hashes::content_hash::Hashing,
-    /// What keeps old states, once it is joined.
-    pub(crate) history: std::sync::OnceLock<Arc<dyn crate::History>>,
+    pub(crate) work: Arc<WorkQueue>,
+    pub(crate) room: RoomState,
+    pub(crate) quota: Quota,
+    pub(crate) hashing: Hashing,
+    pub(crate) history: History,
 }
 
 impl Core {
@@ -228,63 +71,25 @@ impl Core {
     /// Keep the guard until the mutation is done and counted.
     pub(crate) fn mutate(&self) -> Result<RwLockReadGuard<'_, ()>> {
         self.writable()?;
-        Ok(self.gate.read())
+        Ok(self.durability.enter())
+    }
+
+    /// Lets a list of mutations begin that must look like one: waits for those that run, holds up all others.
+    pub(crate) fn mutate_alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        self.writable()?;
+        Ok(self.durability.enter_alone())
     }
 
     fn writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
-        if self.failed.load(Ordering::Acquire) {
-            return Err(Error::Failed);
-        }
-        Ok(())
-    }
-
-    /// Lets a list of mutations begin that must look like one: waits for those that run, holds up all others.
-    pub(crate) fn mutate_alone(&self) -> Result<RwLockWriteGuard<'_, ()>> {
-        self.writable()?;
-        Ok(self.gate.write())
-    }
-
-    /// Seals content of files on all cores, and counts it.
-    pub(crate) fn seal_content<B>(&self, sealing: &Sealing<'_>, clear: Vec<B>) -> Vec<SealedBlock>
-    where
-        B: AsRef<[u8]> + Send + 'static,
-    {
-        let pairs = sealing.seal_all(&self.pool, Kind::Data, clear);
-        let (mut blocks, mut bytes, mut stored) = (Vec::with_capacity(pairs.len()), 0, 0);
-        for (block, clear) in pairs {
-            bytes += clear.as_ref().len() as u64;
-            stored += u64::from(block.clear_len);
-            blocks.push(block);
-        }
-        self.count_sealed(blocks.len(), bytes, stored);
-        blocks
-    }
-
-    /// Counts blocks of content that were sealed; `stored` of their `bytes` are left after compression.
-    pub(crate) fn count_sealed(&self, blocks: usize, bytes: u64, stored: u64) {
-        let counts = &self.sealed;
-        counts.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
-        counts.bytes.fetch_add(bytes, Ordering::Relaxed);
-        counts
-            .bytes_saved
-            .fetch_add(bytes - stored, Ordering::Relaxed);
-    }
-
-    /// Tells the watcher of `work`, and of its end when the result is dropped.
-    pub(crate) fn doing(&self, work: Work) -> Doing<'_> {
-        let watcher = self.options.watcher.as_deref();
-        if let Some(watcher) = watcher {
-            watcher.begins(work);
-        }
-        Doing { watcher, work }
+        self.durability.check()
     }
 
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.durability.count_change();
         if self.store.dirty_pages() > self.options.thresholds.dirty_pages_max {
             self.work.commit_soon();
         }
@@ -306,7 +111,7 @@ impl Core {
     /// # Errors
     /// `Error::Stale` if no such inode exists.
     pub(crate) fn node(&self, id: InodeId) -> Result<Arc<Node>> {
-        if let Some(node) = self.nodes.find(id) {
+        if let Some(node) = self.content.nodes.find(id) {
             return Ok(node);
         }
         let mut writer = self.store.lock();
@@ -315,41 +120,33 @@ impl Core {
 
     /// The node of `id`, with the writer held by the caller.
     pub(crate) fn node_in(&self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Arc<Node>> {
-        if let Some(node) = self.nodes.find(id) {
+        if let Some(node) = self.content.nodes.find(id) {
             return Ok(node);
         }
         // Whoever only reads has not come this way.
-        if crate::is_kept(id) {
-            return Err(Error::KeptState);
+        if is_in_snapshot(id) {
+            return Err(Error::InSnapshot);
         }
         let row = writer.inode(id)?.ok_or(Error::Stale)?;
         let reserved = match row.reserved {
             0 => Reserved::default(),
             _ => Reserved::new(writer.reservation(id)?),
         };
-        Ok(self.nodes.insert(row, reserved))
+        Ok(self.content.nodes.insert(row, reserved))
     }
+}
 
-    /// Notes that `node` has changes the store lacks. Call with its state locked.
-    pub(crate) fn list_dirty(&self, node: &Arc<Node>, state: &mut NodeState) {
-        if !state.listed_dirty {
-            state.listed_dirty = true;
-            self.dirty.lock().insert(node.id, Arc::clone(node));
-        }
-    }
+/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
+/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
+#[derive(Clone, Debug)]
+pub struct Filesystem {
+    /// First, so that it is dropped first: the thread ends before the store closes.
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) core: Arc<Core>,
+}
 
-    /// Every node that is dirty now, in the order of their numbers, in which their rows lie side by side too.
-    pub(crate) fn dirty_nodes(&self) -> Vec<Arc<Node>> {
-        let mut nodes: Vec<Arc<Node>> = self.dirty.lock().values().map(Arc::clone).collect();
-        nodes.sort_unstable_by_key(|node| node.id);
-        nodes
-    }
-
-    /// Changes attributes of a node in memory; the next commit stores them.
-    pub(crate) fn touch(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
-        let mut state = node.lock();
-        change(&mut state.inode);
-        state.changed();
-        self.list_dirty(node, &mut state);
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
     }
 }

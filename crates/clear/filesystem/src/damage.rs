@@ -7,7 +7,6 @@
 
 pub(crate) mod backup;
 pub(crate) mod check;
-pub(crate) mod erase;
 pub(crate) mod isolate;
 pub(crate) mod lost_chunks;
 pub(crate) mod verify;
@@ -48,7 +47,7 @@ impl Filesystem {
         let reader = self.core.store.reader()?;
         let snapshot = reader.snapshot()?;
         snapshot.for_each_region(|inode, region, list| {
-            if self.core.holes.around(inode, region).is_some() {
+            if self.core.content.holes.around(inode, region).is_some() {
                 return;
             }
             for bytes in list.iter().flat_map(|extent| lost_of(extent, blocks)) {

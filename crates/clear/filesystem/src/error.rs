@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
+use strongroom_history as history;
 use strongroom_metadata::{InodeId, Timestamp};
+
+/// What every operation gives.
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed. The side at fault is said with each variant.
 #[derive(Debug, thiserror::Error)]
@@ -71,11 +75,24 @@ pub enum Error {
     /// Environment: opened for reading only.
     #[error("the vault is open for reading only")]
     ReadOnly,
-    /// Caller: what would change is a kept state.
+    /// Caller: what would change is in a snapshot.
     #[error(
-        "kept states cannot be changed; copy what you need out of it, or use `strongroom restore`"
+        "snapshots cannot be changed; copy what you need out of one, or use `strongroom restore`"
     )]
-    KeptState,
+    InSnapshot,
+    /// Caller: a tag that another snapshot has.
+    #[error(
+        "the snapshot {revision} has the tag `{tag}` already; choose another, or remove that snapshot first"
+    )]
+    TagTaken {
+        /// The tag.
+        tag: String,
+        /// The beginning of the id of who has it.
+        revision: String,
+    },
+    /// Caller: a revision that is not there, or not the only one that is meant; see the text.
+    #[error("{0}")]
+    UnknownRevision(String),
     /// Environment: an earlier write failed; nothing more is accepted until the vault is opened again.
     #[error("an earlier write to the disk failed; open the vault again")]
     Failed,
@@ -91,7 +108,10 @@ pub enum Error {
     /// Environment: the segment store.
     #[error("segments: {0}")]
     Segments(#[source] strongroom_segments::Error),
-    /// Environment or tampering: a block of a kept tree does not open.
+    /// Environment or tampering: a revision, or a node of its tree, is not as it was written.
+    #[error("{0}")]
+    History(#[source] history::Error),
+    /// Environment or tampering: a block of a tree does not open.
     #[error(
         "the history is damaged: a segment that holds a part of it does not open; run `strongroom verify`, which names the file"
     )]
@@ -134,6 +154,19 @@ impl From<strongroom_segments::Error> for Error {
             strongroom_segments::Error::NoSpace => Self::NoSpace,
             strongroom_segments::Error::Failed => Self::Failed,
             other => Self::Segments(other),
+        }
+    }
+}
+
+impl From<history::Error> for Error {
+    fn from(error: history::Error) -> Self {
+        match error {
+            history::Error::Metadata(error) => error.into(),
+            history::Error::Invalid(why) => Self::InvalidArgument(why.into()),
+            history::Error::NotFound => Self::NotFound,
+            history::Error::NotADirectory => Self::NotADirectory,
+            history::Error::UnknownRevision => Self::UnknownRevision(error.to_string()),
+            error => Self::History(error),
         }
     }
 }

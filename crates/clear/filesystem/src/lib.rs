@@ -8,7 +8,6 @@
 
 mod blocks;
 mod commit;
-mod compression;
 mod content;
 mod core;
 mod damage;
@@ -17,57 +16,36 @@ mod error;
 mod files;
 mod hashes;
 mod history;
-mod kept;
 pub mod limits;
 mod names;
 mod open;
-mod quota;
 mod rules;
+mod settings;
 mod transaction;
+mod trees;
 mod types;
 mod upkeep;
 
-use std::sync::Arc;
-
-pub use commit::DurableState;
-pub use commit::intents::{Replay, ReplayFault};
-pub use core::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use blocks::proof::Proof;
+pub use core::durability::DurableState;
+pub use core::intents::{Replay, ReplayFault};
+pub use core::snapshot_nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
+pub use core::{Background, Clock, Disk, Filesystem, Options, Parts, Watcher, Work};
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};
 pub use damage::check::CheckReport;
-pub use damage::erase::Erased;
 pub use damage::lost_chunks::LostChunks;
-pub use damage::verify::{
-    DamagedBlock, Proof, SegmentProblem, VerifiedPart, VerifyRange, VerifySize,
-};
-pub use error::Error;
+pub use damage::verify::{DamagedBlock, SegmentProblem, VerifiedPart, VerifyRange, VerifySize};
+pub use error::{Error, Result};
 pub use hashes::content_hash::{Hashed, HashedFiles};
 pub use hashes::equal_contents::{EqualFiles, HashPosition, NamedFile};
-pub use history::{Engine, Held, History};
-pub use kept::{HISTORY_INODE, HISTORY_NAME, KeptExtent, is_kept};
+pub use history::{Taken, admit};
 pub use open::Counters;
 pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,
 };
 pub use transaction::Content;
 pub use transaction::draft::Draft;
+pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};
-
-/// What every operation gives.
-pub type Result<T> = std::result::Result<T, Error>;
-
-/// One open file system. Cheap to clone; usable from many threads. Close it with `close`; dropping the last
-/// one without that is like a crash: what no sync covered may be lost, nothing is damaged.
-#[derive(Clone)]
-pub struct Filesystem {
-    /// First, so that it is dropped first: the thread ends before the store closes.
-    pub(crate) worker: Arc<upkeep::background::Worker>,
-    pub(crate) core: Arc<core::Core>,
-}
-
-impl std::fmt::Debug for Filesystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filesystem").finish_non_exhaustive()
-    }
-}

@@ -27,92 +27,70 @@ pub const FILE_BYTES_MAX: u64 = (1 << 63) - (1 << 16);
 /// part of the first small fsync.
 pub(crate) const INTENT_NOISE_BYTES: usize = 64 * 1024;
 
-/// From when on the engine works, and how much in one step. The defaults are the constants of this file. Values and not
-/// constants, so that the simulator meets within seconds what otherwise takes gigabytes.
+/// From when on the engine works, and how much in one step. Values and not constants, so that the simulator meets within seconds
+/// what otherwise takes gigabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// See `DRAIN_BYTES`.
+    /// A node's content is drained as soon as this many bytes of it are dirty. 4 MiB: a segment batch of
+    /// this size keeps the disk and all cores busy, and a larger one only holds memory.
     pub drain_bytes: u64,
-    /// See `BATCH_BYTES`.
+    /// Sealed bytes that one batch may hold; larger drains are cut into several.
     pub batch_bytes: usize,
-    /// See `CARRIED_BYTES_MAX`.
+    /// A drain of at most this many bytes that an `fsync` waits for is carried in the commit: one disk flush.
     pub carried_bytes_max: usize,
-    /// See `WAITING_BYTES_MAX`.
+    /// Carried blocks move to a segment when they exceed this.
     pub waiting_bytes_max: u64,
-    /// See `CELL_FRAGMENTS_MAX`.
+    /// A cell (64 KiB) with more fragments than this is rewritten whole in the background. 32: twice what a
+    /// database of 4 KiB pages makes, so that such a file is never rewritten.
     pub cell_fragments_max: usize,
-    /// See `PURGE_REGIONS_PER_STEP`.
+    /// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
     pub purge_regions_per_step: usize,
-    /// See `PURGE_EXTENTS_PER_STEP`.
+    /// Extents that one purge step removes, but for a single region that has more: those of 64 regions written in one run.
     pub purge_extents_per_step: usize,
-    /// See `DIRTY_PAGES_MAX`.
+    /// A commit follows when the transaction has changed this many pages; below the page cache, so nothing spills.
     pub dirty_pages_max: u64,
-    /// See `MOVE_BLOCKS`.
+    /// Blocks that compaction and settling move in one batch.
     pub move_blocks: usize,
-    /// See `SMALL_SEGMENT_BYTES`.
+    /// A segment file below this counts as a fragment of one, as short sessions leave them; 1 MiB.
     pub small_segment_bytes: u64,
-    /// See `SMALL_SEGMENTS_MAX`.
+    /// So many small segments are allowed before they are joined.
     pub small_segments_max: usize,
-    /// See `WASTE_BYTES_MAX`.
+    /// Waste beyond half of what lives, in bytes. [5.12] allows 64 MiB. The rest is for what those who look from outside see besides, in
+    /// each case up to a segment: what is set aside for the open one, one that was moved and waits for the commit after which it may go,
+    /// and what was removed a moment ago and counts as living until the background has purged it. With 48 MiB here `tools/churn.py` found
+    /// 9 % too much in two minutes, with 32 MiB and other work on the machine 12 % in four.
     pub waste_bytes_max: u64,
     /// See `strongroom_format::limits::INTENT_LOG_BYTES`.
     pub intent_log_bytes: usize,
 }
 
+impl Thresholds {
+    /// What suits a laptop.
+    pub const DEFAULT: Self = Self {
+        drain_bytes: 4 * 1024 * 1024,
+        batch_bytes: 2 * 1024 * 1024,
+        carried_bytes_max: 64 * 1024,
+        waiting_bytes_max: 4 * 1024 * 1024,
+        cell_fragments_max: 32,
+        purge_regions_per_step: 64,
+        purge_extents_per_step: 4096,
+        dirty_pages_max: 6_000,
+        move_blocks: 64,
+        small_segment_bytes: 1 << 20,
+        small_segments_max: 16,
+        waste_bytes_max: 16 * 1024 * 1024,
+        intent_log_bytes: strongroom_format::limits::INTENT_LOG_BYTES,
+    };
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
-        Self {
-            drain_bytes: DRAIN_BYTES,
-            batch_bytes: BATCH_BYTES,
-            carried_bytes_max: CARRIED_BYTES_MAX,
-            waiting_bytes_max: WAITING_BYTES_MAX,
-            cell_fragments_max: CELL_FRAGMENTS_MAX,
-            purge_regions_per_step: PURGE_REGIONS_PER_STEP,
-            purge_extents_per_step: PURGE_EXTENTS_PER_STEP,
-            dirty_pages_max: DIRTY_PAGES_MAX,
-            move_blocks: MOVE_BLOCKS,
-            small_segment_bytes: SMALL_SEGMENT_BYTES,
-            small_segments_max: SMALL_SEGMENTS_MAX,
-            waste_bytes_max: WASTE_BYTES_MAX,
-            intent_log_bytes: strongroom_format::limits::INTENT_LOG_BYTES,
-        }
+        Self::DEFAULT
     }
 }
 
-/// Sealed bytes that one batch may hold; larger drains are cut into several.
-pub const BATCH_BYTES: usize = 2 * 1024 * 1024;
-
-/// Blocks that compaction and settling move in one batch.
-pub const MOVE_BLOCKS: usize = 64;
-
-/// A segment file below this counts as a fragment of one, as short sessions leave them; 1 MiB.
-pub const SMALL_SEGMENT_BYTES: u64 = 1 << 20;
-
-/// So many small segments are allowed before they are joined.
-pub const SMALL_SEGMENTS_MAX: usize = 16;
-
-/// A node's content is drained as soon as this many bytes of it are dirty. 4 MiB: a segment batch of
-/// this size keeps the disk and all cores busy, and a larger one only holds memory.
-pub const DRAIN_BYTES: u64 = 4 * 1024 * 1024;
-
-/// A drain of at most this many bytes that an `fsync` waits for is carried in the commit: one disk flush.
-pub const CARRIED_BYTES_MAX: usize = 64 * 1024;
-
-/// Carried blocks move to a segment when they exceed this.
-pub const WAITING_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// A cell (64 KiB) with more fragments than this is rewritten whole in the background. 32: twice what a
-/// database of 4 KiB pages makes, so that such a file is never rewritten.
-pub const CELL_FRAGMENTS_MAX: usize = 32;
-
-/// Regions that one purge step removes, so that no operation touches an unbounded number of rows.
-pub const PURGE_REGIONS_PER_STEP: usize = 64;
-
 /// Nodes that share one purge step, as far as its bound of extents goes. Some 300 statements: others wait a millisecond.
 pub(crate) const PURGE_NODES_PER_STEP: usize = 32;
-
-/// Extents that one purge step removes, but for a single region that has more: those of 64 regions written in one run.
-pub const PURGE_EXTENTS_PER_STEP: usize = 4096;
 
 /// Holes that wait for their purge, over all files, before a drain purges some itself. Some 100 bytes of memory each.
 pub const HOLES_MAX: usize = 65_536;
@@ -130,9 +108,6 @@ pub const NODES_MAX: usize = 65_536;
 /// Default time between commits.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A commit follows when the transaction has changed this many pages; below the page cache, so nothing spills.
-pub const DIRTY_PAGES_MAX: u64 = 6_000;
-
 /// Regions of extents kept per node: those of 16 GiB.
 pub const NODE_REGIONS_MAX: usize = 4096;
 
@@ -149,18 +124,8 @@ pub const DISK_RESERVE_BYTES: u64 = 48 * 1024 * 1024;
 /// What the log of the database, and what is set aside for segments, may grow by while as much is written as `statfs` tells.
 pub const LOG_ROOM_BYTES: u64 = 24 * 1024 * 1024;
 
-/// Waste beyond half of what lives, in bytes. [5.12] allows 64 MiB. The rest is for what those who look from outside see besides, in
-/// each case up to a segment: what is set aside for the open one, one that was moved and waits for the commit after which it may go,
-/// and what was removed a moment ago and counts as living until the background has purged it. With 48 MiB here `tools/churn.py` found
-/// 9 % too much in two minutes, with 32 MiB and other work on the machine 12 % in four.
-pub const WASTE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-
 /// Shards of the node table.
 pub(crate) const NODE_SHARDS: usize = 16;
-
-/// Byte-range locks on one file. Each costs a look at all others, and a program that needs more than a
-/// few uses a lock file of its own.
-pub(crate) const LOCKS_PER_FILE_MAX: usize = 4096;
 
 /// Entries that one call of `list` gives at most, whatever the caller asks for: bounds its memory.
 pub(crate) const LIST_ENTRIES_MAX: usize = 65_536;

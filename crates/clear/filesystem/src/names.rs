@@ -1,8 +1,7 @@
-//! Names, attributes and locks of nodes.
+//! Names and attributes of nodes.
 
 pub(crate) mod attributes;
 pub(crate) mod list;
-pub(crate) mod lock;
 pub(crate) mod namespace;
 pub(crate) mod rename;
 pub(crate) mod scene;

@@ -8,22 +8,26 @@
 //!  (1) After open no segment that is appended to holds bytes behind its last whole batch.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Condvar, Mutex, RwLock};
-use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentState, has_no_file};
+use strongroom_metadata::{Inode, InodeId, NodeKind, SegmentNumber, SegmentState, has_no_file};
 use strongroom_segments::Recovery;
 
+use strongroom_format::Epoch;
 use strongroom_format::segment::BatchPayload;
-use strongroom_format::{Epoch, SegmentId};
 
+use crate::blocks::sessions::{SESSIONS, is_of_session};
+use crate::content::Content;
+use crate::content::holes::Holes;
 use crate::content::node::NodeTable;
+use crate::core::blocks::Blocks;
+use crate::core::durability::Durability;
+use crate::core::hashing::Hashing;
+use crate::core::quota::Quota;
+use crate::core::revisions::History;
+use crate::core::room::RoomState;
 use crate::core::{Core, Parts};
-use crate::names::lock::LockTable;
 use crate::{Error, Filesystem, Result, Timestamp};
-
-/// The setting that names the runs which may have left segment files behind.
-pub(crate) const SESSIONS: &str = "segment_sessions";
 
 /// What a file system did since it was opened. For tests and `stats`; counts do not drift as times do.
 #[derive(Clone, Debug)]
@@ -92,6 +96,7 @@ impl Filesystem {
             store,
             segments,
             sealer,
+            signer,
             clock,
             disk,
             random,
@@ -108,41 +113,28 @@ impl Filesystem {
         });
         // The caller of the pool works too.
         let pool = strongroom_crypto::Pool::new(threads.saturating_sub(1));
-        let sealer = crate::compression::resume(&store.lock(), sealer)?;
-        let quota = crate::quota::Quota::load(&store.lock())?;
+        let sealer = crate::settings::resume(&store.lock(), sealer)?;
+        let quota = Quota::load(&store.lock())?;
         let reserved = store.lock().reservations()?;
         let reserved = reserved
             .iter()
             .fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        let holes = crate::content::holes::Holes::load(&store.lock())?;
+        let holes = Holes::load(&store.lock())?;
+        let nodes = NodeTable::new(options.nodes_max, options.extent_bytes_max);
         let core = Core {
-            nodes: NodeTable::new(options.nodes_max, options.extent_bytes_max),
             store,
-            segments,
-            sealers: crate::upkeep::epoch::Sealers::new(sealer),
-            pool,
-            opening: AtomicUsize::new(0),
             clock,
             disk,
             random,
             options,
-            dirty: Mutex::default(),
-            sealed: crate::core::Sealed::default(),
-            dirty_bytes: AtomicU64::new(0),
-            reserved: AtomicU64::new(reserved),
-            room: (Mutex::new(()), Condvar::new()),
-            gate: RwLock::new(()),
-            changes: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            commits: crate::commit::CommitState::default(),
-            intents: crate::commit::intents::Intents::new(intents),
-            locks: LockTable::new(),
+            content: Content::new(nodes, holes, reserved),
+            blocks: Blocks::new(segments, sealer, pool),
+            durability: Durability::new(intents),
             work: std::sync::Arc::default(),
-            space: crate::upkeep::space::SpaceState::default(),
+            room: RoomState::default(),
             quota,
-            holes,
-            hashing: crate::hashes::content_hash::Hashing::default(),
-            history: std::sync::OnceLock::new(),
+            hashing: Hashing::default(),
+            history: History::new(signer),
         };
         if core.store.lock().inode(InodeId::ROOT)?.is_none() {
             return Err(Error::Damaged {
@@ -156,10 +148,10 @@ impl Filesystem {
             forget_leftovers(&core, session)?;
             crate::upkeep::purge::purge_orphans(&core)?;
             crate::upkeep::purge::resume_holes(&core);
-            crate::commit::intents::replay::replay(&core)?;
+            crate::commit::replay::replay(&core)?;
         }
         let core = std::sync::Arc::new(core);
-        let worker = crate::upkeep::background::Worker::start(&core).map_err(Error::NoThread)?;
+        let worker = crate::upkeep::background::start(&core).map_err(Error::NoThread)?;
         Ok(Self {
             core,
             worker: std::sync::Arc::new(worker),
@@ -176,7 +168,7 @@ impl Filesystem {
         self.sync()?;
         if !self.core.options.read_only {
             // The last drains may have filled segments that nobody has finished yet.
-            crate::upkeep::background::finish(&self.core)?;
+            crate::upkeep::urgent::finish(&self.core)?;
             self.sync()?;
             crate::commit::intents::close(&self.core)?;
             self.core.store.checkpoint()?;
@@ -187,35 +179,18 @@ impl Filesystem {
     /// What was counted so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
+        let core = &self.core;
+        let sealed = &core.blocks.sealed;
         Counters {
-            segments: self.core.segments.counters(),
-            metadata: self.core.store.counters(),
-            blocks_sealed: self
-                .core
-                .sealed
-                .blocks
-                .load(std::sync::atomic::Ordering::Relaxed),
-            bytes_sealed: self
-                .core
-                .sealed
-                .bytes
-                .load(std::sync::atomic::Ordering::Relaxed),
-            bytes_saved: self
-                .core
-                .sealed
-                .bytes_saved
-                .load(std::sync::atomic::Ordering::Relaxed),
-            intents: self
-                .core
-                .intents
-                .made
-                .load(std::sync::atomic::Ordering::Relaxed),
-            dirty_bytes: self
-                .core
-                .dirty_bytes
-                .load(std::sync::atomic::Ordering::Acquire),
-            nodes: self.core.nodes.len(),
-            extent_bytes: self.core.nodes.extent_bytes(),
+            segments: core.blocks.segments.counters(),
+            metadata: core.store.counters(),
+            blocks_sealed: sealed.blocks.load(Ordering::Relaxed),
+            bytes_sealed: sealed.bytes.load(Ordering::Relaxed),
+            bytes_saved: sealed.bytes_saved.load(Ordering::Relaxed),
+            intents: core.durability.intents.made.load(Ordering::Relaxed),
+            dirty_bytes: core.content.pending_bytes(),
+            nodes: core.content.nodes.len(),
+            extent_bytes: core.content.nodes.extent_bytes(),
         }
     }
 }
@@ -224,57 +199,49 @@ impl Filesystem {
 fn recover_segments(core: &Core) -> Result<()> {
     let rows = core.store.lock().segments()?;
     let mut resumed = Vec::new();
-    let sealer = core.sealers.newest();
+    let sealer = core.blocks.sealers.newest();
     let index_len = |epoch: Epoch, payload: &BatchPayload<'_>| {
         let lengths = sealer.open_lengths(epoch, payload);
         lengths.ok().map(|lengths| lengths.index_len)
     };
+    let finished = |number: SegmentNumber| -> Result<()> {
+        let mut writer = core.store.lock();
+        Ok(writer.set_segment_state(number, SegmentState::Finished)?)
+    };
     for row in &rows {
         if has_no_file(&row.id) {
-            core.space.suspect_segment(row.number);
+            core.blocks.suspect_segment(row.number);
         }
         if row.state != SegmentState::Open {
             continue;
         }
         let found = core
+            .blocks
             .segments
             .recover_open(row.id, row.committed_len, &index_len);
         match found {
             Ok(Recovery::Resumed { .. }) => resumed.push(row.id),
-            Ok(Recovery::Finished) => {
-                core.store
-                    .lock()
-                    .set_segment_state(row.number, SegmentState::Finished)?;
-            }
+            Ok(Recovery::Finished) => finished(row.number)?,
             Ok(Recovery::Empty) => {
-                core.segments.remove(row.id)?;
+                core.blocks.segments.remove(row.id)?;
                 core.store.lock().remove_segment(row.number)?;
             }
             // Its blocks are lost or damaged: reads say so, block by block; nothing more is appended.
             Ok(Recovery::Damaged { .. })
             | Err(strongroom_segments::Error::Missing(_) | strongroom_segments::Error::Odd(_)) => {
-                core.space.suspect_segment(row.number);
-                core.store
-                    .lock()
-                    .set_segment_state(row.number, SegmentState::Finished)?;
+                core.blocks.suspect_segment(row.number);
+                finished(row.number)?;
             }
             Err(error) => return Err(error.into()),
         }
     }
     // Only one goes on being appended to; a crash between filling and finishing leaves others behind.
-    let open = core.segments.open_segment();
+    let open = core.blocks.segments.open_segment();
     for id in resumed.into_iter().filter(|id| Some(*id) != open) {
         crate::upkeep::space::finish_segment(core, id)?;
     }
     core.changed();
     Ok(())
-}
-
-/// Whether one of the runs that the setting names began this file.
-pub(crate) fn is_of_session(sessions: &[u8], id: &SegmentId) -> bool {
-    sessions
-        .chunks_exact(8)
-        .any(|session| id.0.starts_with(session))
 }
 
 /// Removes segment files that an earlier run began and never committed a block of. Files of runs that the
@@ -283,13 +250,13 @@ fn forget_leftovers(core: &Core, session: [u8; 8]) -> Result<()> {
     let mut writer = core.store.lock();
     let known: HashSet<_> = writer.segments()?.iter().map(|row| row.id).collect();
     let sessions = writer.setting(SESSIONS)?.unwrap_or_default();
-    for id in core.segments.list()? {
+    for id in core.blocks.segments.list()? {
         if !known.contains(&id) && is_of_session(&sessions, &id) {
-            core.segments.remove(id)?;
+            core.blocks.segments.remove(id)?;
         }
     }
     // The earlier sessions' files are gone for good or have rows, so only this one's name matters from here on.
-    core.segments.sync_removals()?;
+    core.blocks.segments.sync_removals()?;
     writer.put_setting(SESSIONS, &session)?;
     writer.commit()?;
     drop(writer);

@@ -1,4 +1,6 @@
-//! What is allowed, and how names are spelled: pure functions.
+//! What is allowed, and what it leaves of a row: pure functions.
 
+pub(crate) mod attributes;
 pub(crate) mod name;
 pub(crate) mod permission;
+pub(crate) mod xattrs;

@@ -21,19 +21,22 @@ pub(crate) mod draft;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use strongroom_metadata::{InodeId, Transaction};
 
-use crate::blocks::place::{Placed, Placement};
+use crate::blocks::place::{Placed, Placement, Reason};
+use crate::blocks::stream;
+use crate::commit::commits::{commit_all, commit_covering};
 use crate::content::node::Node;
 use crate::content::overlay::CELL_BYTES;
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::drain::{Reason, drain_nodes};
+use crate::core::sealers::Sealing;
+use crate::drain::drains::drain_nodes;
+use crate::drain::drop_regions::bound_holes;
 use crate::limits::TRANSACTION_ROUNDS_MAX;
 use crate::transaction::draft::{Draft, Drafts};
-use crate::upkeep::epoch::Sealing;
+use crate::upkeep::room::make_room;
 use crate::{Caller, Durability, Error, Filesystem, Result};
 
 /// Bytes that a transaction writes to one place. Which file, says the list: see `Draft::write`.
@@ -73,13 +76,13 @@ impl Filesystem {
         let core = &self.core;
         if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max / 2 {
             // An uncommitted page is never written: together both must not outgrow the page cache.
-            crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
+            commit_all(core)?;
         }
         let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
-        core.make_room(bytes as u64);
+        make_room(core, bytes as u64);
         let (given, covered) = carry_out(core, caller, contents, durability, run)?;
         if durability == Durability::OnReturn {
-            crate::commit::commit_covering(core, covered)?;
+            commit_covering(core, covered)?;
         }
         Ok(given)
     }
@@ -96,23 +99,24 @@ fn carry_out<T, E: From<Error>>(
     let _gate = core.mutate_alone()?;
     let bytes: usize = contents.iter().map(|content| content.data.len()).sum();
     core.admit(bytes as u64)?;
-    crate::upkeep::purge::bound_holes(core)?;
+    bound_holes(core)?;
     // With the promise that no epoch begins before the rows of what was placed are written.
     let mut placed: Option<(Placement<'_>, Sealing<'_>)> = None;
     for _ in 0..TRANSACTION_ROUNDS_MAX {
         let mut writer = core.store.lock();
-        if core.failed.load(Ordering::Acquire) {
-            return Err(Error::Failed.into());
-        }
+        core.durability.check()?;
         // Before the savepoint: what was appended lies in its segment, whatever becomes of the list.
         let blocks = match &mut placed {
-            Some((placement, _)) => {
-                Some(core.fail_on_error(noted(core, &mut writer, placement, contents))?)
-            }
+            Some((placement, _)) => Some(core.durability.fail_on_error(noted(
+                core,
+                &mut writer,
+                placement,
+                contents,
+            ))?),
             None => (bytes == 0).then(|| contents.iter().map(|_| Vec::new()).collect()),
         };
         let is_placed = blocks.is_some();
-        let suspects = core.space.suspected_blocks();
+        let suspects = core.blocks.suspected_blocks();
         let savepoint = writer.savepoint().map_err(Error::from)?;
         let mut draft = Draft {
             caller,
@@ -130,15 +134,15 @@ fn carry_out<T, E: From<Error>>(
         match result {
             Ok(Ok(given)) if is_placed && drafts.pending.is_empty() => {
                 let kept = writer.keep(savepoint).map_err(Error::from);
-                core.fail_on_error(kept)?;
+                core.durability.fail_on_error(kept)?;
                 return Ok((given, finish(core, writer, drafts)));
             }
             result => {
                 let rolled_back = writer.roll_back(savepoint).map_err(Error::from);
-                let reloaded = rolled_back.and_then(|()| core.holes.reload(&writer));
-                core.fail_on_error(reloaded)?;
+                let reloaded = rolled_back.and_then(|()| core.content.holes.reload(&writer));
+                core.durability.fail_on_error(reloaded)?;
                 for block in suspects {
-                    core.space.suspect_block(block);
+                    core.blocks.suspect_block(block);
                 }
                 drop(result.unwrap_or_else(|panic| resume_unwind(panic))?);
             }
@@ -148,7 +152,7 @@ fn carry_out<T, E: From<Error>>(
         drop(placed.take());
         let pending: Vec<Arc<Node>> = drafts.pending.into_values().collect();
         drain_nodes(core, &pending, Reason::Namespace)?;
-        let sealing = core.sealers.sealing();
+        let sealing = core.blocks.sealers.sealing();
         placed = Some((place(core, &sealing, contents, durability)?, sealing));
     }
     Err(Error::WouldBlock.into())
@@ -158,10 +162,10 @@ fn carry_out<T, E: From<Error>>(
 fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
     let unused = install(core, &drafts);
     core.changed();
-    let covered = core.changes.load(Ordering::Acquire);
+    let covered = core.durability.changes();
     drop(writer);
     for inode in unused {
-        crate::upkeep::purge::schedule(core, inode);
+        core.purge_soon(inode);
     }
     for (inode, cell) in drafts.fragmented {
         core.work.defragment(inode, cell);
@@ -209,16 +213,11 @@ fn place<'a>(
     durability: Durability,
 ) -> Result<Placement<'a>> {
     let clear: Vec<Slice> = contents.iter().flat_map(slices).collect();
-    let sealed = core.seal_content(sealing, clear);
-    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
     let reason = match durability {
         Durability::OnReturn => Reason::Sync,
         Durability::WriteBehind => Reason::Namespace,
     };
-    if total <= core.options.thresholds.carried_bytes_max && core.may_carry(reason) {
-        return Ok(Placement::carried(sealing, sealed));
-    }
-    Placement::appended(core, sealing, sealed)
+    stream::place(core, sealing, clear, reason)
 }
 
 /// Writes the rows of the segments that were appended to; gives the blocks of each content.
@@ -244,6 +243,7 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         .values()
         .map(|drafted| match drafted.is_new {
             true => core
+                .content
                 .nodes
                 .insert(drafted.inode.clone(), Reserved::default()),
             false => Arc::clone(&drafted.node),
@@ -255,7 +255,7 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         state.inode = drafted.inode.clone();
         state.inode.reserved = state.reserved.bytes();
         for range in &drafted.ended {
-            core.end_reservation(state, range);
+            core.content.end_reservation(state, range);
         }
         state.changed();
         // The list may have set or dropped it: whoever asks next asks the rows.
@@ -268,7 +268,7 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         if drafted.inode.nlink > 0 {
             state.may_get_first_name = false;
         }
-        core.list_dirty(node, state);
+        core.content.list_dirty(node, state);
     }
     drop(states);
     // After the names went: see `Filesystem::forget`.
@@ -278,6 +278,6 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         .filter(|(_, drafted)| drafted.inode.nlink == 0);
     nameless
         .map(|(id, _)| *id)
-        .filter(|id| core.nodes.references(*id) == 0)
+        .filter(|id| core.content.nodes.references(*id) == 0)
         .collect()
 }

@@ -204,27 +204,3 @@ pub struct Space {
     /// Nodes in the vault.
     pub inodes: u64,
 }
-
-/// A byte-range lock as `fcntl` means it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteRangeLock {
-    /// First byte.
-    pub start: u64,
-    /// Last byte, inclusive; `u64::MAX` for "to the end".
-    pub end: u64,
-    /// What is locked out.
-    pub kind: LockKind,
-    /// Who holds it, told to others who ask.
-    pub pid: u32,
-}
-
-/// What a lock locks out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// Writers.
-    Read,
-    /// Everyone else.
-    Write,
-    /// Nobody: gives the range back.
-    Unlock,
-}

@@ -1,9 +1,13 @@
-//! What nobody waits for: space, purges, old keys.
+//! Space, purges, old keys, and what is made durable: what the background does, and what callers wait for.
 
 pub(crate) mod background;
+pub(crate) mod compact;
 pub(crate) mod defragment;
 pub(crate) mod epoch;
+pub(crate) mod erase;
 pub(crate) mod purge;
 pub(crate) mod reseal;
 pub(crate) mod room;
 pub(crate) mod space;
+pub(crate) mod sync;
+pub(crate) mod urgent;

@@ -13,40 +13,42 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};
 
-use strongroom_crypto::{BlockSealer, Compression};
+use strongroom_crypto::BlockSealer;
 use strongroom_format::limits::BLOCK_BYTES_MAX;
-use strongroom_format::{BlockId, Kind, SealedBlock};
-use strongroom_metadata::{Inode, InodeId, NodeKind, REGION_BYTES, Reads, can_name};
+use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
+use strongroom_metadata::{Base, Inode, InodeId, NodeKind, REGION_BYTES, Reads, can_name};
 
+use crate::blocks::Blocks;
 use crate::changes::Changes;
 use crate::content::{Content, Extent, ExtentTrie, encode_inline, first_level, place};
-use crate::engine::Engine;
 use crate::entry::{self, Body, Entry, EntryTrie, Xattrs};
 use crate::error::Error;
 use crate::limits::{
     BATCH_BYTES, BATCH_NODES, DEPTH_MAX, INLINE_BYTES_MAX, PAGE_ROWS, VALUE_BLOCK_BYTES_MAX,
 };
 use crate::node::{decode_root, encode_root, encode_value, encode_xattrs};
-use crate::trie::{self, Change, Key, Ref, Sink, Source};
+use crate::trie::{self, Change, Key, Ref, Sink};
 
 /// How many nodes that were put are remembered: 2 MiB of names.
 const RECENT_MAX: usize = 64 * 1024;
 
-/// A node that waits to be stored.
-struct Waiting {
-    block: SealedBlock,
-    names: Vec<BlockId>,
-}
+/// Stores sealed nodes of one epoch, each with the blocks that it names: a new node takes a reference of each of them.
+pub type StoreNodes<'a, E> =
+    dyn FnMut(Epoch, Vec<SealedBlock>, &[Vec<BlockId>]) -> Result<(), E> + 'a;
 
 /// Builds one tree.
-pub(crate) struct Builder<'a, E: Engine> {
-    engine: &'a E,
+struct Builder<'a, B: Blocks> {
+    blocks: &'a B,
     reads: &'a Reads,
     sealer: BlockSealer,
+    store: &'a mut StoreNodes<'a, B::Error>,
     changes: Option<Changes>,
     /// The newest tree's root.
     base: Option<Entry>,
-    waiting: Vec<Waiting>,
+    /// Nodes that wait to be stored.
+    waiting: Vec<SealedBlock>,
+    /// What each of them names.
+    waiting_names: Vec<Vec<BlockId>>,
     waiting_bytes: usize,
     /// Some of the nodes that were put.
     recent: HashSet<BlockId>,
@@ -62,16 +64,16 @@ pub(crate) struct Builder<'a, E: Engine> {
     visited: HashSet<InodeId>,
 }
 
-impl<E: Engine> Source for Builder<'_, E> {
-    type Error = E::Error;
+impl<B: Blocks> Blocks for Builder<'_, B> {
+    type Error = B::Error;
 
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>, E::Error> {
-        self.engine.open(kind, id)
+    fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>, B::Error> {
+        self.blocks.open(kind, id)
     }
 }
 
-impl<E: Engine> Sink for Builder<'_, E> {
-    fn put(&mut self, kind: Kind, bytes: &[u8], names: Vec<BlockId>) -> Result<BlockId, E::Error> {
+impl<B: Blocks> Sink for Builder<'_, B> {
+    fn put(&mut self, kind: Kind, bytes: &[u8], names: Vec<BlockId>) -> Result<BlockId, B::Error> {
         if bytes.len() > BLOCK_BYTES_MAX {
             return Err(Error::Invalid("a node of the tree is longer than a block").into());
         }
@@ -85,7 +87,8 @@ impl<E: Engine> Sink for Builder<'_, E> {
             return Ok(id);
         }
         self.waiting_bytes += block.bytes.len();
-        self.waiting.push(Waiting { block, names });
+        self.waiting.push(block);
+        self.waiting_names.push(names);
         if self.waiting_bytes >= BATCH_BYTES || self.waiting.len() >= BATCH_NODES {
             self.flush()?;
         }
@@ -93,39 +96,66 @@ impl<E: Engine> Sink for Builder<'_, E> {
     }
 }
 
-/// What a new tree is, if it is one.
-pub(crate) enum Built {
-    /// Nothing changed.
-    AsBefore,
-    /// The block of its root.
+/// The block of a tree's root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Built {
+    /// That of the newest tree: nothing changed.
+    AsBefore(BlockId),
+    /// A new one.
     New(BlockId),
 }
 
-impl<'a, E: Engine> Builder<'a, E> {
-    /// `base`: the block of the newest tree's root, with what changed since.
-    pub(crate) fn new(
-        engine: &'a E,
+/// Builds the tree of the state that `reads` shows, and stores its new nodes. `base`: the newest tree, and the generation up to
+/// which its marks of changes count; without one the tree is built from nothing.
+///
+/// # Errors
+/// Those of the blocks and of `store`; `Error::Damaged` for rows that no state can have.
+pub fn build<'a, B: Blocks>(
+    blocks: &'a B,
+    reads: &'a Reads,
+    sealer: BlockSealer,
+    base: Option<(&Base, u64)>,
+    store: &'a mut StoreNodes<'a, B::Error>,
+) -> Result<Built, B::Error> {
+    let mut builder = Builder::new(blocks, reads, sealer, store)?;
+    let Some((base, generation)) = base else {
+        let root = builder.root()?;
+        return Ok(Built::New(builder.finish(&root)?));
+    };
+    let newest = reads.block_id(base.root)?.ok_or(Error::MissingBlock)?;
+    let old = decode_root(&blocks.need(Kind::TreeNode, &newest)?)?;
+    let changes = Changes::read(reads, base, generation)?;
+    if !changes.any {
+        return Ok(Built::AsBefore(newest));
+    }
+    builder.changes = Some(changes);
+    builder.base = Some(old.clone());
+    match builder.root()? {
+        root if root == old => Ok(Built::AsBefore(newest)),
+        root => Ok(Built::New(builder.finish(&root)?)),
+    }
+}
+
+impl<'a, B: Blocks> Builder<'a, B> {
+    fn new(
+        blocks: &'a B,
         reads: &'a Reads,
-        base: Option<(BlockId, Changes)>,
-    ) -> Result<Self, E::Error> {
-        let (root, changes) = match base {
-            Some((root, changes)) => {
-                let root = decode_root(&engine.open(Kind::TreeNode, &root)?)?;
-                (Some(root), Some(changes))
-            }
-            None => (None, None),
-        };
+        sealer: BlockSealer,
+        store: &'a mut StoreNodes<'a, B::Error>,
+    ) -> Result<Self, B::Error> {
         let mut holes: HashMap<InodeId, Vec<Range<u64>>> = HashMap::new();
         for (inode, regions) in reads.holes()? {
             holes.entry(inode).or_default().push(regions);
         }
         Ok(Self {
-            engine,
+            blocks,
             reads,
-            sealer: engine.sealer(),
-            changes,
-            base: root,
+            sealer,
+            store,
+            changes: None,
+            base: None,
             waiting: Vec::new(),
+            waiting_names: Vec::new(),
             waiting_bytes: 0,
             recent: HashSet::new(),
             located: HashMap::new(),
@@ -136,58 +166,36 @@ impl<'a, E: Engine> Builder<'a, E> {
         })
     }
 
-    /// The same builder compressing its nodes, or not.
-    pub(crate) fn with_compression(mut self, compression: Compression) -> Self {
-        self.sealer = self.sealer.with_compression(compression);
-        self
-    }
-
-    /// Builds the tree and stores its new nodes.
-    pub(crate) fn build(mut self) -> Result<Built, E::Error> {
-        if self.changes.as_ref().is_some_and(|changes| !changes.any) {
-            return Ok(Built::AsBefore);
-        }
+    /// Builds everything below the root.
+    fn root(&mut self) -> Result<Entry, B::Error> {
         let row = self
             .reads
             .inode(InodeId::ROOT)?
             .ok_or(Error::Damaged("the root directory is missing"))?;
         let old = self.base.clone();
-        let root = self.entry(Vec::new(), &row, old.as_ref())?;
-        if Some(&root) == old.as_ref() {
-            return Ok(Built::AsBefore);
-        }
+        self.entry(Vec::new(), &row, old.as_ref())
+    }
+
+    /// Stores the root and whatever waits; gives the block of the root.
+    fn finish(&mut self, root: &Entry) -> Result<BlockId, B::Error> {
         let mut names = Vec::new();
         root.names(&mut names);
-        let block = self.put(Kind::TreeNode, &encode_root(&root), names)?;
+        let block = self.put(Kind::TreeNode, &encode_root(root), names)?;
         self.flush()?;
-        Ok(Built::New(block))
+        Ok(block)
     }
 
     /// Stores what waits. (1)
-    fn flush(&mut self) -> Result<(), E::Error> {
+    fn flush(&mut self) -> Result<(), B::Error> {
         self.waiting_bytes = 0;
         if self.waiting.is_empty() {
             return Ok(());
         }
-        let (blocks, names): (Vec<_>, Vec<_>) = self
-            .waiting
-            .drain(..)
-            .map(|node| (node.block, node.names))
-            .unzip();
-        let epoch = self.sealer.epoch();
-        self.engine
-            .store(epoch, blocks, |writer, index, _, is_new| {
-                if !is_new {
-                    // An equal node is there, and counts what it names.
-                    return Ok(());
-                }
-                for name in &names[index] {
-                    let number = writer.block_by_id(name)?.ok_or(Error::MissingBlock)?;
-                    writer.change_references(number, 1)?;
-                }
-                Ok(())
-            })?;
-        self.engine.commit_if_large()
+        let (blocks, names) = (
+            std::mem::take(&mut self.waiting),
+            std::mem::take(&mut self.waiting_names),
+        );
+        (self.store)(self.sealer.epoch(), blocks, &names)
     }
 
     /// The entry of `name`, which names the node of `row`; `old` is what the newest tree has there, if it is the same
@@ -197,7 +205,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         name: Vec<u8>,
         row: &Inode,
         old: Option<&Entry>,
-    ) -> Result<Entry, E::Error> {
+    ) -> Result<Entry, B::Error> {
         let body = match row.kind {
             NodeKind::File => self.file(row, old)?,
             NodeKind::Directory => Body::Directory(self.directory(row.id, old)?),
@@ -226,7 +234,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     }
 
     /// Extended attributes, in blocks that equal sets share.
-    fn xattrs(&mut self, inode: InodeId) -> Result<Xattrs, E::Error> {
+    fn xattrs(&mut self, inode: InodeId) -> Result<Xattrs, B::Error> {
         let names = self.reads.xattrs(inode)?;
         if names.is_empty() {
             return Ok(Xattrs::default());
@@ -249,7 +257,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     // ---- directories
 
     /// The tree of the entries of `inode`.
-    fn directory(&mut self, inode: InodeId, old: Option<&Entry>) -> Result<Option<Ref>, E::Error> {
+    fn directory(&mut self, inode: InodeId, old: Option<&Entry>) -> Result<Option<Ref>, B::Error> {
         if self.visited.contains(&inode) {
             return Ok(None);
         }
@@ -281,7 +289,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         inode: InodeId,
         known: Option<Ref>,
         name: Vec<u8>,
-    ) -> Result<Change<EntryTrie>, E::Error> {
+    ) -> Result<Change<EntryTrie>, B::Error> {
         let key = entry::place(&name);
         let Some(found) = self.reads.entry(inode, &name)? else {
             return Ok((key, None));
@@ -298,13 +306,13 @@ impl<'a, E: Engine> Builder<'a, E> {
         Ok((key, Some(self.entry(name, &row, old.as_ref())?)))
     }
 
-    fn row(&self, inode: InodeId) -> Result<Inode, E::Error> {
+    fn row(&self, inode: InodeId) -> Result<Inode, B::Error> {
         let row = self.reads.inode(inode)?;
         Ok(row.ok_or(Error::Damaged("an entry names a node that is missing"))?)
     }
 
     /// A directory that the newest tree does not have.
-    fn whole_directory(&mut self, inode: InodeId) -> Result<Option<Ref>, E::Error> {
+    fn whole_directory(&mut self, inode: InodeId) -> Result<Option<Ref>, B::Error> {
         self.descend(inode)?;
         let mut entries: Vec<(Key, Vec<u8>, InodeId)> = Vec::new();
         let mut after = 0;
@@ -329,7 +337,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         built
     }
 
-    fn descend(&mut self, inode: InodeId) -> Result<(), E::Error> {
+    fn descend(&mut self, inode: InodeId) -> Result<(), B::Error> {
         self.way.push(inode);
         self.on_way.insert(inode);
         self.visited.insert(inode);
@@ -352,7 +360,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     }
 
     /// The entries of a directory in the newest tree, wherever it was there; `None` if it was not.
-    fn locate(&mut self, inode: InodeId) -> Result<Option<Option<Ref>>, E::Error> {
+    fn locate(&mut self, inode: InodeId) -> Result<Option<Option<Ref>>, B::Error> {
         let (Some(base), Some(changes)) = (&self.base, &self.changes) else {
             return Ok(None);
         };
@@ -386,7 +394,7 @@ impl<'a, E: Engine> Builder<'a, E> {
 
     // ---- files
 
-    fn file(&mut self, row: &Inode, old: Option<&Entry>) -> Result<Body, E::Error> {
+    fn file(&mut self, row: &Inode, old: Option<&Entry>) -> Result<Body, B::Error> {
         let old = old.and_then(|old| match &old.body {
             Body::File { content, .. } => Some((old, content)),
             _ => None,
@@ -411,7 +419,7 @@ impl<'a, E: Engine> Builder<'a, E> {
     }
 
     /// The extents of a region before the end of the file, unless it is being emptied.
-    fn extents(&self, row: &Inode, region: u64) -> Result<Vec<Extent>, E::Error> {
+    fn extents(&self, row: &Inode, region: u64) -> Result<Vec<Extent>, B::Error> {
         let mut extents = Vec::new();
         let holes = self.holes.get(&row.id).into_iter().flatten();
         if holes.into_iter().any(|hole| hole.contains(&region)) {
@@ -433,7 +441,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         Ok(extents)
     }
 
-    fn whole_content(&mut self, row: &Inode) -> Result<Content, E::Error> {
+    fn whole_content(&mut self, row: &Inode) -> Result<Content, B::Error> {
         let mut list = None;
         let mut waiting: Vec<Extent> = Vec::new();
         let mut from = 0;
@@ -462,7 +470,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         row: &Inode,
         list: Option<Ref>,
         extents: &[Extent],
-    ) -> Result<Option<Ref>, E::Error> {
+    ) -> Result<Option<Ref>, B::Error> {
         if list.is_some() {
             // The nodes just made are opened again to be added to.
             self.flush()?;
@@ -481,7 +489,7 @@ impl<'a, E: Engine> Builder<'a, E> {
         level: usize,
         range: RangeInclusive<Key>,
         now: Vec<Extent>,
-    ) -> Result<Option<Ref>, E::Error> {
+    ) -> Result<Option<Ref>, B::Error> {
         let mut list = Some(list);
         let mut now = Some(now);
         while let (Some(at), true) = (list, now.is_some()) {
@@ -512,8 +520,8 @@ impl<'a, E: Engine> Builder<'a, E> {
         Ok(list)
     }
 
-    /// The list of a large file, with the regions that changed read anew.
-    fn changed_list(&mut self, row: &Inode, list: Ref) -> Result<Content, E::Error> {
+    /// The list of a large file, with the regions that changed read again.
+    fn changed_list(&mut self, row: &Inode, list: Ref) -> Result<Content, B::Error> {
         let changes = self.changes.as_mut();
         let mut regions = changes
             .and_then(|changes| changes.regions.get(&row.id).cloned())

@@ -1,4 +1,4 @@
-//! How two kept trees differ, path by path.
+//! How two trees differ, path by path.
 //!
 //! Takes   two roots, a path below which to look, and the path behind which to go on
 //! Gives   differences in a fixed order, page by page, so that nobody has to keep a walk open
@@ -9,36 +9,69 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::Engine;
+use serde::{Deserialize, Serialize};
+use strongroom_metadata::{NodeKind, Timestamp};
+
+use crate::blocks::Blocks;
 use crate::entry::{Body, Entry};
 use crate::error::Error;
 use crate::limits::{DEPTH_MAX, PAGE_ROWS};
 use crate::read::{Directory, Tree};
 
 /// A path that is not the same in two trees.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// Below the roots, beginning with `/`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathDifference {
+    /// From the root, beginning with `/`.
     pub path: Vec<u8>,
     /// What was there before.
-    pub before: Option<Entry>,
+    pub before: Option<Side>,
     /// What is there after.
-    pub after: Option<Entry>,
+    pub after: Option<Side>,
+    /// Both sides are files with the same content, symlinks with the same target, or of another kind alike.
+    pub same_content: bool,
+    /// Both sides have the same extended attributes.
+    pub same_xattrs: bool,
 }
 
-impl Difference {
-    /// Whether both are files with the same content, or symlinks with the same target.
-    #[must_use]
-    pub fn has_same_content(&self) -> bool {
-        match (&self.before, &self.after) {
-            (Some(one), Some(other)) => {
-                one.kind == other.kind
-                    && one.size == other.size
-                    && (one.has_content_of(other) || same_body(&one.body, &other.body))
-            }
-            _ => false,
+/// What is at a path on one side of a difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    /// The node, and what tells it from another of its number: the same under another name was moved.
+    pub node: (u64, u64),
+    /// What it is.
+    pub kind: NodeKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes of content.
+    pub size: u64,
+    /// Last change of content.
+    pub mtime: Timestamp,
+}
+
+impl From<&Entry> for Side {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            node: (entry.inode.0, entry.birth_id),
+            kind: entry.kind,
+            mode: entry.mode,
+            uid: entry.uid,
+            gid: entry.gid,
+            size: entry.size,
+            mtime: entry.mtime,
         }
     }
+}
+
+fn same_content(before: Option<&Entry>, after: Option<&Entry>) -> bool {
+    before.zip(after).is_some_and(|(one, other)| {
+        one.kind == other.kind
+            && one.size == other.size
+            && (one.has_content_of(other) || same_body(&one.body, &other.body))
+    })
 }
 
 fn same_body(one: &Body, other: &Body) -> bool {
@@ -59,14 +92,14 @@ struct Frame {
 /// Up to `limit` differences at and below `base` behind `behind`, the path of one that was given; fewer at the end only.
 ///
 /// # Errors
-/// `Error::NotADirectory` for a `behind` that does not lie below `base`; those of the engine.
-pub fn differences<E: Engine>(
-    tree: &Tree<'_, E>,
+/// `Error::NotADirectory` for a `behind` that does not lie below `base`; those of the blocks.
+pub fn differences<B: Blocks>(
+    tree: &Tree<'_, B>,
     (before, after): (&Entry, &Entry),
     base: &[u8],
     behind: Option<&[u8]>,
     limit: usize,
-) -> Result<Vec<Difference>, E::Error> {
+) -> Result<Vec<PathDifference>, B::Error> {
     let base = names(base);
     let mut found = Vec::new();
     let mut pair = (Some(before.clone()), Some(after.clone()));
@@ -111,12 +144,12 @@ pub fn differences<E: Engine>(
 }
 
 /// Goes on in one directory until a directory lies below, or the page is full. `None`: its end was reached.
-fn step<E: Engine>(
-    tree: &Tree<'_, E>,
+fn step<B: Blocks>(
+    tree: &Tree<'_, B>,
     at: &mut Frame,
     limit: usize,
-    found: &mut Vec<Difference>,
-) -> Result<Option<Option<Frame>>, E::Error> {
+    found: &mut Vec<PathDifference>,
+) -> Result<Option<Option<Frame>>, B::Error> {
     loop {
         if found.len() >= limit {
             return Ok(Some(None));
@@ -150,7 +183,11 @@ fn step<E: Engine>(
 }
 
 /// Notes a pair, unless a directory differs by nothing but what lies below it.
-fn push(found: &mut Vec<Difference>, path: &[u8], (before, after): (Option<Entry>, Option<Entry>)) {
+fn push(
+    found: &mut Vec<PathDifference>,
+    path: &[u8],
+    (before, after): (Option<Entry>, Option<Entry>),
+) {
     if let (Some(before), Some(after)) = (&before, &after)
         && let (Body::Directory(_), Body::Directory(_)) = (&before.body, &after.body)
         && before.inode == after.inode
@@ -159,10 +196,13 @@ fn push(found: &mut Vec<Difference>, path: &[u8], (before, after): (Option<Entry
     {
         return;
     }
-    found.push(Difference {
+    let (before, after) = (before.as_ref(), after.as_ref());
+    found.push(PathDifference {
         path: path.to_vec(),
-        before,
-        after,
+        before: before.map(Side::from),
+        after: after.map(Side::from),
+        same_content: same_content(before, after),
+        same_xattrs: before.map(|side| &side.xattrs) == after.map(|side| &side.xattrs),
     });
 }
 
@@ -177,11 +217,11 @@ fn frame(path: Vec<u8>, pair: &(Option<Entry>, Option<Entry>), behind: Option<Ve
     }
 }
 
-fn child<E: Engine>(
-    tree: &Tree<'_, E>,
+fn child<B: Blocks>(
+    tree: &Tree<'_, B>,
     pair: &(Option<Entry>, Option<Entry>),
     name: &[u8],
-) -> Result<(Option<Entry>, Option<Entry>), E::Error> {
+) -> Result<(Option<Entry>, Option<Entry>), B::Error> {
     let of = |entry: &Option<Entry>| match entry {
         Some(entry) => tree.lookup(entry.directory(), name),
         None => Ok(None),

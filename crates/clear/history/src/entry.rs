@@ -1,4 +1,4 @@
-//! One name in a directory of a kept tree, with everything that is known of the node that it names.
+//! One name in a directory of a tree, with everything that is known of the node that it names.
 //!
 //! Takes   an entry, or the bytes of one
 //! Gives   the other of the two
@@ -9,7 +9,7 @@
 //!  (1) An entry has one encoding.                                                     [6.4.1]
 //!  (2) Its encoding stays far below what a leaf holds, whatever it names.              [6.4.5]
 
-use strongroom_format::cbor::{Decoder, Encoder};
+use strongroom_format::cbor::{Decoder, Encoder, unzigzag, zigzag};
 use strongroom_format::{BlockId, Kind};
 use strongroom_metadata::limits::{NAME_BYTES_MAX, TARGET_BYTES_MAX};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
@@ -91,30 +91,8 @@ pub(crate) fn place(name: &[u8]) -> Key {
     Key(blake3::derive_key(PLACE_CONTEXT, name))
 }
 
-/// Small numbers of either sign become small numbers.
-const fn zigzag(value: i64) -> u64 {
-    (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned()
-}
-
-const fn unzigzag(value: u64) -> i64 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
-}
-
 fn small(number: u64) -> Result<u32> {
     u32::try_from(number).map_err(|_| Error::Damaged("an attribute is out of its range"))
-}
-
-fn kind_of(number: u64) -> Result<NodeKind> {
-    Ok(match number {
-        1 => NodeKind::File,
-        2 => NodeKind::Directory,
-        3 => NodeKind::Symlink,
-        4 => NodeKind::Fifo,
-        5 => NodeKind::Socket,
-        6 => NodeKind::CharDevice,
-        7 => NodeKind::BlockDevice,
-        _ => return Err(Error::Damaged("a node is of no known kind")),
-    })
 }
 
 impl Entry {
@@ -194,7 +172,8 @@ impl Entry {
         let name = decoder.bytes(NAME_BYTES_MAX)?.to_vec();
         let inode = InodeId(decoder.unsigned()?);
         let birth_id = decoder.unsigned()?;
-        let kind = kind_of(decoder.unsigned()?)?;
+        let kind = NodeKind::from_number(decoder.unsigned()?)
+            .ok_or(Error::Damaged("a node is of no known kind"))?;
         let mode = small(decoder.unsigned()?)?;
         let (uid, gid) = (small(decoder.unsigned()?)?, small(decoder.unsigned()?)?);
         let nlink = small(decoder.unsigned()?)?;

@@ -1,23 +1,24 @@
-//! Finds what must go so that the content of a file, or of all files below a directory, leaves every kept state.
+//! Finds what must go so that the content of a file, or of all files below a directory, leaves every snapshot.
 //!
 //! Takes   a path
-//! Gives   the blocks that only content of it has, in whatever state and under whatever name
+//! Gives   the blocks that only content of it has, in whatever snapshot and under whatever name
 //! Never   changes anything: trees stay as they were signed, and say what was there
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) A block that anything else names stays: another file of a kept state, or any file of now.    [6.11.2]
+//!  (1) A block that anything else names stays: another file of a snapshot, or any file of now.    [6.11.2]
 //!
-//! It opens every node of every kept tree twice, and no content.
+//! It opens every node of every tree twice, and no content.
 
 use std::collections::{HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
 use strongroom_format::limits::sealed_len;
 use strongroom_format::{BlockId, Kind};
 use strongroom_metadata::{BlockNumber, InodeId, Reads};
 
+use crate::blocks::Blocks;
 use crate::content::{Content, ExtentTrie};
-use crate::engine::Engine;
 use crate::entry::{Body, Entry};
 use crate::error::Error;
 use crate::limits::PAGE_ROWS;
@@ -25,19 +26,28 @@ use crate::node::{entries_of_block, names_of_block};
 use crate::read::Tree;
 use crate::trie::{Node, Ref};
 
+/// What was erased, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErasedContent {
+    /// Snapshots that had something at the path.
+    pub states: u64,
+    /// Files whose content it was, over all of them.
+    pub files: u64,
+    /// Sealed bytes that are gone.
+    pub bytes: u64,
+    /// Sealed bytes that stay, because other files have the same content.
+    pub shared_bytes: u64,
+    /// Segment files that still hold some of it, because other blocks in them are damaged.
+    pub segments_left: u64,
+}
+
 /// What goes, and what stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Erasure {
     /// The blocks that go, each with the references that it has: with others it is used by something else.
     pub blocks: Vec<(BlockNumber, u32)>,
-    /// Their sealed bytes.
-    pub bytes: u64,
-    /// Sealed bytes that stay, because something else has the same content.
-    pub shared_bytes: u64,
-    /// Kept states that have something at the path.
-    pub states: u64,
-    /// Files whose content it is, over all states.
-    pub files: u64,
+    /// What that comes to.
+    pub content: ErasedContent,
 }
 
 /// A node of a file, whatever its names.
@@ -46,24 +56,22 @@ type File = (InodeId, u64);
 /// Finds what to erase at `path`.
 ///
 /// # Errors
-/// `Error::NotFound` if no kept state has anything there; `Error::Invalid` for the root; those of the engine, and
+/// `Error::NotFound` if no snapshot has anything there; `Error::Invalid` for the root; those of the blocks, and
 /// `Error::Damaged` if a tree cannot be read: then nobody knows what else names the content.
-pub fn to_erase<E: Engine>(engine: &E, path: &[u8]) -> Result<Erasure, E::Error> {
-    let reader = engine.reader()?;
-    let snapshot = reader.snapshot()?;
+pub fn to_erase<B: Blocks>(blocks: &B, reads: &Reads, path: &[u8]) -> Result<Erasure, B::Error> {
     let mut found = Search {
-        engine,
-        reads: &snapshot,
+        blocks,
+        reads,
         files: HashSet::new(),
         directories: HashSet::new(),
     };
     let states = found.files_at(path)?;
     let files = found.files;
-    let nodes = nodes(&snapshot)?;
+    let nodes = nodes(reads)?;
     let mut content = HashSet::new();
     let mut lists = Lists::default();
     for (kind, id) in &nodes {
-        for entry in entries(engine, *kind, id)? {
+        for entry in entries(blocks, *kind, id)? {
             let is_target = files.contains(&(entry.inode, entry.birth_id));
             match (content_of(&entry), is_target) {
                 (Some(Content::Inline(extents)), true) => {
@@ -75,23 +83,23 @@ pub fn to_erase<E: Engine>(engine: &E, path: &[u8]) -> Result<Erasure, E::Error>
             }
         }
     }
-    each_extent(engine, lists.of_targets, |block| {
+    each_extent(blocks, lists.of_targets, |block| {
         content.insert(block);
     })?;
     let mut shared = HashSet::new();
-    each_extent(engine, lists.of_others, |block| {
+    each_extent(blocks, lists.of_others, |block| {
         if content.contains(&block) {
             shared.insert(block);
         }
     })?;
     let mut counts: HashMap<BlockId, u32> = HashMap::new();
     for (kind, id) in &nodes {
-        for name in names_of_block(*kind, &engine.open(*kind, id)?)? {
+        for name in names_of_block(*kind, &blocks.need(*kind, id)?)? {
             if content.contains(&name) {
                 *counts.entry(name).or_insert(0) += 1;
             }
         }
-        for entry in entries(engine, *kind, id)? {
+        for entry in entries(blocks, *kind, id)? {
             let is_other = !files.contains(&(entry.inode, entry.birth_id));
             if let (Some(Content::Inline(extents)), true) = (content_of(&entry), is_other) {
                 let blocks = extents.iter().map(|extent| extent.block);
@@ -99,23 +107,21 @@ pub fn to_erase<E: Engine>(engine: &E, path: &[u8]) -> Result<Erasure, E::Error>
             }
         }
     }
-    let mut erasure = Erasure {
-        states,
-        files: files.len() as u64,
-        ..Erasure::default()
-    };
+    let mut erasure = Erasure::default();
+    let told = &mut erasure.content;
+    (told.states, told.files) = (states, files.len() as u64);
     for id in content {
-        let number = snapshot.block_by_id(&id)?;
-        let Some(block) = number.map(|number| snapshot.block(number)).transpose()? else {
+        let number = reads.block_by_id(&id)?;
+        let Some(block) = number.map(|number| reads.block(number)).transpose()? else {
             continue;
         };
         let Some(block) = block else { continue };
         let bytes = sealed_len(block.clear_len as usize) as u64;
-        // (1): more references than kept nodes have are those of files of now.
+        // (1): more references than nodes of trees have are those of files of now.
         if shared.contains(&id) || counts.get(&id) != Some(&block.references) {
-            erasure.shared_bytes += bytes;
+            told.shared_bytes += bytes;
         } else {
-            erasure.bytes += bytes;
+            told.bytes += bytes;
             erasure.blocks.push((block.number, block.references));
         }
     }
@@ -148,26 +154,26 @@ fn nodes(reads: &Reads) -> Result<Vec<(Kind, BlockId)>, Error> {
     Ok(nodes)
 }
 
-fn entries<E: Engine>(engine: &E, kind: Kind, id: &BlockId) -> Result<Vec<Entry>, E::Error> {
+fn entries<B: Blocks>(blocks: &B, kind: Kind, id: &BlockId) -> Result<Vec<Entry>, B::Error> {
     if kind.plain() != Kind::TreeNode {
         return Ok(Vec::new());
     }
-    Ok(entries_of_block(&engine.open(kind, id)?)?)
+    Ok(entries_of_block(&blocks.need(kind, id)?)?)
 }
 
 /// Gives the block of every extent in `lists`, each node once.
-fn each_extent<E: Engine>(
-    engine: &E,
+fn each_extent<B: Blocks>(
+    blocks: &B,
     lists: Vec<BlockId>,
     mut take: impl FnMut(BlockId),
-) -> Result<(), E::Error> {
+) -> Result<(), B::Error> {
     let mut seen: HashSet<BlockId> = HashSet::new();
     let mut waiting = lists;
     while let Some(id) = waiting.pop() {
         if !seen.insert(id) {
             continue;
         }
-        let bytes = engine.open(Kind::ExtentList, &id)?;
+        let bytes = blocks.need(Kind::ExtentList, &id)?;
         match Node::<ExtentTrie>::decode(&bytes)? {
             Node::Leaf(extents) => extents.iter().for_each(|extent| take(extent.block)),
             Node::Branch(children) => {
@@ -179,17 +185,17 @@ fn each_extent<E: Engine>(
 }
 
 /// Looks for the files at a path.
-struct Search<'a, E: Engine> {
-    engine: &'a E,
+struct Search<'a, B: Blocks> {
+    blocks: &'a B,
     reads: &'a Reads,
     files: HashSet<File>,
     /// Directories that were gone through: states share them.
     directories: HashSet<BlockId>,
 }
 
-impl<E: Engine> Search<'_, E> {
+impl<B: Blocks> Search<'_, B> {
     /// Collects the files at and below `path` of all states; gives how many states have something there.
-    fn files_at(&mut self, path: &[u8]) -> Result<u64, E::Error> {
+    fn files_at(&mut self, path: &[u8]) -> Result<u64, B::Error> {
         let parts: Vec<&[u8]> = path
             .split(|byte| *byte == b'/')
             .filter(|part| !part.is_empty())
@@ -197,7 +203,7 @@ impl<E: Engine> Search<'_, E> {
         if parts.is_empty() {
             return Err(Error::Invalid("everything cannot be erased; remove the snapshots").into());
         }
-        let tree = Tree::new(self.engine);
+        let tree = Tree::new(self.blocks);
         let mut states = 0;
         for revision in self.reads.revisions()? {
             let root = self.reads.block_id(revision.root)?;
@@ -220,7 +226,7 @@ impl<E: Engine> Search<'_, E> {
     }
 
     /// Collects the files at and below `entry`, each directory once.
-    fn collect(&mut self, tree: &Tree<'_, E>, entry: &Entry) -> Result<(), E::Error> {
+    fn collect(&mut self, tree: &Tree<'_, B>, entry: &Entry) -> Result<(), B::Error> {
         let mut waiting = Vec::new();
         self.note(entry, &mut waiting);
         while let Some(directory) = waiting.pop() {

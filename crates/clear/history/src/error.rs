@@ -10,7 +10,7 @@ pub enum Error {
     /// Environment or tampering: a node of a tree, or a revision, is not as it was written.
     #[error("the history is damaged: {0}")]
     Damaged(&'static str),
-    /// Environment or tampering: a block that a kept revision names is missing.
+    /// Environment or tampering: a block that a tree names is missing.
     #[error("the history is damaged: a block that it names is missing")]
     MissingBlock,
     /// Tampering: a revision whose signature is by no device of this vault.

@@ -4,7 +4,7 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 
 /// What the items of one leaf may take together, in bytes; more are spread over the children of a branch.
 ///
-/// A lower number makes more nodes, a higher one more bytes that are sealed anew for one changed item. It is part of the
+/// A lower number makes more nodes, a higher one more bytes that are sealed again for one changed item. It is part of the
 /// format: one set of items has one tree. [6.3.2]
 pub const LEAF_BYTES_MAX: u64 = 16_000;
 
@@ -52,9 +52,6 @@ pub const BATCH_NODES: usize = 512;
 
 /// Rows read at a time.
 pub const PAGE_ROWS: usize = 1_000;
-
-/// Nodes given back in one transaction.
-pub const GIVE_BACK_NODES: usize = 16;
 
 /// Released blocks looked at in one step.
 pub const RELEASED_PAGE: usize = 256;

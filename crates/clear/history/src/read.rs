@@ -1,4 +1,4 @@
-//! Reads a kept tree: names, nodes and places of content, as of its revision.
+//! Reads a tree: names, nodes and places of content, as of its revision.
 //!
 //! Takes   the root of a tree
 //! Gives   entries, listings, values and extents
@@ -7,23 +7,23 @@
 
 use strongroom_format::{BlockId, Kind};
 
+use crate::blocks::Blocks;
 use crate::content::{Content, Extent, ExtentTrie, first_level, place};
-use crate::engine::Engine;
 use crate::entry::{self, Body, Entry, EntryTrie};
 use crate::error::Error;
 use crate::limits::VALUE_BLOCK_BYTES_MAX;
 use crate::node::{decode_root, decode_value, decode_xattrs};
-use crate::trie::{self, Ref, Source};
+use crate::trie::{self, Ref};
 
-/// One kept tree.
-pub struct Tree<'e, E: Engine> {
-    engine: &'e E,
+/// One tree.
+pub struct Tree<'b, B: Blocks> {
+    blocks: &'b B,
 }
 
 /// Names and values of extended attributes.
 pub type XattrList = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The entries of a directory of a kept tree; `None` for an empty one.
+/// The entries of a directory of a tree; `None` for an empty one.
 pub type Directory = Option<Ref>;
 
 /// An entry and its place in the listing of its directory.
@@ -35,65 +35,51 @@ pub struct Listed {
     pub position: u64,
 }
 
-struct Opens<'e, E: Engine>(&'e E);
-
-impl<E: Engine> Source for Opens<'_, E> {
-    type Error = E::Error;
-
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Vec<u8>, E::Error> {
-        self.0.open(kind, id)
-    }
-}
-
-impl<E: Engine> std::fmt::Debug for Tree<'_, E> {
+impl<B: Blocks> std::fmt::Debug for Tree<'_, B> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Tree").finish_non_exhaustive()
     }
 }
 
-impl<'e, E: Engine> Tree<'e, E> {
-    /// Reads through `engine`.
-    pub const fn new(engine: &'e E) -> Self {
-        Self { engine }
-    }
-
-    fn source(&self) -> Opens<'e, E> {
-        Opens(self.engine)
+impl<'b, B: Blocks> Tree<'b, B> {
+    /// Reads through `blocks`.
+    pub const fn new(blocks: &'b B) -> Self {
+        Self { blocks }
     }
 
     /// The root directory of the tree whose root is in `block`.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine.
-    pub fn root(&self, block: &BlockId) -> Result<Entry, E::Error> {
-        Ok(decode_root(&self.engine.open(Kind::TreeNode, block)?)?)
+    /// `Error::Damaged`; those of the blocks.
+    pub fn root(&self, block: &BlockId) -> Result<Entry, B::Error> {
+        Ok(decode_root(&self.blocks.need(Kind::TreeNode, block)?)?)
     }
 
     /// The entry of `name` in `directory`.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine.
-    pub fn lookup(&self, directory: Directory, name: &[u8]) -> Result<Option<Entry>, E::Error> {
+    /// `Error::Damaged`; those of the blocks.
+    pub fn lookup(&self, directory: Directory, name: &[u8]) -> Result<Option<Entry>, B::Error> {
         match directory {
             None => Ok(None),
-            Some(at) => trie::get::<EntryTrie, _>(&self.source(), at, 0, &entry::place(name)),
+            Some(at) => trie::get::<EntryTrie, _>(self.blocks, at, 0, &entry::place(name)),
         }
     }
 
     /// Up to `limit` entries of `directory` behind `position`, in a fixed order that means nothing.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine.
+    /// `Error::Damaged`; those of the blocks.
     pub fn list(
         &self,
         directory: Directory,
         position: u64,
         limit: usize,
-    ) -> Result<Vec<Listed>, E::Error> {
+    ) -> Result<Vec<Listed>, B::Error> {
         let Some(at) = directory else {
             return Ok(Vec::new());
         };
-        let page = trie::page::<EntryTrie, _>(&self.source(), at, position, limit)?;
+        let page = trie::page::<EntryTrie, _>(self.blocks, at, position, limit)?;
         let listed = page.into_iter().zip(position + 1..);
         Ok(listed
             .map(|(entry, position)| Listed { entry, position })
@@ -103,14 +89,14 @@ impl<'e, E: Engine> Tree<'e, E> {
     /// The extended attributes of a node, sorted by name.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine.
-    pub fn xattrs(&self, node: &Entry) -> Result<XattrList, E::Error> {
+    /// `Error::Damaged`; those of the blocks.
+    pub fn xattrs(&self, node: &Entry) -> Result<XattrList, B::Error> {
         if node.xattrs.0.is_empty() {
             return Ok(Vec::new());
         }
         let mut value = Vec::new();
         for (index, block) in node.xattrs.0.iter().enumerate() {
-            let part = decode_value(&self.engine.open(Kind::TreeNode, block)?)?;
+            let part = decode_value(&self.blocks.need(Kind::TreeNode, block)?)?;
             if part.len() != VALUE_BLOCK_BYTES_MAX && index + 1 < node.xattrs.0.len() {
                 return Err(Error::Damaged("a part of a value is short").into());
             }
@@ -123,14 +109,14 @@ impl<'e, E: Engine> Tree<'e, E> {
     /// most `limit` of them.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine.
+    /// `Error::Damaged`; those of the blocks.
     pub fn extents(
         &self,
         node: &Entry,
         from: u64,
         to: u64,
         limit: usize,
-    ) -> Result<Vec<Extent>, E::Error> {
+    ) -> Result<Vec<Extent>, B::Error> {
         let Body::File { content, .. } = &node.body else {
             return Ok(Vec::new());
         };
@@ -151,7 +137,7 @@ impl<'e, E: Engine> Tree<'e, E> {
                 let mut found: Vec<Extent> = Vec::new();
                 let level = first_level(node.size);
                 trie::range::<ExtentTrie, _>(
-                    &self.source(),
+                    self.blocks,
                     *list,
                     level,
                     &first,
@@ -172,15 +158,15 @@ impl<'e, E: Engine> Tree<'e, E> {
     /// `after`, until it gives false. What is the same on both sides is not opened. Gives whether the end was reached.
     ///
     /// # Errors
-    /// `Error::Damaged`; those of the engine and of `take`.
+    /// `Error::Damaged`; those of the blocks and of `take`.
     pub fn compare(
         &self,
         one: Directory,
         other: Directory,
         after: Option<&[u8]>,
-        take: &mut impl FnMut(Option<Entry>, Option<Entry>) -> Result<bool, E::Error>,
-    ) -> Result<bool, E::Error> {
+        take: &mut impl FnMut(Option<Entry>, Option<Entry>) -> Result<bool, B::Error>,
+    ) -> Result<bool, B::Error> {
         let after = after.map(entry::place);
-        trie::compare::<EntryTrie, _>(&self.source(), one, other, 0, after.as_ref(), take)
+        trie::compare::<EntryTrie, _>(self.blocks, one, other, 0, after.as_ref(), take)
     }
 }

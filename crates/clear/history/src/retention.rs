@@ -1,6 +1,6 @@
-//! Which kept states of a schedule stay, and which go.
+//! Which snapshots of a schedule stay, and which go.
 //!
-//! Takes   a rule, and what is known of the kept states, in the order in which they were taken
+//! Takes   a rule, and what is known of the snapshots, in the order in which they were taken
 //! Gives   those that the rule lets go
 //! Never   lets one go that a person named, or the newest of those that it looks at
 //! Spec    spec/6-history.md, section 6.10
@@ -11,9 +11,7 @@
 
 use std::collections::HashSet;
 
-use strongroom_metadata::Timestamp;
-
-use crate::select::{DAY_S, days_of};
+use crate::select::{Candidate, DAY_S, days_of};
 
 /// What the message of a state says that nobody but a schedule asked for.
 pub const SCHEDULED: &str = "scheduled";
@@ -57,23 +55,11 @@ pub struct Retention {
     pub whose: Whose,
 }
 
-/// A kept state, as a rule sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct State<'a> {
-    /// When it was taken, as the clock was then.
-    pub time: Timestamp,
-    /// What was said about it.
-    pub message: &'a str,
-    /// Its names.
-    pub tags: &'a [String],
-}
-
-impl State<'_> {
-    fn is_of(&self, whose: Whose) -> bool {
-        let scheduled = self.message == SCHEDULED || is_precaution(self.message);
-        let unnamed = self.message.is_empty() && whose == Whose::Unnamed;
-        self.tags.is_empty() && (scheduled || unnamed)
-    }
+/// Whether a rule is about `one`.
+fn is_about(whose: Whose, one: &Candidate<'_>) -> bool {
+    let scheduled = one.message == SCHEDULED || is_precaution(one.message);
+    let unnamed = one.message.is_empty() && whose == Whose::Unnamed;
+    one.tags.is_empty() && (scheduled || unnamed)
 }
 
 /// One sort of period, and how many of it stay.
@@ -116,12 +102,12 @@ impl Retention {
 
     /// The places in `all`, oldest first taken, of those that go.
     #[must_use]
-    pub fn lets_go(&self, all: &[State<'_>]) -> Vec<usize> {
+    pub fn lets_go(&self, all: &[Candidate<'_>]) -> Vec<usize> {
         let mut periods = self.periods();
         let mut taken = 0_u64;
         let mut going = Vec::new();
         for (place, state) in all.iter().enumerate().rev() {
-            if !state.is_of(self.whose) {
+            if !is_about(self.whose, state) {
                 continue;
             }
             taken += 1;
@@ -237,7 +223,10 @@ fn month_of(day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use strongroom_metadata::Timestamp;
+
     use super::*;
+    use crate::revision::RevisionId;
 
     const HOUR_S: i64 = 3_600;
 
@@ -246,8 +235,11 @@ mod tests {
         days_of(2026, 11, 22).unwrap() * DAY_S
     }
 
-    fn states(seconds: &[i64]) -> Vec<State<'static>> {
-        let state = |second: &i64| State {
+    fn states(seconds: &[i64]) -> Vec<Candidate<'static>> {
+        let state = |second: &i64| Candidate {
+            id: RevisionId([0; 32]),
+            parents: &[],
+            device: &[0; 32],
             time: Timestamp(second * 1_000_000_000),
             message: SCHEDULED,
             tags: &[],
@@ -306,7 +298,10 @@ mod tests {
             ("before restoring everything", false),
             ("before sorting", false),
         ] {
-            let state = |second: i64| State {
+            let state = |second: i64| Candidate {
+                id: RevisionId([0; 32]),
+                parents: &[],
+                device: &[0; 32],
                 time: Timestamp(second * 1_000_000_000),
                 message,
                 tags: &[],

@@ -17,6 +17,7 @@ use strongroom_metadata::Timestamp;
 
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, REVISION_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX};
+use crate::select::Candidate;
 
 /// BLAKE3 context that names a revision by its body. It is no key.
 const ID_CONTEXT: &str = "strongroom format 1 2026-11-22 revision id";
@@ -64,6 +65,39 @@ pub struct RevisionBody {
     pub tags: Vec<String>,
 }
 
+/// What a revision is to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewRevision {
+    /// What a person says about it.
+    pub message: String,
+    /// Names for it, sorted.
+    pub tags: Vec<String>,
+    /// Take none if nothing changed since the newest.
+    pub only_if_changed: bool,
+}
+
+impl NewRevision {
+    /// The body of a first revision with an empty root: the rest is known once its tree is.
+    ///
+    /// # Errors
+    /// `Error::Invalid` for a message or tags beyond their bounds.
+    pub fn draft(&self, signer: &RevisionSigner, now: Timestamp) -> Result<RevisionBody> {
+        let body = RevisionBody {
+            vault: signer.vault(),
+            parents: Vec::new(),
+            root: BlockId([0; 32]),
+            device: signer.device(),
+            sequence: 0,
+            membership_head: signer.membership_head(),
+            time: now,
+            message: self.message.clone(),
+            tags: self.tags.clone(),
+        };
+        body.check()?;
+        Ok(body)
+    }
+}
+
 /// A body, its name, and the signature, which has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
@@ -77,7 +111,7 @@ pub struct Revision {
 
 impl RevisionBody {
     /// What is wrong with a message or tags, before they are signed.
-    pub(crate) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         if self.message.len() > MESSAGE_BYTES_MAX {
             return Err(Error::Invalid("the message is longer than 16 KiB"));
         }
@@ -184,6 +218,19 @@ impl Revision {
             body,
             signature,
         })
+    }
+
+    /// What selectors and rules ask of it.
+    #[must_use]
+    pub fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            id: self.id,
+            parents: &self.body.parents,
+            device: &self.body.device.0,
+            time: self.body.time,
+            message: &self.body.message,
+            tags: &self.body.tags,
+        }
     }
 
     /// The bytes that are stored: body and signature.

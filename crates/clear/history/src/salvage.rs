@@ -1,4 +1,4 @@
-//! Reads a kept tree as far as it can be read: what is lost is told, and everything else is given.
+//! Reads a tree as far as it can be read: what is lost is counted, and everything else is given.
 //!
 //! Takes   the root of a tree, and blocks of which some may be lost
 //! Gives   entries, extents and values that are left, and what the lost ones held
@@ -10,27 +10,15 @@ use std::ops::Range;
 use strongroom_format::limits::BLOCK_BYTES_MAX;
 use strongroom_format::{BlockId, Kind};
 
+use crate::blocks::Blocks;
 use crate::content::{Content, Extent, ExtentTrie, first_level};
 use crate::entry::{Body, Entry, EntryTrie};
-use crate::error::Error;
 use crate::limits::VALUE_BLOCK_BYTES_MAX;
 use crate::node::{decode_root, decode_value, decode_xattrs};
 use crate::read::{Directory, XattrList};
 use crate::trie::{Key, LEVELS, Node, Ref, Trie};
 
-/// Blocks of trees, of which some may be lost.
-pub trait Blocks {
-    /// Why nothing could be said about a block.
-    type Error: From<Error>;
-
-    /// The content of the block of that name, fully proven; `None` if it is lost or damaged.
-    ///
-    /// # Errors
-    /// Of what is below, for another reason than damage.
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>, Self::Error>;
-}
-
-/// One kept tree that may be damaged.
+/// One tree that may be damaged.
 pub struct Salvage<'b, B: Blocks> {
     blocks: &'b B,
 }

@@ -1,6 +1,6 @@
 //! Finds the revisions that a person means.
 //!
-//! Takes   a selector, and what is known of the kept revisions
+//! Takes   a selector, and what is known of the snapshots
 //! Gives   those that it selects, oldest first, or what is wrong with it
 //! Never   guesses between two
 //! Spec    spec/6-history.md, section 6.9
@@ -16,8 +16,8 @@ const PREFIX_DIGITS_MIN: usize = 2;
 /// A day.
 pub(crate) const DAY_S: i64 = 86_400;
 
-/// What a selector asks of a revision.
-#[derive(Clone, Debug)]
+/// What selectors and rules ask of a revision.
+#[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Its name.
     pub id: RevisionId,
@@ -25,8 +25,10 @@ pub struct Candidate<'a> {
     pub parents: &'a [RevisionId],
     /// Who took it.
     pub device: &'a [u8; 32],
-    /// When.
+    /// When it was taken, as the clock was then.
     pub time: Timestamp,
+    /// What was said about it.
+    pub message: &'a str,
     /// Its tags.
     pub tags: &'a [String],
 }
@@ -426,6 +428,7 @@ mod tests {
                 parents: &one.parents,
                 device: &one.device,
                 time: one.time,
+                message: "",
                 tags: &one.tags,
             })
             .collect();
@@ -479,6 +482,7 @@ mod tests {
                 parents: &one.parents,
                 device: &[7; 32],
                 time: one.time,
+                message: "",
                 tags: &one.tags,
             })
             .collect();
@@ -525,6 +529,7 @@ mod tests {
             parents: &[],
             device,
             time: Timestamp(0),
+            message: "",
             tags: &[],
         };
         let all = [candidate(one, &devices[0]), candidate(other, &devices[1])];

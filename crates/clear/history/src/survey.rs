@@ -1,4 +1,4 @@
-//! Goes over kept trees, each shared node once: which hold together, and whose files are damaged where.
+//! Goes over trees, each shared node once: which hold together, and whose files are damaged where.
 //!
 //! Takes   roots of trees, the blocks, and the names of those blocks of content that do not open
 //! Gives   what each node names; whether a tree is whole; the paths that are not
@@ -15,11 +15,12 @@ use std::ops::Range;
 use strongroom_format::cbor::Encoder;
 use strongroom_format::{BlockId, Kind};
 
+use crate::blocks::Blocks;
 use crate::content::{Content, Extent, ExtentTrie, first_level};
 use crate::entry::{Body, Entry, EntryTrie};
 use crate::limits::{DEPTH_MAX, LEAF_BYTES_MAX};
 use crate::node::{decode_root, decode_value};
-use crate::salvage::{Blocks, Place, Salvage};
+use crate::salvage::{Place, Salvage};
 use crate::trie::{LEVELS, Node, Ref, Trie};
 
 /// What is known of a node.

@@ -14,6 +14,7 @@
 use strongroom_format::cbor::{Decoder, Encoder};
 use strongroom_format::{BlockId, Kind};
 
+use crate::blocks::Blocks;
 use crate::error::{Error, Result};
 use crate::limits::{LEAF_BYTES_MAX, LEAF_ITEMS_MAX};
 
@@ -92,15 +93,8 @@ pub(crate) trait Trie {
     fn names(item: &Self::Item, names: &mut Vec<BlockId>);
 }
 
-/// Opens nodes.
-pub(crate) trait Source {
-    type Error: From<Error>;
-
-    fn open(&self, kind: Kind, id: &BlockId) -> std::result::Result<Vec<u8>, Self::Error>;
-}
-
 /// Stores nodes, too.
-pub(crate) trait Sink: Source {
+pub(crate) trait Sink: Blocks {
     /// Takes a node and the blocks that it names; gives its name.
     fn put(
         &mut self,
@@ -276,8 +270,8 @@ fn finish<T: Trie, S: Sink>(
     }
 }
 
-fn open<T: Trie, S: Source>(source: &S, at: &Ref) -> std::result::Result<Node<T>, S::Error> {
-    let node = Node::<T>::decode(&source.open(T::KIND, &at.block)?)?;
+fn open<T: Trie, S: Blocks>(source: &S, at: &Ref) -> std::result::Result<Node<T>, S::Error> {
+    let node = Node::<T>::decode(&source.need(T::KIND, &at.block)?)?;
     // What is below is counted by what names it, and has to agree.
     let count = match &node {
         Node::Leaf(items) => items.len() as u64,

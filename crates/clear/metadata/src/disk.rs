@@ -19,11 +19,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libsqlite3_sys as ffi;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
-use strongroom_folder::{Folder, Purpose};
+use strongroom_folder::{Folder, Purpose, is_full};
 
-use crate::log_index::LogIndex;
-use crate::pages::Pages;
-use crate::vfs::LogFile;
+/// The database file in a vault folder.
+pub const DATABASE_FILE: &str = "metadata.db";
+
+/// The reserve file in a vault folder.
+pub const RESERVE_FILE: &str = "reserve";
 
 /// Which file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,35 +159,18 @@ impl Tally {
     }
 }
 
-/// The files of one store, as the shim sees them.
+/// The disk under one store, watched.
 pub(crate) struct Disk {
-    /// Whether nothing may be changed or locked, because the medium cannot be written.
-    pub(crate) frozen: bool,
-    /// The writer's log file, for syncing it from another thread.
-    pub(crate) log_file: LogFile,
     tallies: [Tally; 4],
     log_len: AtomicU64,
     sync_failed: AtomicBool,
     observer: Option<Arc<dyn DiskObserver>>,
     reserve: Reserve,
-    /// What every page must be; `None` for a database of before there was a page tree.
-    pub(crate) pages: Option<Pages>,
-    /// The index of the log, shared by all connections.
-    pub(crate) index: LogIndex,
 }
 
 impl Disk {
-    pub(crate) fn new(
-        frozen: bool,
-        observer: Option<Arc<dyn DiskObserver>>,
-        reserve: Reserve,
-        pages: Option<Pages>,
-    ) -> Self {
+    pub(crate) fn new(observer: Option<Arc<dyn DiskObserver>>, reserve: Reserve) -> Self {
         Self {
-            frozen,
-            pages,
-            index: LogIndex::default(),
-            log_file: LogFile::default(),
             tallies: Default::default(),
             log_len: AtomicU64::new(0),
             sync_failed: AtomicBool::new(false),
@@ -354,20 +339,25 @@ pub(crate) const fn fault_code(fault: DiskFault, failure: c_int) -> c_int {
     }
 }
 
+/// What an injected fault is to code that uses files without SQLite.
+pub(crate) fn fault_error(fault: DiskFault) -> io::Error {
+    match fault {
+        DiskFault::NoSpace => io::ErrorKind::StorageFull.into(),
+        DiskFault::Failure => io::Error::other("the disk failed"),
+    }
+}
+
 /// Whether `result`, just given by a write of the system, means that the disk or a quota is full.
-fn is_full(result: c_int) -> bool {
+fn means_full(result: c_int) -> bool {
     result == ffi::SQLITE_FULL
         || (matches!(result, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE)
-            && matches!(
-                io::Error::last_os_error().kind(),
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-            ))
+            && is_full(&io::Error::last_os_error()))
 }
 
 /// Runs `attempt`; if the disk is full and the reserve is there, frees it and runs `attempt` once more.
 pub(crate) fn with_reserve(disk: &Disk, mut attempt: impl FnMut() -> c_int) -> c_int {
     let result = attempt();
-    if is_full(result) && disk.reserve().release() {
+    if means_full(result) && disk.reserve().release() {
         attempt()
     } else {
         result

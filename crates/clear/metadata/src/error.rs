@@ -2,7 +2,7 @@
 
 use std::io;
 
-use strongroom_folder::{Odd, odd_of};
+use strongroom_folder::{Odd, is_full, odd_of};
 
 use crate::rows::{BlockNumber, SegmentNumber};
 
@@ -120,9 +120,9 @@ impl From<io::Error> for Error {
         if let Some(odd) = odd_of(&error) {
             return Self::Odd(odd.clone());
         }
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
-            kind => Self::Disk(kind),
+        match is_full(&error) {
+            true => Self::NoSpace,
+            false => Self::Disk(error.kind()),
         }
     }
 }

@@ -9,55 +9,35 @@
 //! more moves the log into the database. Changes gather in one SQLite transaction until `commit`, and are
 //! durable once `Store::sync_log`, which holds no connection, has returned.
 
-mod blocks;
-mod checkpoint;
-mod columns;
-mod connect;
-mod copy;
 mod disk;
 mod error;
-mod files;
-mod frames;
-mod hashes;
-mod history;
-mod holes;
 pub mod limits;
-mod log_index;
-mod log_layout;
-mod marked;
-mod migrations;
 mod name;
-mod numbers;
 mod pages;
-mod reader;
-mod reads;
-pub mod regions;
-mod registration;
-mod rekey;
-mod reservations;
 pub mod rows;
-mod savepoint;
-mod sql;
 mod store;
-mod transaction;
-mod tree;
-mod tree_file;
+mod tables;
 mod vfs;
 
-pub use checkpoint::Checkpoint;
-pub use copy::Copying;
-pub use disk::{DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileKind};
+pub use disk::{
+    DATABASE_FILE, DiskCounts, DiskEvent, DiskFault, DiskObserver, FileCounts, FileKind,
+    RESERVE_FILE,
+};
 pub use error::{Error, Result};
-pub use history::{Base, ChangedItem, History};
 pub use limits::REGION_BYTES;
-pub use migrations::{SCHEMA, SCHEMA_VERSION};
 pub use name::can_name;
-pub use reader::{Reader, Snapshot};
-pub use reads::Reads;
-pub use rekey::{Rekey, Reseal};
+pub use pages::tree_file::TREE_FILE;
 pub use rows::*;
-pub use savepoint::Savepoint;
-pub use sql::{Statement, StatementCounts};
-pub use store::{Counters, DATABASE_FILE, FileState, MissingTree, Options, RESERVE_FILE, Store};
-pub use transaction::Transaction;
-pub use tree_file::TREE_FILE;
+pub use store::checkpoint::Checkpoint;
+pub use store::copy::Copying;
+pub use store::options::{MissingTree, Options};
+pub use store::reader::{Reader, Snapshot};
+pub use store::rekey::{Rekey, Reseal};
+pub use store::savepoint::Savepoint;
+pub use store::transaction::Transaction;
+pub use store::{Counters, FileState, Store};
+pub use tables::history::{Base, ChangedItem, History};
+pub use tables::migrations::{SCHEMA, SCHEMA_VERSION};
+pub use tables::reads::Reads;
+pub use tables::regions;
+pub use tables::sql::Statement;

@@ -9,7 +9,12 @@
 //!  (1) `tree` is over the pages of the newest commit; `behind` holds what the database file has of those pages that it has not
 //!      in that state.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
-//!      the log that told of them goes.                                                              [4.12.6]
+//!      the log that held them goes.                                                              [4.12.6]
+
+pub(crate) mod frames;
+pub(crate) mod log_layout;
+pub(crate) mod tree;
+pub(crate) mod tree_file;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read};
@@ -18,12 +23,12 @@ use parking_lot::{Mutex, RwLock};
 use strongroom_folder::{Folder, Purpose};
 use zeroize::Zeroizing;
 
-use crate::disk::{Disk, DiskFault};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::limits::{DATABASE_PAGES_MAX, KEY_BYTES, LOG_FRAMES_MAX};
-use crate::log_layout::{self, Frames, HEADER_BYTES, LogHeader, SEAL_BYTES};
-use crate::tree::{HASH_BYTES, Hash, Leaf, Tree};
-use crate::tree_file::{BLOCK_LEAVES, TreeFile, TreeHeader};
+use crate::pages::log_layout::{Frames, HEADER_BYTES, LogHeader, SEAL_BYTES};
+use crate::pages::tree::{HASH_BYTES, Hash, Leaf, Root, Tree};
+use crate::pages::tree_file::{BLOCK_LEAVES, TreeFile, TreeHeader};
 
 /// The context that the key of the tree is derived in.
 const TREE_CONTEXT: &str = "strongroom format 1 2026-11-23 page tree";
@@ -35,13 +40,6 @@ const SEAL_CONTEXT: &str = "strongroom format 1 2026-11-23 page tree seal";
 enum Sealed {
     Commit { salts: [u8; 8], frame: u32 },
     File,
-}
-
-/// The root of a tree over so many pages, and the proof that an owner of the key said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
-    pub(crate) pages: u32,
-    pub(crate) root: Hash,
 }
 
 /// The key that seals roots.
@@ -265,7 +263,7 @@ impl Pages {
         }
     }
 
-    /// `bytes` stand in the database file as `page` now.
+    /// The database file now has `bytes` as `page`.
     pub(crate) fn page_written(&self, page: u32, bytes: &[u8]) {
         let leaf = log_layout::leaf_of(bytes);
         let mut state = self.state.write();
@@ -279,7 +277,7 @@ impl Pages {
         state.stale.insert(page.saturating_sub(1) / BLOCK_LEAVES);
     }
 
-    /// The frames from `first` on are about to be written. If the last one ends a commit, gives what stands behind it, and what
+    /// The frames from `first` on are about to be written. If the last one ends a commit, gives the seal that follows it, and what
     /// undoes it should the write fail.
     pub(crate) fn append(
         &self,
@@ -332,7 +330,7 @@ impl Pages {
         state.log.frames.truncate(undo.committed);
     }
 
-    /// The log is about to restart with `header`, or, for `None`, to be emptied. What it told of is filed first.     (2)
+    /// The log is about to restart with `header`, or, for `None`, to be emptied. What it held is filed first.     (2)
     ///
     /// # Errors
     /// The disk's; or that the log holds something that no other file has.
@@ -354,7 +352,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Whether the file of leaves tells of the newest commit, so that no log is needed.
+    /// Whether the file of leaves covers the newest commit, so that no log is needed.
     pub(crate) fn is_filed(&self) -> bool {
         let mut state = self.state.write();
         let root = state.root();
@@ -452,7 +450,7 @@ impl State {
         self.commit(pages);
     }
 
-    /// The header to write, if the database file has a commit that the header does not tell of.                 (2)
+    /// The header to write, if the database file has a commit that the header does not cover.                 (2)
     fn header_due(&mut self, key: &SealKey) -> Option<TreeHeader> {
         let is_commit = self.behind.is_empty() && self.log.committed == self.log.frames.len();
         if !is_commit || (self.making && self.tree.pages() == 0) {
@@ -557,13 +555,5 @@ impl LeftLog {
         };
         key.fits(what, &root, seal.try_into().ok()?)
             .then_some((root, frame + 1))
-    }
-}
-
-/// What a failed write of leaves is to SQLite.
-pub(crate) fn fault(fault: DiskFault) -> io::Error {
-    match fault {
-        DiskFault::NoSpace => io::ErrorKind::StorageFull.into(),
-        DiskFault::Failure => io::Error::other("the disk failed"),
     }
 }

@@ -70,6 +70,24 @@ pub enum NodeKind {
     BlockDevice = 7,
 }
 
+impl NodeKind {
+    const ALL: [Self; 7] = [
+        Self::File,
+        Self::Directory,
+        Self::Symlink,
+        Self::Fifo,
+        Self::Socket,
+        Self::CharDevice,
+        Self::BlockDevice,
+    ];
+
+    /// The kind of this number, if it is one.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u64 == number)
+    }
+}
+
 /// One inode: what `stat` tells, and what only the engine needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
@@ -229,7 +247,7 @@ pub struct ContentHash {
     pub hash: [u8; 32],
 }
 
-/// A kept state of the whole tree.
+/// A snapshot of the whole tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// Local number, rising.

@@ -9,92 +9,48 @@
 //!  (1) After a failed change, commit or sync nothing is changed any more until the store is opened again. [4.7.5]
 //!  (2) Locks are taken in this order: checkpointer, writer.
 
+mod blocks;
+pub(crate) mod checkpoint;
+pub(crate) mod connect;
+pub(crate) mod copy;
+mod files;
+mod gauges;
+mod hashes;
+mod history;
+mod holes;
+pub(crate) mod options;
+pub(crate) mod reader;
+pub(crate) mod rekey;
+mod reservations;
+pub(crate) mod savepoint;
+mod shared;
+pub(crate) mod transaction;
+
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::OFlags;
 use strongroom_folder::{Folder, Purpose};
 
-use crate::checkpoint::Checkpointer;
-use crate::connect::{Access, connect};
-use crate::disk::{DiskCounts, DiskObserver};
+use crate::disk::{DATABASE_FILE, DiskCounts, RESERVE_FILE};
 use crate::error::{Error, Result};
-use crate::files::{BESIDE, Files, check_files};
-use crate::limits::{
-    CACHE_BYTES_DEFAULT, KEY_BYTES, LOG_BYTES_DEFAULT, PAGE_BYTES, READER_CACHE_BYTES_DEFAULT,
-    RESERVE_BYTES_DEFAULT,
-};
-use crate::migrations;
+use crate::limits::{KEY_BYTES, PAGE_BYTES};
 use crate::pages::Pages;
-use crate::reader::{Pool, Reader};
-use crate::reads::Reads;
-use crate::rows::Segment;
-use crate::sql::{Statement, StatementCounts};
-use crate::transaction::{Transaction, Writer};
-use crate::tree_file::TREE_FILE;
+use crate::pages::tree_file::TREE_FILE;
+use crate::store::checkpoint::Checkpointer;
+use crate::store::connect::Access;
+use crate::store::files::{BESIDE, Files, check_files};
+use crate::store::gauges::Gauges;
+use crate::store::options::{MissingTree, Options};
+use crate::store::reader::{Pool, Reader};
+use crate::store::shared::Shared;
+use crate::store::transaction::{Transaction, Writer};
+use crate::tables::migrations;
+use crate::tables::sql::{Statement, StatementCounts};
 use crate::vfs;
-
-/// The database file in a vault folder.
-pub const DATABASE_FILE: &str = "metadata.db";
-
-/// The reserve file in a vault folder.
-pub const RESERVE_FILE: &str = "reserve";
-
-/// How a store is opened.
-#[derive(Clone)]
-pub struct Options {
-    /// What the writer's page cache may hold, in bytes.
-    pub cache_bytes: usize,
-    /// What the page cache of each reader may hold, in bytes.
-    pub reader_cache_bytes: usize,
-    /// Bytes kept back on the disk for a commit that meets a full one; 0 for none.
-    pub reserve_bytes: u64,
-    /// `checkpoint` has something to do once the log is longer than this, in bytes.
-    pub log_bytes: u64,
-    /// Who is asked before every use of a file.
-    pub observer: Option<Arc<dyn DiskObserver>>,
-    /// What a database is that has no page tree.
-    pub missing_tree: MissingTree,
-}
-
-/// What becomes of a database without `metadata.db-tree`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MissingTree {
-    /// It is damaged.
-    #[default]
-    Refused,
-    /// It was written before there were page trees: what it holds now is taken for sound, and gets one.
-    Made,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: CACHE_BYTES_DEFAULT,
-            reader_cache_bytes: READER_CACHE_BYTES_DEFAULT,
-            reserve_bytes: RESERVE_BYTES_DEFAULT,
-            log_bytes: LOG_BYTES_DEFAULT,
-            observer: None,
-            missing_tree: MissingTree::default(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Options")
-            .field("cache_bytes", &self.cache_bytes)
-            .field("reader_cache_bytes", &self.reader_cache_bytes)
-            .field("reserve_bytes", &self.reserve_bytes)
-            .field("log_bytes", &self.log_bytes)
-            .field("missing_tree", &self.missing_tree)
-            .finish_non_exhaustive()
-    }
-}
 
 /// An open metadata database. Shared between threads by reference; dropping it loses what is not committed.
 pub struct Store {
@@ -103,53 +59,6 @@ pub struct Store {
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) shared: Shared,
-}
-
-/// How much the open transaction holds, for those who do not hold it.
-#[derive(Default)]
-pub(crate) struct Gauges {
-    dirty_pages: AtomicU64,
-    waiting_bytes: AtomicU64,
-    stored_bytes: AtomicU64,
-    live_bytes: AtomicU64,
-    total_bytes: AtomicU64,
-    hold_changes_max: AtomicU64,
-}
-
-/// Sealed bytes in segments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SegmentBytes {
-    /// That blocks have.
-    pub(crate) live: u64,
-    /// That were ever appended to segments which are still there.
-    pub(crate) total: u64,
-}
-
-impl SegmentBytes {
-    pub(crate) fn add(&mut self, segment: &Segment) {
-        self.live = self.live.saturating_add(segment.live_bytes);
-        self.total = self.total.saturating_add(segment.total_bytes);
-    }
-}
-
-impl Gauges {
-    pub(crate) fn set(
-        &self,
-        dirty_pages: u64,
-        waiting_bytes: u64,
-        stored_bytes: u64,
-        of_segments: SegmentBytes,
-    ) {
-        self.dirty_pages.store(dirty_pages, Ordering::Relaxed);
-        self.waiting_bytes.store(waiting_bytes, Ordering::Relaxed);
-        self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
-        self.live_bytes.store(of_segments.live, Ordering::Relaxed);
-        self.total_bytes.store(of_segments.total, Ordering::Relaxed);
-    }
-
-    pub(crate) fn note_hold(&self, changes: u64) {
-        self.hold_changes_max.fetch_max(changes, Ordering::Relaxed);
-    }
 }
 
 /// What a store did since it was opened. For tests and reports; counts do not drift as times do.
@@ -165,66 +74,6 @@ pub struct Counters {
     pub checkpoints: u64,
     /// The most changes that were made in one hold of the writer: how long others wait for it at worst.
     pub hold_changes_max: u64,
-}
-
-/// What every connection of a store needs to know.
-pub(crate) struct Shared {
-    /// As the caller named it.
-    path: PathBuf,
-    pub(crate) folder: Folder,
-    pub(crate) access: Access,
-    pub(crate) options: Options,
-    pub(crate) counts: Arc<StatementCounts>,
-    pub(crate) gauges: Gauges,
-    /// Replaced when the database gets another key.
-    files: RwLock<Arc<Files>>,
-    failed: AtomicBool,
-}
-
-impl Shared {
-    /// A keyed connection.
-    pub(crate) fn connect(&self, cache_bytes: usize) -> Result<Reads> {
-        let files = self.files();
-        let connection = connect(&files.uri, &files.key, self.access, cache_bytes)?;
-        Ok(Reads::new(connection, Arc::clone(&self.counts)))
-    }
-
-    pub(crate) fn files(&self) -> Arc<Files> {
-        Arc::clone(&self.files.read())
-    }
-
-    /// Goes on with what `folder` has now, under `key`. No connection is open.
-    pub(crate) fn take_over(&self, key: &[u8; KEY_BYTES]) -> Result<()> {
-        let pages = Pages::load(&self.folder, key, true)?;
-        let (path, folder) = (&self.path, &self.folder);
-        let files = Files::new(path, folder, key, &self.options, self.access, Some(pages))?;
-        files.disk.go_on_counting(&self.files().disk);
-        *self.files.write() = Arc::new(files);
-        Ok(())
-    }
-
-    /// # Errors
-    /// Why nothing may be changed.
-    pub(crate) fn writable(&self) -> Result<()> {
-        if self.access != Access::ReadWrite {
-            return Err(Error::ReadOnly);
-        }
-        if self.failed.load(Ordering::Acquire) || self.files().disk.sync_failed() {
-            return Err(Error::Failed);
-        }
-        Ok(())
-    }
-
-    /// The database is made.
-    fn made(&self) {
-        if let Some(pages) = &self.files().disk.pages {
-            pages.made();
-        }
-    }
-
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Release);
-    }
 }
 
 impl std::fmt::Debug for Store {
@@ -371,7 +220,13 @@ impl Store {
         };
         let reads = shared.connect(shared.options.cache_bytes)?;
         // A full disk is no reason not to open: `reserve_intact` tells.
-        match shared.files().disk.reserve().restore().map_err(Error::from) {
+        match shared
+            .files()
+            .disk()
+            .reserve()
+            .restore()
+            .map_err(Error::from)
+        {
             Ok(()) | Err(Error::NoSpace) => {}
             Err(error) => return Err(error),
         }
@@ -418,7 +273,7 @@ impl Store {
     /// The disk's: then the store is `Error::Failed` from now on, since what reached the disk is unknown.
     pub fn sync_log(&self) -> Result<()> {
         self.shared.writable()?;
-        match vfs::sync_log(&self.shared.files().disk) {
+        match vfs::sync_log(&self.shared.files().database) {
             libsqlite3_sys::SQLITE_OK => Ok(()),
             code => {
                 Err(rusqlite::Error::SqliteFailure(libsqlite3_sys::Error::new(code), None).into())
@@ -429,13 +284,13 @@ impl Store {
     /// Whether changes are refused because an earlier one failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Acquire) || self.shared.files().disk.sync_failed()
+        self.shared.failed.load(Ordering::Acquire) || self.shared.files().disk().sync_failed()
     }
 
     /// Whether the space for a last commit is still kept back. If not, accept only what frees space.
     #[must_use]
     pub fn reserve_intact(&self) -> bool {
-        self.shared.files().disk.reserve().intact()
+        self.shared.files().disk().reserve().intact()
     }
 
     /// Tries to keep space back again.
@@ -443,20 +298,20 @@ impl Store {
     /// # Errors
     /// `Error::NoSpace` if there is not enough yet; the disk's.
     pub fn restore_reserve(&self) -> Result<()> {
-        Ok(self.shared.files().disk.reserve().restore()?)
+        Ok(self.shared.files().disk().reserve().restore()?)
     }
 
     /// One value that stands for every page of the newest commit, durable or not; `None` for a database without a page tree.
     #[must_use]
     pub fn root(&self) -> Option<[u8; 32]> {
         let files = self.shared.files();
-        files.disk.pages.as_ref().map(|pages| pages.root().root)
+        files.database.pages.as_ref().map(|pages| pages.root().root)
     }
 
     /// Bytes of the log that a checkpoint has not taken over.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
-        self.shared.files().disk.log_len()
+        self.shared.files().disk().log_len()
     }
 
     /// Estimates the pages that a commit would write; too high rather than too low. Waits for nobody.
@@ -496,7 +351,7 @@ impl Store {
     pub fn counters(&self) -> Counters {
         let counts = &self.shared.counts;
         Counters {
-            disk: self.shared.files().disk.counts(),
+            disk: self.shared.files().disk().counts(),
             statements: counts.total(),
             commits: counts.of(Statement::Commit),
             checkpoints: counts.of(Statement::CheckpointPassive)
@@ -504,12 +359,6 @@ impl Store {
                 + counts.of(Statement::CheckpointTruncate),
             hold_changes_max: self.shared.gauges.hold_changes_max.load(Ordering::Relaxed),
         }
-    }
-
-    /// How often each statement ran since the store was opened.
-    #[must_use]
-    pub fn statement_counts(&self) -> &StatementCounts {
-        &self.shared.counts
     }
 
     /// What is wrong with what was committed: every page's seal, every tree, every kept count.

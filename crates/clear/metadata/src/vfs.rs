@@ -9,7 +9,7 @@
 //! Invariants
 //!  (1) There is room for a `ShimFile` and the system's file behind it, wherever SQLite opens a file.
 //!  (2) The pointer in a `LogFile` is that of an open system file: `close` waits until no sync uses it.
-//!  (3) A log goes only when the file of leaves tells of all that it told of.                         [4.12.6]
+//!  (3) A log goes only when the file of leaves covers all that it held.                              [4.12.6]
 //!
 //! `unsafe` stands here, and below in `vfs/`, and nowhere else in the crate: SQLite's interface is C.
 #![allow(
@@ -18,7 +18,11 @@
 )]
 
 mod checked_read;
+pub(crate) mod database;
 mod file;
+mod log_file;
+mod log_index;
+pub(crate) mod registration;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::size_of;
@@ -26,13 +30,12 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use libsqlite3_sys as ffi;
-use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use crate::disk::{Disk, FileKind};
+use crate::disk::FileKind;
 use crate::limits::PAGE_BYTES;
-use crate::registration;
 
+use database::Database;
 use file::{ShimFile, sync_system, system_file};
 
 /// The name the VFS is registered under.
@@ -47,78 +50,16 @@ unsafe impl Sync for SystemVfs {}
 
 static SYSTEM: OnceLock<Option<SystemVfs>> = OnceLock::new();
 
-/// The log file of a store's writer, while it is open.
-#[derive(Default)]
-pub(crate) struct LogFile {
-    state: Mutex<LogState>,
-    idle: Condvar,
-}
-
-#[derive(Default)]
-struct LogState {
-    file: Option<LogPointer>,
-    syncs_running: usize,
-}
-
-/// The system's file of an open log.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct LogPointer(*mut ffi::sqlite3_file);
-// SAFETY: the only thing done with it on another thread is `xSync`, which in the system's VFS reads the
-// descriptor and stores into the file only the error number of a failure, by which nobody decides. The flag
-// that its first call clears (sync the directory of a new file) was cleared in `open`, before it got here.
-unsafe impl Send for LogPointer {}
-
-impl LogFile {
-    /// Puts `file` here if there is none; whether it did.
-    fn put(&self, file: *mut ffi::sqlite3_file) -> bool {
-        let mut state = self.state.lock();
-        let vacant = state.file.is_none();
-        if vacant {
-            state.file = Some(LogPointer(file));
-        }
-        vacant
-    }
-
-    /// Takes `file` away, once no sync uses it. (2)
-    fn take(&self, file: *mut ffi::sqlite3_file) {
-        let mut state = self.state.lock();
-        if state.file != Some(LogPointer(file)) {
-            return;
-        }
-        while state.syncs_running > 0 {
-            self.idle.wait(&mut state);
-        }
-        state.file = None;
-    }
-}
-
-/// Makes everything written to the log of `disk` durable; callable from any thread, at any time.
+/// Makes everything written to the log of `database` durable; callable from any thread, at any time.
 ///
 /// Gives a result code of SQLite. A store whose log is not open has nothing to sync.
-pub(crate) fn sync_log(disk: &Disk) -> c_int {
-    let pointer = {
-        let mut state = disk.log_file.state.lock();
-        let Some(pointer) = state.file else {
-            return ffi::SQLITE_OK;
-        };
-        state.syncs_running += 1;
-        pointer
-    };
-    // SAFETY: (2): `syncs_running` keeps `close` waiting, so the file is open.
-    let result = unsafe {
-        sync_system(
-            disk,
-            FileKind::Log,
-            pointer.0,
-            ffi::SQLITE_SYNC_NORMAL | ffi::SQLITE_SYNC_DATAONLY,
-        )
-    };
-    let mut state = disk.log_file.state.lock();
-    state.syncs_running -= 1;
-    if state.syncs_running == 0 {
-        disk.log_file.idle.notify_all();
-    }
-    result
+pub(crate) fn sync_log(database: &Database) -> c_int {
+    let flags = ffi::SQLITE_SYNC_NORMAL | ffi::SQLITE_SYNC_DATAONLY;
+    let synced = database.log_file.sync_with(|file| {
+        // SAFETY: (2): the file is open.
+        unsafe { sync_system(&database.disk, FileKind::Log, file, flags) }
+    });
+    synced.unwrap_or(ffi::SQLITE_OK)
 }
 
 /// Reads page `number` of the database file behind `connection`, as it is sealed. Gives whether it is the page of the newest commit.
@@ -223,8 +164,10 @@ unsafe extern "C" fn delete(
     sync_dir: c_int,
 ) -> c_int {
     // SAFETY: SQLite gives the name of a file that it opened here.
-    let disk = unsafe { disk_of(name) };
-    let pages = disk.as_ref().and_then(|disk| disk.pages.as_ref());
+    let database = unsafe { database_of(name) };
+    let pages = database
+        .as_ref()
+        .and_then(|database| database.pages.as_ref());
     // SAFETY: SQLite gives a C string.
     let is_log = unsafe { CStr::from_ptr(name) }
         .to_bytes()
@@ -295,13 +238,13 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, len: c_int, out: *mut 
 ///
 /// # Safety
 /// `name` is null or a file name that SQLite gave to `open`.
-unsafe fn disk_of(name: *const c_char) -> Option<Arc<Disk>> {
+unsafe fn database_of(name: *const c_char) -> Option<Arc<Database>> {
     if name.is_null() {
         return None;
     }
     // SAFETY: as the caller promises; the parameter's name is a C string.
     let id = unsafe { ffi::sqlite3_uri_int64(name, registration::PARAMETER.as_ptr(), 0) };
-    registration::disk(id)
+    registration::database(id)
 }
 
 unsafe extern "C" fn open(
@@ -314,10 +257,10 @@ unsafe extern "C" fn open(
     // SAFETY: SQLite gives `szOsFile` bytes. (1)
     unsafe { file::prepare(file) };
     // SAFETY: SQLite gave the name.
-    let (Some(kind), Some(disk)) = (FileKind::of(flags), unsafe { disk_of(name) }) else {
+    let (Some(kind), Some(database)) = (FileKind::of(flags), unsafe { database_of(name) }) else {
         return ffi::SQLITE_CANTOPEN;
     };
-    let flags = if disk.frozen {
+    let flags = if database.frozen {
         flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE) | ffi::SQLITE_OPEN_READONLY
     } else {
         flags
@@ -343,10 +286,10 @@ unsafe extern "C" fn open(
     }
     if kind == FileKind::Log {
         // SAFETY: the file was just opened and nobody else knows it.
-        unsafe { log_opened(&disk, real) };
+        unsafe { log_opened(&database, real) };
     }
     // SAFETY: (1), and the system's file was just opened.
-    unsafe { file::begin(file, kind, disk) };
+    unsafe { file::begin(file, kind, database) };
     ffi::SQLITE_OK
 }
 
@@ -354,18 +297,18 @@ unsafe extern "C" fn open(
 ///
 /// # Safety
 /// `real` is an open file of the system's VFS that no other thread uses yet.
-unsafe fn log_opened(disk: &Disk, real: *mut ffi::sqlite3_file) {
+unsafe fn log_opened(database: &Database, real: *mut ffi::sqlite3_file) {
     // SAFETY: as the caller promises.
     let methods = unsafe { &*(*real).pMethods };
     let mut len = 0;
     // SAFETY: as the caller promises.
     unsafe { methods.xFileSize.map(|size| size(real, &raw mut len)) };
-    if disk.frozen || !disk.log_file.put(real) {
+    if database.frozen || !database.log_file.put(real) {
         return;
     }
-    disk.set_log_len(len.max(0).cast_unsigned());
+    database.disk.set_log_len(len.max(0).cast_unsigned());
     // The first sync of a new file also syncs its directory and clears the flag for it. A failure is
     // remembered by `sync_system`, and refuses every later change.
     // SAFETY: as the caller promises.
-    unsafe { sync_system(disk, FileKind::Log, real, ffi::SQLITE_SYNC_NORMAL) };
+    unsafe { sync_system(&database.disk, FileKind::Log, real, ffi::SQLITE_SYNC_NORMAL) };
 }

@@ -18,16 +18,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, FileType, fadvise};
-use strongroom_folder::{Folder as Held, Purpose};
+use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
-use crate::owner::port::{Port, unexpected};
-use crate::request::frame::Bytes;
-use crate::request::{BackupRequest, Request, Response};
+use crate::owner::port::Port;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::{BackupRequest, Request};
 use crate::{Error, GoOn, Result, Vault, describe};
 
 /// The longest segment file.
@@ -179,14 +179,9 @@ impl Backup<'_> {
     /// The owner puts the database there; gives the header.
     fn database(&self) -> Result<Vec<u8>> {
         let target = Bytes(self.target.path().as_os_str().as_bytes());
-        match self
-            .vault
-            .ask(&Request::Backup(BackupRequest::Database { target }))?
-        {
-            (_, Response::Backup(Ok(header))) => Ok(header.0),
-            (_, Response::Backup(Err(why))) => Err(Error::BackupTarget(why)),
-            _ => Err(unexpected()),
-        }
+        let request = Request::Backup(BackupRequest::Database { target });
+        let header: std::result::Result<ByteBuffer, _> = self.vault.ask_for(&request)?;
+        Ok(header.map_err(Error::BackupTarget)?.0)
     }
 
     /// Copies what is missing; gives the names of all segments.
@@ -250,12 +245,12 @@ impl Backup<'_> {
         let renewed = Bytes(self.target.path().as_os_str().as_bytes());
         let renewed = Some(renewed);
         self.vault
-            .ask_done(&Request::Backup(BackupRequest::End { renewed }))
+            .ask_for(&Request::Backup(BackupRequest::End { renewed }))
     }
 }
 
 /// The segments in a folder of them, as `ab/abcdef…`.
-fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
+fn segment_paths(segments: &HeldFolder) -> strongroom_folder::Result<Vec<String>> {
     let is_hex = |name: &str, len: usize| {
         name.len() == len && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
@@ -274,7 +269,7 @@ fn segment_paths(segments: &Held) -> strongroom_folder::Result<Vec<String>> {
 
 /// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
 /// stays behind.
-fn read_segment(held: &Held, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
+fn read_segment(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match held.open_file(path, Purpose::Read) {
         Err(error) if error.is_missing() => return Ok(None),
@@ -286,7 +281,7 @@ fn read_segment(held: &Held, path: &str) -> strongroom_folder::Result<Option<Vec
 }
 
 /// How long a file is; `None` if there is none.
-fn len(held: &Held, path: &str) -> strongroom_folder::Result<Option<u64>> {
+fn len(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<u64>> {
     match held.open_file(path, Purpose::Read) {
         Err(error) if error.is_missing() => Ok(None),
         opened => Ok(Some(opened?.metadata()?.len())),
@@ -294,7 +289,7 @@ fn len(held: &Held, path: &str) -> strongroom_folder::Result<Option<u64>> {
 }
 
 /// Whether an earlier backup has this very file.                                                              (3)
-fn is_copied(to: &Held, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
+fn is_copied(to: &HeldFolder, path: &str, bytes: &[u8]) -> strongroom_folder::Result<bool> {
     use std::os::unix::fs::FileExt;
     let Some(end) = bytes.last_chunk::<FOOTER_BYTES>() else {
         return Ok(false);
@@ -309,7 +304,7 @@ fn is_copied(to: &Held, path: &str, bytes: &[u8]) -> strongroom_folder::Result<b
 }
 
 /// Puts a segment file into the backup, durable, and reads it back.
-fn copy(to: &Held, path: &str, bytes: &[u8]) -> Result<()> {
+fn copy(to: &HeldFolder, path: &str, bytes: &[u8]) -> Result<()> {
     let failed = || below("copying a segment into the backup");
     let (folder, name) = (&path[..2], &path[3..]);
     let folder = to.folder(folder).map_err(failed())?;

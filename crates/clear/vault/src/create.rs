@@ -219,7 +219,7 @@ impl Vault {
             Access::ReadWrite,
             Some((lock, listener)),
         )?;
-        let fingerprint = owner.session.engine.information.lock().fingerprint.clone();
+        let fingerprint = owner.session.vault.information.lock().fingerprint.clone();
         let joining = Joining::new(folder.path(), options.engine, None);
         let vault = Self::new(Port::Owner(std::sync::Arc::new(owner)), joining);
         Ok(Created {
@@ -232,7 +232,7 @@ impl Vault {
 
 /// Refuses a disk on which nothing could be stored once the vault is made.
 fn check_disk(folder: &Folder) -> Result<()> {
-    // A vault that is there, or a parent that is not, is told of by who looks at that.
+    // A vault that is there, or a parent that is not, is reported by who looks at that.
     match folder.free_bytes() {
         Some(free_bytes) if free_bytes < CREATE_FREE_BYTES_MIN && !folder.has(HEADER) => {
             Err(Error::DiskTooSmall {

@@ -1,21 +1,9 @@
 //! Lists a directory piece by piece, whatever its size.
 
-use serde::{Deserialize, Serialize};
-use strongroom_filesystem::Attributes;
-
 use crate::Result;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::owner::port::{Port, unexpected};
-use crate::request::{Handle, Request, Response};
-
-/// One entry of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectoryEntry {
-    /// 1 to 255 bytes; never `.` or `..`.
-    pub name: Vec<u8>,
-    /// What `stat` tells of the node, of a symlink itself.
-    pub attributes: Attributes,
-}
+use crate::request::{DirectoryEntry, Handle, Request};
 
 /// The entries of an open directory, in the order they were made.
 ///
@@ -45,9 +33,7 @@ impl Directory {
             after: self.after,
             limit: LIST_ENTRIES_MAX,
         };
-        let Response::Entries(entries) = self.port.ask_here(&request)? else {
-            return Err(unexpected());
-        };
+        let entries: Vec<(u64, DirectoryEntry)> = self.port.ask_here(&request)?.try_into()?;
         match entries.last() {
             // Cookies rise; an answer that does not must not make this loop for ever.
             Some((cookie, _)) if *cookie > self.after => self.after = *cookie,

@@ -118,7 +118,7 @@ pub enum Error {
     IsBackup,
     /// Caller: whoever heard of the progress of a backup wished it to end.
     #[error(
-        "stopped; the earlier backup, if there was one, is as it was, and the next one goes on with what was copied"
+        "stopped; the earlier backup, if there was one, is as it was, and the next one continues from what was copied"
     )]
     BackupStopped,
     /// Caller: `create` in a folder that does not exist.
@@ -343,8 +343,20 @@ impl From<filesystem::Error> for Error {
             filesystem::Error::Metadata(source) => of_metadata(&source),
             // Its source cannot cross a socket; text can, so that both kinds of caller see the same.
             filesystem::Error::Segments(source) => Self::Storage(format!("segments: {source}")),
+            filesystem::Error::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
+            filesystem::Error::UnknownRevision(text) => Self::Revision(text),
+            filesystem::Error::History(error) => Self::Damaged {
+                what: "history",
+                why: error.to_string(),
+            },
             other => Self::File(other),
         }
+    }
+}
+
+impl From<strongroom_history::Error> for Error {
+    fn from(error: strongroom_history::Error) -> Self {
+        filesystem::Error::from(error).into()
     }
 }
 
@@ -442,7 +454,7 @@ fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
         File::PermissionDenied | File::NotPermitted => Kind::PermissionDenied,
         File::NoSpace => Kind::StorageFull,
         File::QuotaExceeded => Kind::QuotaExceeded,
-        File::ReadOnly | File::KeptState => Kind::ReadOnlyFilesystem,
+        File::ReadOnly | File::InSnapshot => Kind::ReadOnlyFilesystem,
         File::FileTooLarge => Kind::FileTooLarge,
         File::TooManyLinks => Kind::TooManyLinks,
         File::NameTooLong => Kind::InvalidFilename,
@@ -507,7 +519,7 @@ mod tests {
             (File::NoSpace, Errno::NOSPC),
             (File::QuotaExceeded, Errno::DQUOT),
             (File::ReadOnly, Errno::ROFS),
-            (File::KeptState, Errno::ROFS),
+            (File::InSnapshot, Errno::ROFS),
         ] {
             let shown = error.to_string();
             assert_eq!(kind(Error::File(error)), kind_of(errno), "{shown}");

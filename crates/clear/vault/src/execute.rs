@@ -32,64 +32,44 @@ use crate::{Error, Result};
 
 /// Carries out `request` on behalf of `session`.
 pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Response> {
-    if session.engine.is_closed() {
+    if session.vault.is_closed() {
         return Err(Error::Closed);
     }
     if session.access == Access::ReadOnly && request.changes() {
         return Err(Error::File(filesystem::Error::ReadOnly));
     }
     match request {
-        Request::Close { .. }
-        | Request::HandleAttributes { .. }
-        | Request::SetHandleAttributes { .. }
-        | Request::List { .. }
-        | Request::Read { .. }
-        | Request::Write { .. }
-        | Request::Append { .. }
-        | Request::Allocate { .. }
-        | Request::Seek { .. }
-        | Request::CopyRange { .. }
-        | Request::SyncHandle { .. }
-        | Request::Lock { .. }
-        | Request::Unlock { .. } => on_handle(session, request),
-        Request::Xattr { .. }
-        | Request::SetXattr { .. }
-        | Request::RemoveXattr { .. }
-        | Request::Xattrs { .. } => on_xattrs(session, request),
         Request::Whole(request) => whole::execute(session, request),
-        Request::MakeWay => Ok(Response::MakesWay(session.engine.make_way())),
+        Request::MakeWay => Ok(session.vault.make_way().into()),
         Request::Transaction { steps, durable } => {
             let durability = match durable {
                 true => Durability::OnReturn,
                 false => Durability::WriteBehind,
             };
-            carry_out::transaction(session, steps, durability)
+            Ok(carry_out::transaction(session, steps, durability)?.into())
         }
         Request::History(request) => history::execute(session, request),
         Request::Verify(request) => verify::execute(session, request),
         Request::Hash(request) => hash::execute(session, request),
         Request::Backup(request) => backup::execute(session, request),
-        _ => on_path(session, request),
+        _ => on_handle(session, request),
     }
 }
 
 fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
     let names = Names { session };
-    match *request {
-        Request::Attributes { path, links } => {
-            let node = resolve(session.filesystem(), &session.caller, path.0, links)?;
-            Ok(Response::Attributes(node.attributes.clone()))
-        }
-        Request::Open { path, opening } => content::open(session, path.0, opening),
+    let node =
+        |path: Bytes<'_>, links| resolve(session.filesystem(), &session.caller, path.0, links);
+    Ok(match *request {
+        Request::Attributes { path, links } => node(path, links)?.attributes.clone().into(),
+        Request::Open { path, opening } => content::open(session, path.0, opening)?.into(),
         Request::Reopen { inode, opening } => {
-            content::reopen(session, filesystem::InodeId(inode), opening)
+            content::reopen(session, filesystem::InodeId(inode), opening)?.into()
         }
-        Request::OpenUnnamed { path, mode } => content::open_unnamed(session, path.0, mode),
+        Request::OpenUnnamed { path, mode } => content::open_unnamed(session, path.0, mode)?.into(),
         Request::Name { handle, path } => {
-            let node = session.writable(handle)?;
-            names
-                .link(node.inode, path.0)
-                .map(|node| Response::Attributes(node.attributes.clone()))
+            let inode = session.writable(handle)?.inode;
+            names.link(inode, path.0)?.attributes.clone().into()
         }
         Request::MakeNode {
             path,
@@ -98,68 +78,54 @@ fn on_path(session: &Session, request: &Request<'_>) -> Result<Response> {
             rdev,
             target,
         } => {
-            let node = filesystem::NewNode {
+            let new = filesystem::NewNode {
                 kind,
                 mode,
                 rdev,
                 target: target.0.to_vec(),
             };
-            names
-                .make(path.0, &node)
-                .map(|node| Response::Attributes(node.attributes.clone()))
+            names.make(path.0, &new)?.attributes.clone().into()
         }
         Request::Link { path, new_path } => {
-            let node = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
-            names
-                .link(node.inode(), new_path.0)
-                .map(|node| Response::Attributes(node.attributes.clone()))
+            let node = node(path, Links::Stay)?;
+            let linked = names.link(node.inode(), new_path.0)?;
+            linked.attributes.clone().into()
         }
         Request::ReadLink { path } => {
-            let node = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
+            let node = node(path, Links::Stay)?;
             if node.attributes.kind != NodeKind::Symlink {
                 return Err(Error::File(filesystem::Error::InvalidArgument(
                     "not a symbolic link".into(),
                 )));
             }
-            Ok(Response::Data(ByteBuffer(
-                session.filesystem().read_link(node.inode())?,
-            )))
+            ByteBuffer(session.filesystem().read_link(node.inode())?).into()
         }
-        Request::RemoveFile { path } => names.remove_file(path.0).map(|()| Response::Done),
-        Request::RemoveDirectory { path } => {
-            names.remove_directory(path.0).map(|()| Response::Done)
-        }
-        Request::RemoveTree { path } => remove_tree::remove(session, path.0),
+        Request::RemoveFile { path } => names.remove_file(path.0)?.into(),
+        Request::RemoveDirectory { path } => names.remove_directory(path.0)?.into(),
+        Request::RemoveTree { path } => remove_tree::remove(session, path.0)?.into(),
         Request::Rename {
             path,
             new_path,
             mode,
-        } => names
-            .rename(path.0, new_path.0, mode)
-            .map(|()| Response::Done),
+        } => names.rename(path.0, new_path.0, mode)?.into(),
         Request::SetAttributes {
             path,
             links,
             ref set,
-        } => {
-            let node = resolve(session.filesystem(), &session.caller, path.0, links)?;
-            content::set_attributes(session, node.inode(), set)
-        }
-        _ => Err(Error::Protocol("a request in the wrong place")),
-    }
+        } => content::set_attributes(session, node(path, links)?.inode(), set)?.into(),
+        _ => return Err(Error::Protocol("a request that nothing carries out")),
+    })
 }
 
 fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
-    match *request {
+    let filesystem = session.filesystem();
+    Ok(match *request {
         Request::Close { handle } => {
             session.close(handle);
-            Ok(Response::Done)
+            ().into()
         }
         Request::HandleAttributes { handle } => {
-            let attributes = session
-                .filesystem()
-                .attributes(session.node(handle)?.inode)?;
-            Ok(Response::Attributes(attributes))
+            filesystem.attributes(session.node(handle)?.inode)?.into()
         }
         Request::SetHandleAttributes { handle, ref set } => {
             let node = if set.size.is_some() {
@@ -167,13 +133,13 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             } else {
                 session.node(handle)?
             };
-            content::set_attributes(session, node.inode, set)
+            content::set_attributes(session, node.inode, set)?.into()
         }
         Request::List {
             handle,
             after,
             limit,
-        } => content::list(session, handle, after, limit),
+        } => content::list(session, handle, after, limit)?.into(),
         Request::Read {
             handle,
             offset,
@@ -182,29 +148,27 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
             let mut data = vec![0; (len as usize).min(TRANSFER_BYTES_MAX)];
             let count = content::read(session, handle, offset, &mut data)?;
             data.truncate(count);
-            Ok(Response::Data(ByteBuffer(data)))
+            ByteBuffer(data).into()
         }
         Request::Write {
             handle,
             offset,
             data,
-        } => content::write(session, handle, offset, data.0),
-        Request::Append { handle, data } => content::append(session, handle, data.0),
+        } => content::write(session, handle, offset, data.0)?.into(),
+        Request::Append { handle, data } => content::append(session, handle, data.0)?.into(),
         Request::Allocate {
             handle,
             mode,
             offset,
             len,
-        } => content::allocate(session, handle, mode, offset, len),
+        } => content::allocate(session, handle, mode, offset, len)?.into(),
         Request::Seek {
             handle,
             target,
             offset,
         } => {
             let inode = session.readable(handle)?;
-            Ok(Response::Count(
-                session.filesystem().seek(inode, offset, target)?,
-            ))
+            filesystem.seek(inode, offset, target)?.into()
         }
         Request::CopyRange {
             source,
@@ -215,48 +179,36 @@ fn on_handle(session: &Session, request: &Request<'_>) -> Result<Response> {
         } => {
             let from = session.readable(source)?;
             let to = session.writable(target)?.inode;
-            let count =
-                session
-                    .filesystem()
-                    .copy_range(from, source_offset, to, target_offset, len)?;
+            let count = filesystem.copy_range(from, source_offset, to, target_offset, len)?;
             session.tell(&[Change::Content {
                 inode: to,
                 offset: target_offset,
                 len: count,
             }]);
-            Ok(Response::Count(count))
+            count.into()
         }
         Request::SyncHandle { handle } => {
-            session
-                .filesystem()
-                .sync_inode(session.node(handle)?.inode)?;
-            Ok(Response::Done)
+            filesystem.sync_inode(session.node(handle)?.inode)?.into()
         }
         Request::Lock {
             handle,
             kind,
             patience,
-        } => Ok(Response::Locked(session.lock(handle, kind, patience)?)),
-        Request::Unlock { handle } => {
-            session.unlock(handle)?;
-            Ok(Response::Done)
-        }
-        _ => Err(Error::Protocol("a request in the wrong place")),
-    }
+        } => session.lock(handle, kind, patience)?.into(),
+        Request::Unlock { handle } => session.unlock(handle)?.into(),
+        _ => return on_xattrs(session, request),
+    })
 }
 
 fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
     let caller = &session.caller;
     let node = |path: Bytes<'_>, links| resolve(filesystem, caller, path.0, links);
-    match *request {
+    let changed = |inode| session.tell(&[Change::Attributes { inode }]);
+    Ok(match *request {
         Request::Xattr { path, links, name } => {
             let node = node(path, links)?;
-            Ok(Response::Data(ByteBuffer(filesystem.xattr(
-                caller,
-                node.inode(),
-                name.0,
-            )?)))
+            ByteBuffer(filesystem.xattr(caller, node.inode(), name.0)?).into()
         }
         Request::SetXattr {
             path,
@@ -267,18 +219,14 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
         } => {
             let node = node(path, links)?;
             filesystem.set_xattr(caller, node.inode(), name.0, value.0, mode)?;
-            session.tell(&[Change::Attributes {
-                inode: node.inode(),
-            }]);
-            Ok(Response::Done)
+            let _: () = changed(node.inode());
+            ().into()
         }
         Request::RemoveXattr { path, links, name } => {
             let node = node(path, links)?;
             filesystem.remove_xattr(caller, node.inode(), name.0)?;
-            session.tell(&[Change::Attributes {
-                inode: node.inode(),
-            }]);
-            Ok(Response::Done)
+            let _: () = changed(node.inode());
+            ().into()
         }
         Request::Xattrs { path, links } => {
             let node = node(path, links)?;
@@ -286,8 +234,8 @@ fn on_xattrs(session: &Session, request: &Request<'_>) -> Result<Response> {
             if names.iter().map(Vec::len).sum::<usize>() > NAMES_BYTES_MAX {
                 return Err(Error::File(filesystem::Error::ValueTooLarge));
             }
-            Ok(Response::Names(names.into_iter().map(ByteBuffer).collect()))
+            names.into_iter().map(ByteBuffer).collect::<Vec<_>>().into()
         }
-        _ => Err(Error::Protocol("a request in the wrong place")),
-    }
+        _ => return on_path(session, request),
+    })
 }

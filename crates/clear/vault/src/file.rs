@@ -15,7 +15,7 @@ use strongroom_filesystem::{
 
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::owner::client::Unanswered;
-use crate::owner::port::{Port, unexpected};
+use crate::owner::port::Port;
 use crate::request::frame::Bytes;
 use crate::request::{Creation, Handle, Opening, Request, Response};
 use crate::{Error, Result, Vault};
@@ -134,8 +134,8 @@ pub struct File {
     /// Where it is open.
     at: RwLock<(Port, Handle)>,
     node: Identity,
-    /// Of a file of a kept state: its number is known only where its path was looked up.
-    kept_path: Option<Vec<u8>>,
+    /// Of a file of a snapshot: its number is known only where its path was looked up.
+    snapshot_path: Option<Vec<u8>>,
     /// How to open it again.
     opening: Opening,
     position: Mutex<u64>,
@@ -190,13 +190,13 @@ impl File {
         opening: Opening,
         path: Option<&[u8]>,
     ) -> Result<Self> {
-        let (handle, attributes) = opened(response)?;
-        let is_kept = filesystem::is_kept(attributes.inode);
+        let (handle, attributes): (_, Attributes) = response.try_into()?;
+        let in_snapshot = filesystem::is_in_snapshot(attributes.inode);
         Ok(Self {
             vault: vault.clone(),
             at: RwLock::new((port, handle)),
             node: (attributes.inode, attributes.btime),
-            kept_path: path.filter(|_| is_kept).map(<[u8]>::to_vec),
+            snapshot_path: path.filter(|_| in_snapshot).map(<[u8]>::to_vec),
             opening: Opening {
                 create: Creation::Never,
                 truncate: false,
@@ -232,8 +232,11 @@ impl File {
         self.at.read().clone()
     }
 
-    pub(crate) fn ask<'a>(&self, request: impl Fn(Handle) -> Request<'a>) -> Result<Response> {
-        self.ask_at(request).map(|(_, response)| response)
+    pub(crate) fn ask<'a, T: TryFrom<Response, Error = Error>>(
+        &self,
+        request: impl Fn(Handle) -> Request<'a>,
+    ) -> Result<T> {
+        self.ask_at(request)?.1.try_into()
     }
 
     /// Asks, and if the owner has gone, goes on through the next one.
@@ -286,7 +289,7 @@ impl File {
             return Err((*self.ended.get_or_init(|| ended)).into());
         }
         let opening = self.opening;
-        let (port, response) = self.vault.ask(&match &self.kept_path {
+        let (port, response) = self.vault.ask(&match &self.snapshot_path {
             Some(path) => Request::Open {
                 path: Bytes(path),
                 opening,
@@ -296,7 +299,7 @@ impl File {
                 opening,
             },
         })?;
-        let (handle, found) = opened(response)?;
+        let (handle, found): (_, Attributes) = response.try_into()?;
         if (found.inode, found.btime) != self.node {
             // Another one has its number, or the selector in its path means another state now.
             let _ = port.ask(&Request::Close { handle });
@@ -307,7 +310,10 @@ impl File {
     }
 
     /// Asks for a change.
-    fn change<'a>(&self, request: impl Fn(Handle) -> Request<'a>) -> Result<Response> {
+    fn change<'a, T: TryFrom<Response, Error = Error>>(
+        &self,
+        request: impl Fn(Handle) -> Request<'a>,
+    ) -> Result<T> {
         let mut sent_to = None;
         let answer = self.on_port(|port, handle| {
             let answer = port.ask(&request(handle));
@@ -319,7 +325,7 @@ impl File {
         if let Some(port) = sent_to {
             self.note_written(&port)?;
         }
-        answer.map(|(_, response)| response)
+        answer?.1.try_into()
     }
 
     /// Notes a change that `port` may have made. After it: a sync that began before covers less.
@@ -343,10 +349,7 @@ impl File {
     /// # Errors
     /// Those of a file whose owner has gone, see `File`; true of every method here.
     pub fn attributes(&self) -> Result<Attributes> {
-        match self.ask(|handle| Request::HandleAttributes { handle })? {
-            Response::Attributes(attributes) => Ok(attributes),
-            _ => Err(unexpected()),
-        }
+        self.ask(|handle| Request::HandleAttributes { handle })
     }
 
     /// Changes attributes.
@@ -354,14 +357,10 @@ impl File {
     /// # Errors
     /// `NotOpenFor` if the size shall change and the file is not open for writing.
     pub fn set_attributes(&self, set: &SetAttributes) -> Result<Attributes> {
-        let set = |handle| Request::SetHandleAttributes {
+        self.change(|handle| Request::SetHandleAttributes {
             handle,
             set: set.clone(),
-        };
-        match self.change(set)? {
-            Response::Attributes(attributes) => Ok(attributes),
-            _ => Err(unexpected()),
-        }
+        })
     }
 
     /// Cuts the file, or extends it by a hole, to `len` bytes.
@@ -413,14 +412,12 @@ impl File {
 
     /// Writes one part; gives the offset it went to.
     fn write_part(&self, part: &[u8], offset: u64) -> Result<u64> {
-        match self.change(|handle| Request::Write {
+        let data = Bytes(part);
+        self.change(|handle| Request::Write {
             handle,
             offset,
-            data: Bytes(part),
-        })? {
-            Response::Count(at) => Ok(at),
-            _ => Err(unexpected()),
-        }
+            data,
+        })
     }
 
     /// Makes content, size, attributes and name durable.
@@ -429,7 +426,7 @@ impl File {
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync_all(&self) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
-        self.ask(|handle| Request::SyncHandle { handle })?;
+        self.ask::<()>(|handle| Request::SyncHandle { handle })?;
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
@@ -453,7 +450,6 @@ impl File {
             offset,
             len,
         })
-        .map(drop)
     }
 
     /// The next data or hole at or behind `offset`.
@@ -461,14 +457,11 @@ impl File {
     /// # Errors
     /// `NoSuchOffset` beyond the end.
     pub fn find(&self, target: SeekTarget, offset: u64) -> Result<u64> {
-        match self.ask(|handle| Request::Seek {
+        self.ask(|handle| Request::Seek {
             handle,
             target,
             offset,
-        })? {
-            Response::Count(offset) => Ok(offset),
-            _ => Err(unexpected()),
-        }
+        })
     }
 
     /// Copies a range into `target` of the same vault by sharing blocks: no content is moved.
@@ -506,11 +499,10 @@ impl File {
                 false => Ok(None),
             })?;
             match response {
-                Some(Response::Count(count)) => {
+                Some(response) => {
                     target.note_written(&port)?;
-                    return Ok(count);
+                    return response.try_into();
                 }
-                Some(_) => return Err(unexpected()),
                 None => {
                     let behind = if asked.is_gone() { self } else { target };
                     behind.attributes()?;
@@ -582,13 +574,5 @@ impl Write for File {
 impl Seek for File {
     fn seek(&mut self, target: SeekFrom) -> io::Result<u64> {
         (&*self).seek(target)
-    }
-}
-
-/// What an open request answered.
-pub(crate) fn opened(response: Response) -> Result<(Handle, Attributes)> {
-    match response {
-        Response::Opened(handle, attributes) => Ok((handle, attributes)),
-        _ => Err(unexpected()),
     }
 }

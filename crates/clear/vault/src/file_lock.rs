@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::owner::port::{Port, unexpected};
+use crate::owner::port::Port;
+use crate::request::Request;
 use crate::request::lock::{LockKind, Patience};
-use crate::request::{Request, Response};
 use crate::{Error, File, Result};
 
 impl File {
@@ -68,7 +68,7 @@ impl File {
     /// # Errors
     /// `LockLost` if the process that kept it has gone.
     pub fn unlock(&self) -> Result<()> {
-        self.ask(|handle| Request::Unlock { handle })?;
+        self.ask::<()>(|handle| Request::Unlock { handle })?;
         self.locked.store(false, Ordering::Release);
         Ok(())
     }
@@ -99,10 +99,7 @@ impl File {
                 kind,
                 patience,
             })?;
-            let Response::Locked(locked) = response else {
-                return Err(unexpected());
-            };
-            if !locked {
+            if !bool::try_from(response)? {
                 return Ok(false);
             }
             self.locked.store(true, Ordering::Release);

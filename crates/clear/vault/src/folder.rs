@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use strongroom_folder::{Entry, Error as BelowError, Folder as Held, NewFile};
+use strongroom_folder::{Entry, Error as BelowError, Folder as HeldFolder, NewFile};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE};
 use strongroom_segments::INTENT_LOG;
 
@@ -127,8 +127,8 @@ impl Folder {
     }
 
     /// Opens the folder; what is below is reached from there only.
-    pub(crate) fn hold(&self) -> strongroom_folder::Result<Held> {
-        let vault = Held::open(&self.vault)?;
+    pub(crate) fn hold(&self) -> strongroom_folder::Result<HeldFolder> {
+        let vault = HeldFolder::open(&self.vault)?;
         match &self.below {
             None => Ok(vault),
             Some(below) => vault.folder(below),
@@ -227,7 +227,7 @@ impl Folder {
         }
     }
 
-    /// Writes the second copy of `name` anew if it has other bytes.
+    /// Writes the second copy of `name` again if it has other bytes.
     pub(crate) fn save(&self, name: &'static str, bytes: &[u8]) -> Result<()> {
         // One that cannot be read is replaced, too.
         if matches!(self.saved(name), Ok(Some(saved)) if saved == bytes) {
@@ -301,7 +301,7 @@ impl Folder {
         self.read_as(name, name)
     }
 
-    /// The same, told of as `what`.
+    /// The same, reported as `what`.
     fn read_as(&self, name: &str, what: &'static str) -> Result<Option<Vec<u8>>> {
         match self
             .hold()
@@ -346,7 +346,7 @@ impl Folder {
     /// Makes the folder itself, for its user only. Gives whether it was missing.
     pub(crate) fn make(&self) -> Result<bool> {
         if let Some(name) = &self.below {
-            let made = Held::open(&self.vault).and_then(|vault| {
+            let made = HeldFolder::open(&self.vault).and_then(|vault| {
                 let is_new = vault.make_folder(name)?;
                 if is_new {
                     vault.sync()?;
@@ -357,7 +357,7 @@ impl Folder {
         }
         match fs::DirBuilder::new().mode(0o700).create(&self.vault) {
             Ok(()) => {
-                let parent = Held::open(self.parent()).and_then(|parent| parent.sync());
+                let parent = HeldFolder::open(self.parent()).and_then(|parent| parent.sync());
                 parent.map_err(below("storing the name of the vault folder"))?;
                 Ok(true)
             }

@@ -97,7 +97,7 @@ pub fn requests() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn responses() -> Vec<Vec<u8>> {
     let responses = [
-        Response::Done,
+        Response::Done(()),
         Response::Data(ByteBuffer(vec![9; 2000])),
         Response::Names(vec![ByteBuffer(b"user.name".to_vec()); 20]),
         Response::Counters(vec![("commits".to_owned(), 12); 10]),
@@ -108,7 +108,7 @@ pub fn responses() -> Vec<Vec<u8>> {
             problems: vec!["a problem".to_owned(); 5],
         }),
         Response::Failed(Failure::Storage("no".to_owned())),
-        Response::OperationFailed(3, Failure::Changed),
+        Response::OperationFailed(3, Failure::Closed),
         Response::KeysStale,
         Response::Left,
     ];

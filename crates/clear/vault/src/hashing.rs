@@ -8,14 +8,14 @@
 use std::time::{Duration, Instant};
 
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
-use strongroom_filesystem::{self as filesystem, InodeId, is_kept};
+use strongroom_filesystem::{self as filesystem, InodeId, is_in_snapshot};
 use strongroom_format::hex;
 
 use crate::limits::{HASH_FAILURES_MAX, HASH_FILES_MAX, HASH_STEP_BYTES, TRANSFER_BYTES_MAX};
 use crate::owner::port::unexpected;
 use crate::path::{Links, VaultPath};
 use crate::request::hash::{
-    ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
+    ContentHash, EqualContents, HashRequest, HashedContent, HashedFields, NamedContent,
 };
 use crate::request::{Request, Response};
 use crate::{Error, FileOptions, GoOn, Result, Vault};
@@ -86,17 +86,6 @@ impl HashPrefix {
     }
 }
 
-/// A content that was hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashedContent {
-    /// Its hash.
-    pub hash: ContentHash,
-    /// Its length.
-    pub size: u64,
-    /// Whether the hash is stored; a vault that is read-only or full stores none.
-    pub stored: bool,
-}
-
 /// How hashing every file went, or goes.
 #[derive(Debug, Default)]
 pub struct HashedAll {
@@ -128,7 +117,7 @@ impl Vault {
     ) -> Result<ContentHash> {
         let inode = self.attributes(path.path_bytes(), Links::Follow)?.inode;
         let never = &mut |_: u64| GoOn::Yes;
-        if is_kept(inode) {
+        if is_in_snapshot(inode) {
             let hashed = self.content_hash_by_reading(path, algorithm, never)?;
             return hashed.map(|(hash, _)| hash).ok_or_else(unexpected);
         }
@@ -140,7 +129,7 @@ impl Vault {
     }
 
     /// The hash and the length of the content of the file at `path`, read through this process, and nothing stored: for a
-    /// file of a kept state. `None` if `told`, which hears how many more bytes were read, said no.
+    /// file of a snapshot. `None` if `told`, which hears how many more bytes were read, said no.
     ///
     /// # Errors
     /// As `open_file`; `File(Damaged)`.
@@ -205,14 +194,11 @@ impl Vault {
                 return Ok(Some(all.collect()));
             }
             let begun = Instant::now();
-            let response = self.ask_hash(HashRequest::Files {
+            let (files, bytes): (Vec<_>, _) = self.ask_hash(HashRequest::Files {
                 inodes: left.iter().map(|at| inodes[*at].0).collect(),
                 algorithm: algorithm.number(),
                 bytes_max,
             })?;
-            let HashResponse::Files { files, bytes } = response else {
-                return Err(unexpected());
-            };
             if files.len() != left.len() {
                 return Err(unexpected());
             }
@@ -245,9 +231,7 @@ impl Vault {
                 after,
                 algorithm: algorithm.number(),
             };
-            let HashResponse::Missing(missing) = self.ask_hash(request)? else {
-                return Err(unexpected());
-            };
+            let missing: Vec<(u64, u64)> = self.ask_hash(request)?;
             let Some((last, _)) = missing.last() else {
                 report.finished = true;
                 return Ok(report);
@@ -312,9 +296,7 @@ impl Vault {
         request: HashRequest,
         take: &mut impl FnMut(NamedContent) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<([u8; 32], u64)>, E> {
-        let HashResponse::Named { files, next } = self.ask_hash(request)? else {
-            return Err(unexpected().into());
-        };
+        let (files, next): (Vec<_>, Option<_>) = self.ask_hash(request)?;
         for file in files {
             take(file)?;
         }
@@ -339,9 +321,7 @@ impl Vault {
                 after,
                 size_min,
             };
-            let HashResponse::Equal { groups, next } = self.ask_hash(request)? else {
-                return Err(unexpected().into());
-            };
+            let (groups, next): (Vec<EqualContents>, _) = self.ask_hash(request)?;
             for group in groups {
                 take(group)?;
             }
@@ -352,11 +332,8 @@ impl Vault {
         }
     }
 
-    fn ask_hash(&self, request: HashRequest) -> Result<HashResponse> {
-        match self.ask(&Request::Hash(request))? {
-            (_, Response::Hash(response)) => Ok(response),
-            _ => Err(unexpected()),
-        }
+    fn ask_hash<T: TryFrom<Response, Error = Error>>(&self, request: HashRequest) -> Result<T> {
+        self.ask_for(&Request::Hash(request))
     }
 }
 
@@ -369,9 +346,7 @@ type Outcome = (Result<HashedContent>, Option<Vec<u8>>);
 
 fn outcome(fields: HashedFields) -> Outcome {
     match fields {
-        HashedFields::Whole { hash, size, stored } => {
-            (Ok(HashedContent { hash, size, stored }), None)
-        }
+        HashedFields::Whole(content) => (Ok(content), None),
         // One that was not finished is asked for again.
         HashedFields::Unfinished => (Err(unexpected()), None),
         HashedFields::Changing => (Err(Error::Changed), None),

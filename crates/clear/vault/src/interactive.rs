@@ -80,7 +80,7 @@ impl Vault {
 impl Transaction {
     // ---- reads
 
-    /// What `stat` tells of the node at `path`.
+    /// What `stat` shows of the node at `path`.
     ///
     /// # Errors
     /// As `Vault::attributes`; `Changed` if it is another than this transaction read before; `InvalidArgument` if this transaction

@@ -23,8 +23,8 @@ use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, IfOwned, OpenOptions};
 use crate::owner::client::{Client, Unanswered};
-use crate::owner::port::{Port, unexpected};
-use crate::request::{Access, Request, Response, Successor, WholeRequest};
+use crate::owner::port::Port;
+use crate::request::{Access, Information, Request, Successor, WholeRequest};
 use crate::retry::{OWNER_WAIT, Retry};
 use crate::{Error, Result, Secret, seen};
 
@@ -236,11 +236,11 @@ impl Joining {
         };
         // The owner may have been asked to open a vault that nobody means here: the path may lead elsewhere since.
         match client.ask(&Request::Whole(WholeRequest::Information)) {
-            Ok(Response::Information(found)) => {
+            Ok(response) => {
+                let found = Information::try_from(response)?;
                 seen::check_owned(&self.folder, &found.fingerprint, &self.options.trust)?;
                 Ok(Some(Port::Client(Arc::new(client))))
             }
-            Ok(_) => Err(unexpected()),
             Err(Unanswered::NotDone | Unanswered::Unknown) => Ok(None),
             Err(Unanswered::Failed(error)) => Err(error),
         }

@@ -5,7 +5,7 @@
 //! Never   sends a secret or a key to the process that has the vault open: it gets the new header, which is public
 //!
 //! Invariants
-//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made anew from that.
+//!  (1) A change is made from the newest header. If another one was made meanwhile, it is made again from that.
 //!  (2) Whoever's own slot was removed or changed by others meanwhile changes nothing more.
 
 use std::path::Path;
@@ -28,7 +28,6 @@ use crate::keyring::own_replica::Files;
 use crate::keyring::unlocked::Unlocked;
 use crate::limits::KEY_CHANGE_ATTEMPTS_MAX;
 use crate::owner::client::{Client, Unanswered};
-use crate::owner::port::unexpected;
 use crate::request::Purpose;
 use crate::request::failure::Failure;
 use crate::request::frame::Bytes;
@@ -52,7 +51,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// What everybody may know about the key slots of the vault in `folder`: nobody vouches for it.
+/// What everybody may know about the key slots of the vault in `folder`: nothing proves it.
 ///
 /// # Errors
 /// `NotAVault`, `Damaged`, `UnknownFormat`.
@@ -103,14 +102,14 @@ impl Keys {
             trust,
             slot,
         };
-        // Says now what would stand in the way, not when a new passphrase has been thought of and typed twice.
+        // Says now what would be in the way, not when a new passphrase has been thought of and typed twice.
         if let Reached::Free(lock) = keys.reach()? {
             keys.hold(&lock)?;
         }
         Ok(keys)
     }
 
-    /// The key slots, vouched for.
+    /// The key slots, proved.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotInfo> {
         self.unlocked.keyring.slots()
@@ -185,8 +184,8 @@ impl Keys {
         })
     }
 
-    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open seals what was
-    /// stored before anew, bit by bit, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
+    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open re-seals
+    /// what was stored before, in the background, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
     ///
     /// # Errors
     /// As `remove`.
@@ -269,10 +268,9 @@ impl Keys {
             purpose,
         });
         match client.ask(&request) {
-            Ok(Response::Done) => Ok(Installed::Yes),
             Ok(Response::KeysStale | Response::Failed(Failure::Closed)) => Ok(Installed::Stale),
             Ok(Response::Failed(failure)) => Err(failure.into()),
-            Ok(_) => Err(unexpected()),
+            Ok(response) => <()>::try_from(response).map(|()| Installed::Yes),
             // The header in the folder tells what happened.
             Err(Unanswered::NotDone | Unanswered::Unknown) => Ok(Installed::Stale),
             Err(Unanswered::Failed(error)) => Err(error),

@@ -19,7 +19,7 @@ impl Shared {
     pub(crate) fn can_leave(self: &Arc<Self>, port: &Port) {
         if let Port::Owner(owner) = port {
             let own: Weak<Self> = Arc::downgrade(self);
-            owner.session.engine.set_leaver(own);
+            owner.session.vault.set_leaver(own);
         }
     }
 }
@@ -32,13 +32,10 @@ impl Leaver for Shared {
         };
         let Port::Owner(owner) = &*port else { return };
         // A request under way, an open file or a directory would hold another part of it.
-        if Arc::strong_count(owner) > 1 || owner.session.engine.is_lent() {
+        if Arc::strong_count(owner) > 1 || owner.session.vault.is_lent() {
             return;
         }
-        let keyring = owner
-            .session
-            .engine
-            .with_keys(|keys| keys.keyring().clone());
+        let keyring = owner.session.vault.with_keys(|keys| keys.keyring().clone());
         self.joining.keep_for_return(keyring);
         *port = match owner.close() {
             Ok(()) => Port::Left,

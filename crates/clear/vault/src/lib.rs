@@ -11,7 +11,7 @@
 //! - `recovery`  mends a vault, or makes its database again
 //! - `owner`     one process owns a vault, others ask it
 //! - `execute`   carries out what is asked
-//! - `kept`      what `.history` shows; `seen`: what was last seen of a vault
+//! - `seen`      what was last seen of a vault
 //! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
 //! - `request`   everything that can be asked and answered
 //! - `folder`    the vault folder: its files, its lock
@@ -47,8 +47,6 @@ pub mod fuzzing;
 mod hashing;
 mod interactive;
 mod join;
-#[doc(hidden)]
-pub mod kept;
 mod keyring;
 mod keys;
 mod leave;
@@ -61,6 +59,8 @@ mod path;
 mod private_folder;
 mod provider_in_use;
 mod public_information;
+#[doc(hidden)]
+pub mod records;
 mod recovery;
 mod request;
 mod retry;
@@ -84,10 +84,10 @@ mod xattrs;
 pub use backup::{BackupProgress, BackupReport};
 pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
-pub use directory::{Directory, DirectoryEntry};
+pub use directory::Directory;
 pub use error::{Error, Result};
 pub use file::{File, FileOptions};
-pub use hashing::{HashPrefix, HashPrefixError, HashedAll, HashedContent};
+pub use hashing::{HashPrefix, HashPrefixError, HashedAll};
 pub use interactive::Transaction;
 pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
@@ -96,18 +96,18 @@ pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
 pub use path::{Links, VaultPath};
-pub use private_folder::{KeptName, PrivateFolders};
+pub use private_folder::{PrivateFolders, WatchedName};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
 pub use recovery::verify::{Damage, GoOn, VerifyOptions, VerifyProgress, VerifyReport};
-pub use request::hash::{ContentHash, EqualContents, NamedContent};
-pub use request::history::{ErasedContent, PathDifference, Restored, RevisionInfo, Side, Usage};
+pub use request::hash::{ContentHash, EqualContents, HashedContent, NamedContent};
+pub use request::history::{Restored, RevisionInfo};
 pub use request::member::Member;
 pub use request::verify::{FileProblem, Loss};
-pub use request::{Access, CheckReport, Information, Rotation};
+pub use request::{Access, CheckReport, DirectoryEntry, Information, Rotation};
 pub use schedule::{Schedule, ScheduleStep};
 pub use seen::{IfOlder, LastSeen, SeenPlace, SeenRecords, Trust, forget, last_seen};
 pub use snapshot::Snapshot;
@@ -124,7 +124,10 @@ pub use strongroom_crypto::{
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;
 pub use strongroom_format::{SlotId, SlotKind, SuiteId};
-pub use strongroom_history::{NewRevision, Retention, RevisionId, SCHEDULED, SelectError, Whose};
+pub use strongroom_history::{
+    ErasedContent, NewRevision, PathDifference, Retention, RevisionId, SCHEDULED, SelectError,
+    Side, Usage, Whose,
+};
 pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;

@@ -49,7 +49,7 @@ pub const TRANSACTION_CONTENT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// The largest `vault.json` or `replica.json` that is read into memory, in bytes.
 pub const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How often a change of keys begins anew because somebody else changed them meanwhile. Each time somebody succeeds.
+/// How often a change of keys begins again because somebody else changed them meanwhile. Each time somebody succeeds.
 pub const KEY_CHANGE_ATTEMPTS_MAX: usize = 32;
 
 /// The least that must be free where a vault is made, in bytes: what it keeps back for its database, what it leaves to
@@ -100,10 +100,10 @@ pub const VERIFY_PAGE_BYTES: usize = 1024 * 1024;
 /// First, least and most bytes of segments that one step of a verification reads: about half a second of a disk's work.
 pub const VERIFY_STEP_BYTES: (u64, u64, u64) = (64 << 20, 16 << 20, 512 << 20);
 
-/// Segments that a stopped verification remembers to look at again; with more it begins anew.
+/// Segments that a stopped verification remembers to look at again; with more it begins again.
 pub const VERIFY_SUSPECTS_MAX: usize = 4_096;
 
-/// Kept states that one request about what each of them holds names.
+/// Snapshots that one request about what each of them holds names.
 pub const REVISIONS_MAX: usize = 1_024;
 
 /// Files that one request about hashes names.

@@ -2,7 +2,7 @@
 //!
 //! Takes   changes, as requests make them
 //! Gives   each of them to every subscriber, in the order one request made them
-//! Never   tells of changes that were made directly on the `Filesystem`: who makes those knows them
+//! Never   reports changes that were made directly on the `Filesystem`: who makes those knows them
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub enum Change {
         /// Count of bytes; `u64::MAX` for "to the end".
         len: u64,
     },
-    /// What `stat` tells of a node, or its extended attributes.
+    /// What `stat` shows of a node, or its extended attributes.
     Attributes {
         /// The node.
         inode: InodeId,

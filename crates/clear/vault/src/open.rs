@@ -20,11 +20,10 @@ use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
 use crate::clock::SystemClock;
-use crate::execute::session::Engine;
+use crate::execute::session::OpenVault;
 use crate::folder::owner_lock::OwnerLock;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
-use crate::kept::Kept;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
@@ -33,6 +32,7 @@ use crate::limits::PATIENCE_MS;
 use crate::owner::Owner;
 use crate::owner::socket::Listener;
 use crate::provider_in_use::in_use;
+use crate::records::Records;
 use crate::request::{Access, Information};
 use crate::seen::{Sight, Trust, Watch};
 use crate::tuning::{self, Tuning};
@@ -266,6 +266,7 @@ pub(crate) fn parts(
         store,
         segments,
         sealer: keyring.block_sealer(),
+        signer: keyring.revision_signer(),
         clock: Arc::clone(&options.clock),
         disk: Arc::new(FolderDisk {
             folder: folder.path().to_owned(),
@@ -297,7 +298,7 @@ fn session(folder: &Folder) -> Result<[u8; 8]> {
 }
 
 /// Why there is no store of segments. What only reads does not make the folder.
-pub(crate) fn no_segments(error: segments::Error) -> Error {
+fn no_segments(error: segments::Error) -> Error {
     match error {
         segments::Error::Io(source) if source.kind() == std::io::ErrorKind::NotFound => {
             Error::Damaged {
@@ -338,17 +339,17 @@ pub(crate) fn start(
         members: keys.members(),
         unknown_records: keys.unknown_records(),
     };
-    let kept = Kept::attach(&filesystem, keyring.revision_signer(), folder.path());
+    let records = Records::new(folder.path());
     if access == Access::ReadWrite {
-        kept.mend_records(&filesystem)?;
+        records.mend(&filesystem)?;
         // A history that cannot be read must not keep anybody from his files.
-        if let Err(error) = kept.resume_erasing(&filesystem) {
+        if let Err(error) = filesystem.resume_erasing() {
             log::error!("an interrupted erasing is not finished yet: {error}");
         }
     }
     let (lock, listener) = guard.unzip();
-    let engine = Engine::new(filesystem, information, keys, sight, kept, lock);
-    Owner::start(engine, access, listener)
+    let vault = OpenVault::new(filesystem, information, keys, sight, records, lock);
+    Owner::start(vault, access, listener)
 }
 
 pub(crate) fn suite_name(suite: SuiteId) -> &'static str {

@@ -1,7 +1,7 @@
 //! What a process holds while it owns a vault, and the order in which it gives it back.
 //!
 //! Invariants
-//!  (1) Closing: clients first, then the file system, and the lock with its last part (`Engine`); so whoever gets the
+//!  (1) Closing: clients first, then the file system, and the lock with its last part (`OpenVault`); so whoever gets the
 //!      lock finds nobody else at work.
 
 pub(crate) mod client;
@@ -17,7 +17,7 @@ use strongroom_filesystem::{Caller, Checks};
 
 use crate::Result;
 use crate::execute::rotation::Rotator;
-use crate::execute::session::{Engine, Session};
+use crate::execute::session::{OpenVault, Session};
 use crate::owner::keeper::Keeper;
 use crate::owner::server::Server;
 use crate::owner::socket::Listener;
@@ -39,21 +39,21 @@ pub(crate) struct Owner {
 impl Owner {
     /// Begins to serve those who connect to `listener`; there is none on read-only media.
     pub(crate) fn start(
-        engine: Engine,
+        vault: OpenVault,
         access: Access,
         listener: Option<Listener>,
     ) -> Result<Self> {
-        let engine = Arc::new(engine);
+        let vault = Arc::new(vault);
         let server = listener
-            .map(|listener| Server::start(Arc::clone(&engine), listener))
+            .map(|listener| Server::start(Arc::clone(&vault), listener))
             .transpose()?;
-        let rotator = engine
+        let rotator = vault
             .filesystem
             .has_background()
-            .then(|| Rotator::start(&engine))
+            .then(|| Rotator::start(&vault))
             .transpose()?;
-        let keeper = (engine.filesystem.has_background() && engine.keeps_seen())
-            .then(|| Keeper::start(&engine))
+        let keeper = (vault.filesystem.has_background() && vault.keeps_seen())
+            .then(|| Keeper::start(&vault))
             .transpose()?;
         let caller = Caller {
             uid: rustix::process::geteuid().as_raw(),
@@ -61,7 +61,7 @@ impl Owner {
             groups: Vec::new(),
             checks: Checks::Above,
         };
-        let session = Session::new(engine, caller, access);
+        let session = Session::new(vault, caller, access);
         Ok(Self {
             session,
             server,
@@ -91,10 +91,10 @@ impl Owner {
         if let Some(keeper) = &self.keeper {
             keeper.stop();
         }
-        self.session.engine.refuse_requests();
+        self.session.vault.refuse_requests();
         let closed = self.session.filesystem().close();
         // What is durable is recorded, also if the rest could not be made so.
-        self.session.engine.note_seen();
+        self.session.vault.note_seen();
         if let Some(server) = &self.server {
             server.part(closed.is_ok());
         }

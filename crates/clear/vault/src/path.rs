@@ -98,14 +98,14 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// A node, held by one reference.
-pub(crate) struct Held {
+pub(crate) struct HeldNode {
     filesystem: Filesystem,
     pub(crate) attributes: Attributes,
     /// The root is held by nobody: it cannot go.
     counted: bool,
 }
 
-impl Held {
+impl HeldNode {
     /// Takes over the reference that came with `attributes`.
     pub(crate) fn take(filesystem: &Filesystem, attributes: Attributes) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldNode {
     fn drop(&mut self) {
         if self.counted {
             self.filesystem.forget(self.attributes.inode, 1); // (1)
@@ -146,14 +146,14 @@ impl Drop for Held {
     }
 }
 
-impl AsRef<Attributes> for Held {
+impl AsRef<Attributes> for HeldNode {
     fn as_ref(&self) -> &Attributes {
         &self.attributes
     }
 }
 
 /// Where a path ends: the directory, the last name, and what is there now.
-pub(crate) struct Place<N = Held> {
+pub(crate) struct Place<N = HeldNode> {
     pub(crate) parent: N,
     pub(crate) name: Vec<u8>,
     pub(crate) node: Option<N>,
@@ -181,15 +181,15 @@ struct Whole<'a> {
 }
 
 impl Tree for Whole<'_> {
-    type Node = Held;
+    type Node = HeldNode;
 
-    fn root(&mut self) -> Result<Held> {
-        Held::root(self.filesystem)
+    fn root(&mut self) -> Result<HeldNode> {
+        HeldNode::root(self.filesystem)
     }
 
-    fn lookup(&mut self, parent: InodeId, name: &[u8]) -> filesystem::Result<Held> {
+    fn lookup(&mut self, parent: InodeId, name: &[u8]) -> filesystem::Result<HeldNode> {
         let found = self.filesystem.lookup(self.caller, parent, name)?;
-        Ok(Held::take(self.filesystem, found))
+        Ok(HeldNode::take(self.filesystem, found))
     }
 
     fn read_link(&mut self, symlink: InodeId) -> filesystem::Result<Vec<u8>> {
@@ -203,7 +203,7 @@ pub(crate) fn resolve(
     caller: &Caller,
     path: &[u8],
     links: Links,
-) -> Result<Held> {
+) -> Result<HeldNode> {
     resolve_in(&mut Whole { filesystem, caller }, path, links)
 }
 

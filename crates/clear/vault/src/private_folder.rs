@@ -167,7 +167,7 @@ impl PrivateFolders {
 /// A file in such a folder that must stay as long as its maker runs. The folder may go: with the session of its user, or to
 /// whoever tidies up.
 #[derive(Debug)]
-pub struct KeptName {
+pub struct WatchedName {
     path: PathBuf,
     /// Device and inode of the file.
     identity: Option<(u64, u64)>,
@@ -175,7 +175,7 @@ pub struct KeptName {
     watch: Option<OwnedFd>,
 }
 
-impl KeptName {
+impl WatchedName {
     /// Of the file that was just made at `path`.
     #[must_use]
     pub fn of(path: &Path) -> Self {
@@ -236,14 +236,14 @@ mod tests {
         for path in [&path, &other] {
             fs::write(path, b"").unwrap();
         }
-        let kept = KeptName::of(&path);
+        let kept = WatchedName::of(&path);
         assert!(!kept.is_gone());
         fs::remove_file(&other).unwrap();
         assert!(!kept.is_gone());
         fs::write(&other, b"").unwrap();
         fs::rename(&other, &path).unwrap();
         assert!(kept.is_gone());
-        let kept = KeptName::of(&path);
+        let kept = WatchedName::of(&path);
         fs::remove_dir_all(place.path()).unwrap();
         assert!(kept.is_gone());
     }

@@ -2,7 +2,7 @@
 //!
 //! Takes   a vault folder
 //! Gives   what its header says in the clear
-//! Never   vouches for it: who can write the folder can write anything there; opening the vault tells
+//! Never   proves it: who can write the folder can write anything there; opening the vault tells
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::request::member::Member;
 use crate::tuning;
 use crate::{Result, SlotInfo};
 
-/// What the header of a vault says. Nobody vouches for it.
+/// What the header of a vault says. Nothing proves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicInformation {
     /// The version of the format.

@@ -26,13 +26,12 @@ use strongroom_filesystem::{
 };
 
 use crate::Error;
-use crate::directory::DirectoryEntry;
 use crate::path::Links;
 use crate::request::failure::Failure;
 use crate::request::frame::{ByteBuffer, Bytes};
-use crate::request::hash::{HashRequest, HashResponse};
+use crate::request::hash::{EqualContents, HashRequest, HashedFields, NamedContent};
 use crate::request::history::{HistoryRequest, HistoryResponse};
-use crate::request::verify::{VerifyRequest, VerifyResponse};
+use crate::request::verify::{DamagePage, FileProblem, PartFields, ResumeFields, VerifyRequest};
 
 pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
@@ -42,7 +41,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 17;
+pub(crate) const PROTOCOL: u32 = 18;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -280,37 +279,81 @@ impl Request<'_> {
     }
 }
 
-/// Everything a vault answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Response {
-    Done,
+/// Declares `Response`. A value that a request is answered with has a type that no other variant has: from `T` to `Response`
+/// and back there is one way each.
+macro_rules! responses {
+    ($($(#[$about:meta])* $variant:ident($type:ty),)+ ; $($rest:tt)+) => {
+        /// Everything a vault answers.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub(crate) enum Response {
+            $($(#[$about])* $variant($type),)+
+            $($rest)+
+        }
+
+        $(impl From<$type> for Response {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+
+        impl TryFrom<Response> for $type {
+            type Error = Error;
+
+            fn try_from(response: Response) -> Result<Self, Error> {
+                match response {
+                    Response::$variant(value) => Ok(value),
+                    _ => Err(Error::Protocol("an answer to another question")),
+                }
+            }
+        })+
+    };
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryEntry {
+    /// 1 to 255 bytes; never `.` or `..`.
+    pub name: Vec<u8>,
+    /// What `stat` shows of the node, of a symlink itself.
+    pub attributes: Attributes,
+}
+
+responses! {
+    Done(()),
     Attributes(Attributes),
-    Opened(Handle, Attributes),
+    Opened((Handle, Attributes)),
     /// Each with where the next page begins behind it.
     Entries(Vec<(u64, DirectoryEntry)>),
     Data(ByteBuffer),
     Count(u64),
-    Removed {
-        whole: bool,
-    },
-    /// False: somebody else has it.
-    Locked(bool),
+    /// Whether the lock was taken, nothing of the tree is left, the session ends now, the state is kept.
+    Whether(bool),
     Names(Vec<ByteBuffer>),
     Space(Space),
     Quota(Option<u64>),
     Information(Information),
     Counters(Vec<(String, u64)>),
     Check(CheckReport),
-    /// The header is not of generation `base` any more; nothing was done.
-    KeysStale,
     Rotation(Rotation),
-    /// Whether a session that only held the vault open ends now.
-    MakesWay(bool),
     History(HistoryResponse),
-    Verify(VerifyResponse),
-    Hash(HashResponse),
+    /// Small files of the vault folder that are not as they were written.
+    Files(Vec<FileProblem>),
+    Part(PartFields),
+    Damage(DamagePage),
+    Resume(ResumeFields),
+    /// One for each file, and how many bytes were read.
+    Hashed((Vec<HashedFields>, u64)),
+    /// Files and their lengths.
+    Missing(Vec<(u64, u64)>),
+    /// A page of files, and where the next begins.
+    Named((Vec<NamedContent>, Option<([u8; 32], u64)>)),
+    /// The same of groups.
+    Equal((Vec<EqualContents>, Option<[u8; 32]>)),
     /// The header that belongs to the database; or what is in the folder that no backup may replace.
     Backup(Result<ByteBuffer, String>),
+    ;
+    /// The header is not of generation `base` any more; nothing was done.
+    KeysStale,
     /// The owner is closing and did nothing: ask the next one.
     Leaving,
     /// The last message of an owner that has closed: everything that it acknowledged is durable. Unasked.

@@ -6,14 +6,15 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use strongroom_filesystem::Timestamp;
-use strongroom_history::{self as history, Candidate, NewRevision, Retention, RevisionId, State};
+use strongroom_history::{
+    self as history, Candidate, ErasedContent, NewRevision, PathDifference, Retention, RevisionId,
+    Usage,
+};
 
 use crate::limits::REVISIONS_MAX;
 use crate::owner::port::unexpected;
 use crate::path::VaultPath;
-use crate::request::history::{
-    ErasedContent, HistoryRequest, HistoryResponse, PathDifference, Restored, RevisionInfo, Usage,
-};
+use crate::request::history::{HistoryRequest, HistoryResponse, Restored, RevisionInfo};
 use crate::request::{Request, Response};
 use crate::{Error, Result, Vault};
 
@@ -36,7 +37,7 @@ impl Vault {
         }
     }
 
-    /// All kept revisions, oldest first.
+    /// All snapshots, oldest first.
     ///
     /// # Errors
     /// `Damaged` if one is not as it was signed.
@@ -54,7 +55,7 @@ impl Vault {
         }
     }
 
-    /// The kept revisions that `selector` means, oldest first.
+    /// The snapshots that `selector` means, oldest first.
     ///
     /// # Errors
     /// `Revision` if it is no selector.
@@ -67,7 +68,7 @@ impl Vault {
         Ok(all)
     }
 
-    /// The one kept revision that `selector` means.
+    /// The one snapshot that `selector` means.
     ///
     /// # Errors
     /// `Revision` if it means none or several; then with those that it could mean.
@@ -78,15 +79,15 @@ impl Vault {
         Ok(all.swap_remove(place))
     }
 
-    /// Lets a kept revision go. The space of what only it held comes back in the background.
+    /// Removes a snapshot. The space of what only it held comes back in the background.
     ///
     /// # Errors
     /// `Revision` if it is not kept.
     pub fn remove_revision(&self, id: RevisionId) -> Result<()> {
-        self.ask_done(&Request::History(HistoryRequest::Remove { id: id.0 }))
+        self.ask_for(&Request::History(HistoryRequest::Remove { id: id.0 }))
     }
 
-    /// The rule by which a schedule lets kept states go; `None` if none was set, and `Retention::DEFAULT` counts.
+    /// The rule by which a schedule lets snapshots go; `None` if none was set, and `Retention::DEFAULT` counts.
     ///
     /// # Errors
     /// `Damaged` if what is stored is no rule.
@@ -100,7 +101,7 @@ impl Vault {
         }
     }
 
-    /// Sets the rule by which a schedule lets kept states go; durable on return. Nothing goes before `thin` is called or
+    /// Sets the rule by which a schedule lets snapshots go; durable on return. Nothing goes before `thin` is called or
     /// the schedule takes the next.
     ///
     /// # Errors
@@ -113,27 +114,19 @@ impl Vault {
         }
     }
 
-    /// The kept states that `rule` lets go, oldest first. Nothing is removed.
+    /// The snapshots that `rule` lets go, oldest first. Nothing is removed.
     ///
     /// # Errors
     /// As `revisions`.
     pub fn let_go_by(&self, rule: &Retention) -> Result<Vec<RevisionInfo>> {
         let mut all = self.revisions()?;
-        let states: Vec<State<'_>> = all
-            .iter()
-            .map(|one| State {
-                time: one.time,
-                message: &one.message,
-                tags: &one.tags,
-            })
-            .collect();
-        let going = rule.lets_go(&states);
+        let going = rule.lets_go(&candidates(&all));
         let mut place = 0..;
         all.retain(|_| place.next().is_some_and(|place| going.contains(&place)));
         Ok(all)
     }
 
-    /// Removes the kept states that `rule` lets go; gives them.
+    /// Removes the snapshots that `rule` lets go; gives them.
     ///
     /// # Errors
     /// As `remove_revision`; those before the one that failed are gone.
@@ -149,7 +142,7 @@ impl Vault {
         Ok(going)
     }
 
-    /// How many sealed bytes would come back if the kept states `ids` were removed together.
+    /// How many sealed bytes would come back if the snapshots `ids` were removed together.
     ///
     /// # Errors
     /// `Revision` if one is not kept.
@@ -179,12 +172,12 @@ impl Vault {
         Ok(each)
     }
 
-    /// Takes the content of the file at `path`, or of all files below it, out of every kept state, whatever their names
+    /// Takes the content of the file at `path`, or of all files below it, out of every snapshot, whatever their names
     /// are or were; with `trial`, only says what that would be. Nothing may be at `path` now. Names and attributes stay in the
-    /// kept states; what other files have too stays with them.
+    /// snapshots; what other files have too stays with them.
     ///
     /// # Errors
-    /// `File(NotFound)` if no kept state has anything there; `File(InvalidArgument)` if there is something now.
+    /// `File(NotFound)` if no snapshot has anything there; `File(InvalidArgument)` if there is something now.
     pub fn erase(&self, path: impl VaultPath, trial: bool) -> Result<ErasedContent> {
         let path = path.path_bytes().to_vec();
         match self.ask_history(HistoryRequest::Erase { path, trial })? {
@@ -193,7 +186,7 @@ impl Vault {
         }
     }
 
-    /// What the stored content is for: files of now, kept states, nothing.
+    /// What the stored content is for: files of now, snapshots, nothing.
     ///
     /// # Errors
     /// Of the stores.
@@ -274,15 +267,7 @@ impl Vault {
 }
 
 fn candidates(all: &[RevisionInfo]) -> Vec<Candidate<'_>> {
-    all.iter()
-        .map(|one| Candidate {
-            id: one.id,
-            parents: &one.parents,
-            device: &one.device,
-            time: one.time,
-            tags: &one.tags,
-        })
-        .collect()
+    all.iter().map(RevisionInfo::candidate).collect()
 }
 
 /// What relative dates count from: a person's clock, not that of the vault.

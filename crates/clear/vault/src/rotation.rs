@@ -4,8 +4,8 @@
 //! Gives   what `execute/rotation.rs` has done and has left to do
 
 use crate::execute::rotation::Step;
-use crate::owner::port::{Port, unexpected};
-use crate::request::{Request, Response, Rotation, WholeRequest};
+use crate::owner::port::Port;
+use crate::request::{Request, Rotation, WholeRequest};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -14,10 +14,7 @@ impl Vault {
     /// # Errors
     /// Of the stores.
     pub fn rotation(&self) -> Result<Rotation> {
-        match self.ask(&Request::Whole(WholeRequest::Rotation))? {
-            (_, Response::Rotation(rotation)) => Ok(rotation),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Rotation))
     }
 
     /// Does one step of a rotation in the caller's thread, for a vault that does nothing in the background; gives whether
@@ -28,7 +25,7 @@ impl Vault {
     #[doc(hidden)]
     pub fn rotate_step(&self) -> Result<bool> {
         match self.port() {
-            Port::Owner(owner) => Ok(owner.session.engine.rotate_step()? == Step::More),
+            Port::Owner(owner) => Ok(owner.session.vault.rotate_step()? == Step::More),
             _ => Err(Error::OwnerOnly("a step of a rotation")),
         }
     }

@@ -1,7 +1,7 @@
-//! Takes kept states by the clock, and lets old ones go by the vault's rule.
+//! Takes snapshots by the clock, and lets old ones go by the vault's rule.
 //!
 //! Takes   an open vault, and how often
-//! Gives   a kept state each time, if anything changed; what came of it is told
+//! Gives   a snapshot each time, if anything changed; what came of it is told
 //! Never   holds up the end of the vault longer than one state takes, or believes that a clock only goes forward
 //! Spec    spec/6-history.md, section 6.10
 //!
@@ -131,7 +131,7 @@ struct Stopping {
 }
 
 impl Vault {
-    /// From now on takes a kept state every so often, if anything changed since the newest, and lets old ones go by the
+    /// From now on takes a snapshot every so often, if anything changed since the newest, and lets old ones go by the
     /// rule of `retention`. `told` hears of each.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Vault {
         })
     }
 
-    /// For an owner that comes and goes, as a command does: takes a kept state if there is none, if the newest is as old as
+    /// For an owner that comes and goes, as a command does: takes a snapshot if there is none, if the newest is as old as
     /// `every` says, or if a thousand nodes are new or changed since; what no state names comes back without names if the
     /// database is lost. Lets old ones go by the rule of `retention`. `None` if none was due.
     ///

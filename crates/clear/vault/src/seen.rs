@@ -389,7 +389,7 @@ pub(crate) fn check_owned(folder: &Folder, fingerprint: &str, trust: &Trust) -> 
     known::check_path_of(folder, fingerprint, trust)
 }
 
-/// Before the database of a vault is made anew by order of the user: its count of commits begins again.          [9.4.4]
+/// Before the database of a vault is rebuilt by order of the user: its count of commits begins again.          [9.4.4]
 pub(crate) fn expect_rebuilt(folder: &Folder, keyring: &Keyring, trust: &Trust) -> Result<()> {
     let records = Records::load(&trust.seen, keyring.vault_id());
     let noted = records.forget_state(&folder.canonical()?, folder.identity()?);

@@ -1,4 +1,4 @@
-//! What holds for a vault until it is set anew: kept in its database, for this copy of it.
+//! What holds for a vault until it is set again: kept in its database, for this copy of it.
 //!
 //! Takes   a choice
 //! Gives   the same choice at every later opening
@@ -7,8 +7,7 @@
 
 use strongroom_crypto::Compression;
 
-use crate::owner::port::unexpected;
-use crate::request::{Request, Response, WholeRequest};
+use crate::request::{Request, WholeRequest};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -17,10 +16,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn quota(&self) -> Result<Option<u64>> {
-        match self.ask(&Request::Whole(WholeRequest::Quota))? {
-            (_, Response::Quota(bytes)) => Ok(bytes),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Quota))
     }
 
     /// Bounds the bytes that the vault may take, sealed content and the rows of its database, for this and every later
@@ -29,7 +25,7 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::SetQuota { bytes }))
+        self.ask_for(&Request::Whole(WholeRequest::SetQuota { bytes }))
     }
 
     /// Whether what is new is compressed before it is sealed.
@@ -49,6 +45,6 @@ impl Vault {
     /// # Errors
     /// `ReadOnly`.
     pub fn set_compression(&self, compression: Compression) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::SetCompression(compression)))
+        self.ask_for(&Request::Whole(WholeRequest::SetCompression(compression)))
     }
 }

@@ -1,10 +1,12 @@
 //! Reads over several calls that all see one state of the vault, while others write.
 //!
-//! Takes   a kept state, or takes one of now for as long as it is read
+//! Takes   a snapshot, or takes one of now for as long as it is read
 //! Gives   the reading calls of `Vault`, with paths of that state
 //! Never   changes anything, or gives what is not of that state: a symlink that leads out of it is refused
 
-use strongroom_filesystem::{self as filesystem, Attributes, HISTORY_NAME, InodeId, is_kept};
+use strongroom_filesystem::{
+    self as filesystem, Attributes, HISTORY_NAME, InodeId, is_in_snapshot,
+};
 use strongroom_history::{NewRevision, RevisionId};
 
 use crate::path::{Links, VaultPath, join};
@@ -88,7 +90,7 @@ impl Vault {
         }
     }
 
-    /// A kept state, to be read. `selector`: as `strongroom log --help` lists them: a tag `t:…`, a date `d:…`, the beginning of an id.
+    /// A snapshot, to be read. `selector`: as `strongroom log --help` lists them: a tag `t:…`, a date `d:…`, the beginning of an id.
     ///
     /// # Errors
     /// As `select_revision`.
@@ -109,7 +111,7 @@ impl Vault {
 }
 
 impl Snapshot {
-    /// Its name among the kept states.
+    /// Its name among the snapshots.
     #[must_use]
     pub fn id(&self) -> RevisionId {
         self.id
@@ -228,10 +230,10 @@ impl Snapshot {
         )))
     }
 
-    /// Gives `found` if it is of a kept state.
+    /// Gives `found` if it is of a snapshot.
     fn inside<T>(&self, found: Result<T>, inode: impl Fn(&T) -> InodeId) -> Result<T> {
         match found {
-            Ok(found) if is_kept(inode(&found)) => Ok(found),
+            Ok(found) if is_in_snapshot(inode(&found)) => Ok(found),
             Ok(_) => Err(Error::File(filesystem::Error::InvalidArgument(
                 "a symlink leads out of the snapshot".into(),
             ))),

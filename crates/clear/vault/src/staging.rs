@@ -10,11 +10,11 @@ use crate::limits::{
     TRANSACTION_BYTES_MAX, TRANSACTION_CONTENT_BYTES_MAX, TRANSACTION_OPERATIONS_MAX,
 };
 use crate::owner::client::Unanswered;
-use crate::owner::port::{Port, unexpected};
+use crate::owner::port::Port;
 use crate::path::VaultPath;
+use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::steps::{Step, Steps};
-use crate::request::{Request, Response};
 use crate::{Error, File, Result, Vault};
 
 /// How often content is brought to the next owner when one goes.
@@ -78,7 +78,7 @@ impl Vault {
         let to_stage = to_stage(&steps)?;
         if to_stage.is_empty() {
             let steps = Steps(steps);
-            return self.ask_done(&Request::Transaction { steps, durable });
+            return self.ask_for(&Request::Transaction { steps, durable });
         }
         for _ in 0..STAGINGS_MAX {
             // Nothing of the list is done before it is asked for: what an owner takes with it is written once more.
@@ -90,8 +90,7 @@ impl Vault {
             let asked = port.ask(&Request::Transaction { steps, durable });
             drop(staged);
             match asked {
-                Ok(Response::Done) => return Ok(()),
-                Ok(_) => return Err(unexpected()),
+                Ok(response) => return response.try_into(),
                 Err(Unanswered::Failed(error)) => return Err(error),
                 Err(Unanswered::Unknown) => return Err(Error::OwnerGone),
                 Err(Unanswered::NotDone) => self.succeed(&port)?,

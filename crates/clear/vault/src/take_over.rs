@@ -223,7 +223,7 @@ fn every_forgery_of_a_removed_holder_is_refused_by_name_or_mended() {
     }
 }
 
-/// The same after the owner has rotated the keys, and under a process that has the vault open: it goes on with its own.
+/// The same after the owner has rotated the keys, and under a process that has the vault open: it keeps its own.
 /// SECURITY.md, claim 6.
 #[test]
 fn after_a_rotation_and_under_an_owner_no_forgery_is_taken_either() {

@@ -24,7 +24,7 @@ pub enum Operation {
         /// Where.
         path: Vec<u8>,
     },
-    /// Goes on only if the node at `path` is still as it was when `Vault::attributes` told of it: the same
+    /// Goes on only if the node at `path` is still as it was when `Vault::attributes` showed it: the same
     /// node, with the same kind, size, time of modification and time of change. Every change of its content,
     /// attributes, extended attributes or count of names changes one of these.
     RequireUnchanged {
@@ -248,99 +248,77 @@ impl Vault {
     }
 }
 
+/// What an operation owns, as the step that travels has it.
+trait Lend<'a> {
+    type Lent;
+
+    fn lend(&'a self) -> Self::Lent;
+}
+
+impl<'a> Lend<'a> for Vec<u8> {
+    type Lent = Bytes<'a>;
+
+    fn lend(&'a self) -> Bytes<'a> {
+        Bytes(self)
+    }
+}
+
+macro_rules! lent_as_they_are {
+    ($($kind:ty),+) => {
+        $(impl Lend<'_> for $kind {
+            type Lent = Self;
+
+            fn lend(&self) -> Self {
+                self.clone()
+            }
+        })+
+    };
+}
+
+lent_as_they_are!(
+    u32,
+    u64,
+    Links,
+    Attributes,
+    SetAttributes,
+    RenameMode,
+    XattrMode
+);
+
+/// The step of the same name, with the same fields; then the arms of those that have none.
+macro_rules! step {
+    ($operation:expr; $($variant:ident { $($field:ident),+ },)+ ; $($others:tt)+) => {
+        match $operation {
+            $(Operation::$variant { $($field),+ } => Step::$variant { $($field: $field.lend()),+ },)+
+            $($others)+
+        }
+    };
+}
+
 impl<'a> From<&'a Operation> for Step<'a> {
     fn from(operation: &'a Operation) -> Self {
-        let path = |path: &'a Vec<u8>| Bytes(path);
-        match operation {
-            Operation::RequireMissing { path: at } => Self::RequireMissing { path: path(at) },
-            Operation::RequireUnchanged {
-                path: at,
-                links,
-                seen,
-            } => Self::RequireUnchanged {
-                path: path(at),
-                links: *links,
-                seen: seen.clone(),
-            },
-            Operation::MakeDirectory { path: at, mode } => Self::MakeDirectory {
-                path: path(at),
-                mode: *mode,
-            },
-            Operation::MakeSymlink { path: at, target } => Self::MakeSymlink {
-                path: path(at),
-                target: Bytes(target),
-            },
-            Operation::WriteFile {
-                path: at,
-                mode,
-                content,
-            } => Self::WriteFile {
-                path: path(at),
-                mode: *mode,
-                content: Bytes(content),
-            },
-            Operation::WriteAt {
-                path: at,
-                offset,
-                data,
-            } => Self::WriteAt {
-                path: path(at),
-                offset: *offset,
-                data: Bytes(data),
-            },
-            Operation::Truncate { path: at, size } => Self::SetAttributes {
-                path: path(at),
+        step! { operation;
+            RequireMissing { path },
+            RequireUnchanged { path, links, seen },
+            MakeDirectory { path, mode },
+            MakeSymlink { path, target },
+            WriteFile { path, mode, content },
+            WriteAt { path, offset, data },
+            Rename { path, new_path, mode },
+            Link { path, new_path },
+            RemoveFile { path },
+            RemoveDirectory { path },
+            SetAttributes { path, links, set },
+            SetXattr { path, links, name, value, mode },
+            RemoveXattr { path, links, name },
+            ;
+            Operation::Truncate { path, size } => Self::SetAttributes {
+                path: Bytes(path),
                 links: Links::Follow,
                 set: SetAttributes {
                     size: Some(*size),
                     ..SetAttributes::default()
                 },
-            },
-            Operation::Rename {
-                path: at,
-                new_path,
-                mode,
-            } => Self::Rename {
-                path: path(at),
-                new_path: path(new_path),
-                mode: *mode,
-            },
-            Operation::Link { path: at, new_path } => Self::Link {
-                path: path(at),
-                new_path: path(new_path),
-            },
-            Operation::RemoveFile { path: at } => Self::RemoveFile { path: path(at) },
-            Operation::RemoveDirectory { path: at } => Self::RemoveDirectory { path: path(at) },
-            Operation::SetAttributes {
-                path: at,
-                links,
-                set,
-            } => Self::SetAttributes {
-                path: path(at),
-                links: *links,
-                set: set.clone(),
-            },
-            Operation::SetXattr {
-                path: at,
-                links,
-                name,
-                value,
-                mode,
-            } => Self::SetXattr {
-                path: path(at),
-                links: *links,
-                name: Bytes(name),
-                value: Bytes(value),
-                mode: *mode,
-            },
-            Operation::RemoveXattr {
-                path: at,
-                links,
-                name,
-            } => Self::RemoveXattr {
-                path: path(at),
-                links: *links,
-                name: Bytes(name),
             },
         }
     }

@@ -6,10 +6,9 @@
 
 use strongroom_filesystem::{self as filesystem, NodeKind};
 
-use crate::owner::port::unexpected;
 use crate::path::{Links, VaultPath};
+use crate::request::Request;
 use crate::request::frame::Bytes;
-use crate::request::{Request, Response};
 use crate::{Error, Result, Vault};
 
 impl Vault {
@@ -76,10 +75,9 @@ impl Vault {
         let path = Bytes(path.path_bytes());
         let mut begun = false;
         loop {
-            match self.ask(&Request::RemoveTree { path }) {
-                Ok((_, Response::Removed { whole: true })) => return Ok(()),
-                Ok((_, Response::Removed { whole: false })) => begun = true,
-                Ok(_) => return Err(unexpected()),
+            match self.ask_for(&Request::RemoveTree { path }) {
+                Ok(true) => return Ok(()),
+                Ok(false) => begun = true,
                 // Somebody else removed the rest.
                 Err(Error::File(filesystem::Error::NotFound)) if begun => return Ok(()),
                 Err(error) => return Err(error),

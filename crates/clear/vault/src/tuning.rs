@@ -421,14 +421,14 @@ mod tests {
         let places = places(&[place.path().join("a")]);
         let count = AtomicUsize::new(0);
         settle(&places, LONG, &count);
-        let wished: Preferences = "SHA-256=rustcrypto".parse().unwrap();
+        let wished: Preferences = "Argon2id=rustcrypto".parse().unwrap();
         places.prefer(&wished).unwrap();
         assert!(places.reset().unwrap());
         assert!(!places.reset().unwrap());
         assert_eq!(settle(&places, LONG, &count).1, Origin::Measured);
         let wishes = places.wishes.as_ref().unwrap();
         assert_eq!(wishes.read().unwrap(), Preferences::default());
-        providers::registry::clear_preferred(Algorithm::Sha256);
+        providers::registry::clear_preferred(Algorithm::Argon2id);
     }
 
     #[test]
@@ -436,13 +436,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let places = places(&[place.path().join("a")]);
         let wish = |text: &str| places.prefer(&text.parse().unwrap());
-        wish("HMAC-SHA-256=rustcrypto").unwrap();
-        wish("SHA-256=rustcrypto").unwrap();
+        wish("Argon2id=rustcrypto").unwrap();
+        wish("ChaCha20-Poly1305=rustcrypto").unwrap();
         let wishes = places.wishes.as_ref().unwrap();
         let saved = wishes.read().unwrap().to_string();
-        assert_eq!(saved, "SHA-256=rustcrypto,HMAC-SHA-256=rustcrypto");
-        providers::registry::clear_preferred(Algorithm::Sha256);
-        providers::registry::clear_preferred(Algorithm::HmacSha256);
+        assert_eq!(saved, "ChaCha20-Poly1305=rustcrypto,Argon2id=rustcrypto");
+        providers::registry::clear_preferred(Algorithm::ChaCha20Poly1305);
+        providers::registry::clear_preferred(Algorithm::Argon2id);
     }
 
     #[test]

@@ -11,13 +11,13 @@ use strongroom_filesystem::{
 };
 
 use crate::directory::Directory;
-use crate::file::{File, FileOptions, opened};
+use crate::file::{File, FileOptions};
 use crate::join::{Joining, SecretSource};
 use crate::observer::{Observer, Subscription};
 use crate::owner::client::Unanswered;
-use crate::owner::port::{Port, unexpected};
+use crate::owner::port::Port;
 use crate::path::{Links, VaultPath};
-use crate::request::frame::Bytes;
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Access, Opening, Request, Response};
 use crate::{Error, OpenOptions, Result, Secret};
 
@@ -117,12 +117,10 @@ impl Vault {
         let Some(vault) = Self::connect_if_owned(folder, options)? else {
             return Ok(false);
         };
-        match vault.ask(&Request::MakeWay) {
-            Ok((_, Response::MakesWay(goes))) => Ok(goes),
-            Ok(_) => Err(unexpected()),
+        match vault.ask_for(&Request::MakeWay) {
             // It went before it was asked.
             Err(Error::OwnerGone) => Ok(false),
-            Err(error) => Err(error),
+            answer => answer,
         }
     }
 
@@ -184,18 +182,12 @@ impl Vault {
         Ok(())
     }
 
-    pub(crate) fn ask_done(&self, request: &Request<'_>) -> Result<()> {
-        match self.ask(request)? {
-            (_, Response::Done) => Ok(()),
-            _ => Err(unexpected()),
-        }
-    }
-
-    fn ask_attributes(&self, request: &Request<'_>) -> Result<Attributes> {
-        match self.ask(request)? {
-            (_, Response::Attributes(attributes)) => Ok(attributes),
-            _ => Err(unexpected()),
-        }
+    /// The same, for the value that the request is answered with.
+    pub(crate) fn ask_for<T: TryFrom<Response, Error = Error>>(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<T> {
+        self.ask(request)?.1.try_into()
     }
 
     // ---- content
@@ -294,7 +286,7 @@ impl Vault {
             path: Bytes(path),
             opening,
         })?;
-        let (handle, node) = opened(response)?;
+        let (handle, node): (_, Attributes) = response.try_into()?;
         let directory = Directory::new(port, handle);
         match node.kind {
             NodeKind::Directory => Ok((directory, node.inode)),
@@ -304,15 +296,13 @@ impl Vault {
 
     // ---- names
 
-    /// What `stat` tells of the node at `path`.
+    /// What `stat` shows of the node at `path`.
     ///
     /// # Errors
     /// `NotFound`, `NotADirectory`, `TooManySymlinks`.
     pub fn attributes(&self, path: impl VaultPath, links: Links) -> Result<Attributes> {
-        self.ask_attributes(&Request::Attributes {
-            path: Bytes(path.path_bytes()),
-            links,
-        })
+        let path = Bytes(path.path_bytes());
+        self.ask_for(&Request::Attributes { path, links })
     }
 
     /// Makes a directory.
@@ -337,7 +327,7 @@ impl Vault {
         rdev: u64,
     ) -> Result<Attributes> {
         let (path, target) = (Bytes(path.path_bytes()), Bytes(&[]));
-        self.ask_attributes(&Request::MakeNode {
+        self.ask_for(&Request::MakeNode {
             path,
             kind,
             mode,
@@ -352,7 +342,7 @@ impl Vault {
     /// As `make_directory`.
     pub fn make_symlink(&self, target: impl VaultPath, path: impl VaultPath) -> Result<Attributes> {
         let (path, target) = (Bytes(path.path_bytes()), Bytes(target.path_bytes()));
-        self.ask_attributes(&Request::MakeNode {
+        self.ask_for(&Request::MakeNode {
             path,
             kind: NodeKind::Symlink,
             mode: 0o777,
@@ -366,10 +356,8 @@ impl Vault {
     /// # Errors
     /// `Exists`; `NotPermitted` for directories.
     pub fn link(&self, path: impl VaultPath, new_path: impl VaultPath) -> Result<Attributes> {
-        self.ask_attributes(&Request::Link {
-            path: Bytes(path.path_bytes()),
-            new_path: Bytes(new_path.path_bytes()),
-        })
+        let (path, new_path) = (Bytes(path.path_bytes()), Bytes(new_path.path_bytes()));
+        self.ask_for(&Request::Link { path, new_path })
     }
 
     /// Where a symlink points.
@@ -377,12 +365,9 @@ impl Vault {
     /// # Errors
     /// `InvalidArgument` if it is none.
     pub fn read_link(&self, path: impl VaultPath) -> Result<Vec<u8>> {
-        match self.ask(&Request::ReadLink {
-            path: Bytes(path.path_bytes()),
-        })? {
-            (_, Response::Data(target)) => Ok(target.0),
-            _ => Err(unexpected()),
-        }
+        let path = Bytes(path.path_bytes());
+        let target: ByteBuffer = self.ask_for(&Request::ReadLink { path })?;
+        Ok(target.0)
     }
 
     /// Removes the name of anything but a directory.
@@ -390,9 +375,8 @@ impl Vault {
     /// # Errors
     /// `IsADirectory`, `NotFound`.
     pub fn remove_file(&self, path: impl VaultPath) -> Result<()> {
-        self.ask_done(&Request::RemoveFile {
-            path: Bytes(path.path_bytes()),
-        })
+        let path = Bytes(path.path_bytes());
+        self.ask_for(&Request::RemoveFile { path })
     }
 
     /// Removes an empty directory.
@@ -400,9 +384,8 @@ impl Vault {
     /// # Errors
     /// `NotEmpty`, `NotADirectory`, `NotFound`.
     pub fn remove_directory(&self, path: impl VaultPath) -> Result<()> {
-        self.ask_done(&Request::RemoveDirectory {
-            path: Bytes(path.path_bytes()),
-        })
+        let path = Bytes(path.path_bytes());
+        self.ask_for(&Request::RemoveDirectory { path })
     }
 
     /// Moves a name, atomically; see `RenameMode`.
@@ -416,7 +399,7 @@ impl Vault {
         mode: RenameMode,
     ) -> Result<()> {
         let (path, new_path) = (Bytes(path.path_bytes()), Bytes(new_path.path_bytes()));
-        self.ask_done(&Request::Rename {
+        self.ask_for(&Request::Rename {
             path,
             new_path,
             mode,
@@ -433,7 +416,7 @@ impl Vault {
         links: Links,
         set: &SetAttributes,
     ) -> Result<Attributes> {
-        self.ask_attributes(&Request::SetAttributes {
+        self.ask_for(&Request::SetAttributes {
             path: Bytes(path.path_bytes()),
             links,
             set: set.clone(),
@@ -461,8 +444,8 @@ impl Vault {
     pub fn filesystem(&self) -> Option<Filesystem> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Some(owner.session.engine.filesystem.clone())
+                owner.session.vault.lend();
+                Some(owner.session.vault.filesystem.clone())
             }
             _ => None,
         }
@@ -475,8 +458,8 @@ impl Vault {
     pub fn subscribe(&self, observer: Arc<dyn Observer>) -> Result<Subscription> {
         match self.port() {
             Port::Owner(owner) => {
-                owner.session.engine.lend();
-                Ok(owner.session.engine.observers.subscribe(observer))
+                owner.session.vault.lend();
+                Ok(owner.session.vault.observers.subscribe(observer))
             }
             Port::Client(_) | Port::Left => Err(Error::OwnerOnly("watching for changes")),
             Port::Closed => Err(Error::Closed),

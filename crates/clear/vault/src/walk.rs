@@ -26,7 +26,7 @@ pub struct WalkEntry {
     pub path: Vec<u8>,
     /// How many names below that directory: 1 for what lies in it.
     pub depth: usize,
-    /// What `stat` tells of the node, of a symlink itself.
+    /// What `stat` shows of the node, of a symlink itself.
     pub attributes: Attributes,
 }
 

@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering;
 
 use strongroom_filesystem::Space;
 
-use crate::owner::port::unexpected;
-use crate::request::{CheckReport, Information, Request, Response, WholeRequest};
+use crate::request::{CheckReport, Information, Request, WholeRequest};
 use crate::{Result, Vault};
 
 impl Vault {
@@ -14,10 +13,7 @@ impl Vault {
     /// # Errors
     /// If the disk does not say.
     pub fn space(&self) -> Result<Space> {
-        match self.ask(&Request::Whole(WholeRequest::Space))? {
-            (_, Response::Space(space)) => Ok(space),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Space))
     }
 
     /// Barrier: everything done so far is durable on return.
@@ -26,13 +22,9 @@ impl Vault {
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync(&self) -> Result<()> {
         let written = self.shared.writes.load(Ordering::Acquire);
-        match self.ask(&Request::Whole(WholeRequest::Sync))? {
-            (port, Response::Done) => {
-                port.note_synced(written);
-                Ok(())
-            }
-            _ => Err(unexpected()),
-        }
+        let (port, _) = self.ask(&Request::Whole(WholeRequest::Sync))?;
+        port.note_synced(written);
+        Ok(())
     }
 
     /// What the vault is.
@@ -40,18 +32,15 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn information(&self) -> Result<Information> {
-        match self.ask(&Request::Whole(WholeRequest::Information))? {
-            (_, Response::Information(information)) => Ok(information),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Information))
     }
 
-    /// Notes that a person knows of every membership record so far: those that nobody here made are told of until then.
+    /// Notes that a person knows of every membership record so far: those that nobody here made are shown until then.
     ///
     /// # Errors
     /// `ReadOnly`.
     pub fn accept_records(&self) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::AcceptRecords))
+        self.ask_for(&Request::Whole(WholeRequest::AcceptRecords))
     }
 
     /// What was counted since the owner opened the vault: names and numbers.
@@ -59,10 +48,7 @@ impl Vault {
     /// # Errors
     /// `OwnerGone`.
     pub fn counters(&self) -> Result<Vec<(String, u64)>> {
-        match self.ask(&Request::Whole(WholeRequest::Counters))? {
-            (_, Response::Counters(counters)) => Ok(counters),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Counters))
     }
 
     /// Checks the structure: every table against every other.
@@ -70,10 +56,7 @@ impl Vault {
     /// # Errors
     /// Only if the check itself cannot run; what it finds is in the report.
     pub fn check(&self) -> Result<CheckReport> {
-        match self.ask(&Request::Whole(WholeRequest::Check))? {
-            (_, Response::Check(found)) => Ok(found),
-            _ => Err(unexpected()),
-        }
+        self.ask_for(&Request::Whole(WholeRequest::Check))
     }
 
     /// Gives the space of removed content back now, instead of when the vault is idle.
@@ -81,6 +64,6 @@ impl Vault {
     /// # Errors
     /// What was moved until an error stays moved.
     pub fn compact(&self) -> Result<()> {
-        self.ask_done(&Request::Whole(WholeRequest::Compact))
+        self.ask_for(&Request::Whole(WholeRequest::Compact))
     }
 }

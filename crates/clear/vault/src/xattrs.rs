@@ -2,10 +2,9 @@
 
 use strongroom_filesystem::XattrMode;
 
-use crate::owner::port::unexpected;
 use crate::path::{Links, VaultPath};
-use crate::request::frame::Bytes;
-use crate::request::{Request, Response};
+use crate::request::Request;
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::{Result, Vault};
 
 impl Vault {
@@ -19,14 +18,9 @@ impl Vault {
         links: Links,
         name: impl AsRef<[u8]>,
     ) -> Result<Vec<u8>> {
-        match self.ask(&Request::Xattr {
-            path: Bytes(path.path_bytes()),
-            links,
-            name: Bytes(name.as_ref()),
-        })? {
-            (_, Response::Data(value)) => Ok(value.0),
-            _ => Err(unexpected()),
-        }
+        let (path, name) = (Bytes(path.path_bytes()), Bytes(name.as_ref()));
+        let value: ByteBuffer = self.ask_for(&Request::Xattr { path, links, name })?;
+        Ok(value.0)
     }
 
     /// Sets an extended attribute.
@@ -46,7 +40,7 @@ impl Vault {
             Bytes(name.as_ref()),
             Bytes(value.as_ref()),
         );
-        self.ask_done(&Request::SetXattr {
+        self.ask_for(&Request::SetXattr {
             path,
             links,
             name,
@@ -66,7 +60,7 @@ impl Vault {
         name: impl AsRef<[u8]>,
     ) -> Result<()> {
         let (path, name) = (Bytes(path.path_bytes()), Bytes(name.as_ref()));
-        self.ask_done(&Request::RemoveXattr { path, links, name })
+        self.ask_for(&Request::RemoveXattr { path, links, name })
     }
 
     /// The names of all extended attributes.
@@ -74,12 +68,8 @@ impl Vault {
     /// # Errors
     /// `NotFound`.
     pub fn xattrs(&self, path: impl VaultPath, links: Links) -> Result<Vec<Vec<u8>>> {
-        match self.ask(&Request::Xattrs {
-            path: Bytes(path.path_bytes()),
-            links,
-        })? {
-            (_, Response::Names(names)) => Ok(names.into_iter().map(|name| name.0).collect()),
-            _ => Err(unexpected()),
-        }
+        let path = Bytes(path.path_bytes());
+        let names: Vec<ByteBuffer> = self.ask_for(&Request::Xattrs { path, links })?;
+        Ok(names.into_iter().map(|name| name.0).collect())
     }
 }

@@ -288,7 +288,7 @@ fn small_content_that_travels_in_the_commit_is_compressed_and_settles() {
 }
 
 #[test]
-fn kept_states_are_compressed_too_and_outlive_a_change_of_the_choice() {
+fn snapshots_are_compressed_too_and_outlive_a_change_of_the_choice() {
     let (place, vault) = Place::new();
     let fill = |vault: &Vault, seed: usize| {
         for number in 0..400 {

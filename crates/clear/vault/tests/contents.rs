@@ -1,4 +1,4 @@
-//! Names of contents through the public API: the same for owner and client, in kept states, on a read-only vault, and
+//! Names of contents through the public API: the same for owner and client, in snapshots, on a read-only vault, and
 //! after what a person does to files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -136,7 +136,7 @@ fn every_path_of_a_content_is_found_hard_links_and_copies_alike() {
 }
 
 #[test]
-fn files_of_kept_states_are_hashed_as_they_were_and_restored_ones_as_they_are() {
+fn files_of_snapshots_are_hashed_as_they_were_and_restored_ones_as_they_are() {
     let (_place, vault) = Place::new();
     vault.write("/a", "before").unwrap();
     let before = vault

@@ -1,4 +1,4 @@
-//! Kept states of a vault from outside: taken, found, looked into, compared, brought back and removed.
+//! Snapshots of a vault from outside: taken, found, looked into, compared, brought back and removed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -104,7 +104,7 @@ fn nothing_below_history_can_be_changed_and_nothing_takes_its_name() {
     vault.write("/a", "one").unwrap();
     take(&vault, "v1");
     let is = |result: strongroom::Result<()>, wanted: fn(&FileError) -> bool| matches!(result, Err(Error::File(error)) if wanted(&error));
-    let read_only = |error: &FileError| matches!(error, FileError::KeptState);
+    let read_only = |error: &FileError| matches!(error, FileError::InSnapshot);
     let exists = |error: &FileError| matches!(error, FileError::Exists);
     assert!(is(vault.write("/.history/t:v1/a", "x"), read_only));
     assert!(is(vault.write("/.history/t:v1/b", "x"), read_only));
@@ -566,7 +566,7 @@ fn what_was_erased_takes_no_space_and_says_what_became_of_it() {
     assert_eq!(vault.read("/e/other").unwrap(), noise(2, 300_000));
     assert!(vault.check().unwrap().problems.is_empty());
 
-    // Stored again, the same content counts again, and the kept state shows it.
+    // Stored again, the same content counts again, and the snapshot shows it.
     vault.write("/again", noise(1, 900_000)).unwrap();
     vault.sync().unwrap();
     assert!(used(&vault) - after >= 880_000);

@@ -287,7 +287,7 @@ fn a_file_that_is_gone_with_the_owner_is_stale_and_none_takes_its_place() {
             "{gone:?}"
         );
     }
-    // A file of a kept state is found by its path.
+    // A file of a snapshot is found by its path.
     assert_eq!(read(&kept), b"of the snapshot");
     drop((unlinked, unsynced, kept));
     vault.close().unwrap();

@@ -137,7 +137,7 @@ fn a_deleted_database_is_rebuilt_up_to_the_newest_revision() {
     remove_database(&place.folder());
     let report = place.recover();
     assert!(report.is_whole(), "{report:?}");
-    assert_eq!(report.database, Brought::Anew(None));
+    assert_eq!(report.database, Brought::Rebuilt(None));
     assert_eq!(report.revisions, 2);
     assert_eq!(report.revision.as_ref().unwrap().tags, ["two"]);
     let vault = place.open();
@@ -165,7 +165,7 @@ fn a_sound_vault_is_left_as_it_is_and_a_second_recovery_changes_nothing() {
     assert_eq!(place.recover().database, Brought::Sound);
     assert_eq!(place.open().read("/later").unwrap(), b"later");
     remove_database(&place.folder());
-    assert_eq!(place.recover().database, Brought::Anew(None));
+    assert_eq!(place.recover().database, Brought::Rebuilt(None));
     let before = std::fs::read(place.folder().join("metadata.db")).unwrap();
     assert_eq!(place.recover().database, Brought::Sound);
     let after = std::fs::read(place.folder().join("metadata.db")).unwrap();
@@ -189,7 +189,7 @@ fn content_behind_the_newest_revision_is_kept_without_its_name() {
     let refused = Vault::open(place.folder(), place.secret.clone(), OpenOptions::default());
     assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
     let report = place.recover();
-    let aside = Brought::Anew(Some("metadata.db.damaged-1".to_owned()));
+    let aside = Brought::Rebuilt(Some("metadata.db.damaged-1".to_owned()));
     assert_eq!(report.database, aside);
     assert_eq!(report.unnamed.1, later.len() as u64);
     // Failed before: what came later has lost its name, and all was said to be brought back.
@@ -330,8 +330,8 @@ fn without_any_replica_file_the_vault_comes_back_as_a_new_device() {
     std::fs::remove_file(place.folder().join("replica.json")).unwrap();
     std::fs::remove_file(place.folder().join("replica.json.saved")).unwrap();
     let report = place.recover();
-    assert_eq!(report.replica, Brought::Anew(None));
-    assert!(matches!(report.database, Brought::Anew(Some(_))));
+    assert_eq!(report.replica, Brought::Rebuilt(None));
+    assert!(matches!(report.database, Brought::Rebuilt(Some(_))));
     let vault = place.open();
     assert_eq!(picture(&vault, ""), before);
     take(&vault, "two");

@@ -133,7 +133,7 @@ fn damage_beside_the_blocks_costs_nothing_and_the_file_is_replaced() {
     assert_sound(&vault);
 }
 
-/// Goal: nodes of the newest kept state that are lost are built anew, because the living state is still the same.
+/// Goal: nodes of the newest snapshot that are lost are built anew, because the living state is still the same.
 #[test]
 fn lost_nodes_of_a_kept_state_come_back_from_the_living_one() {
     let (place, vault) = Place::new();
@@ -168,7 +168,7 @@ fn a_ruined_database_is_rebuilt_and_a_dry_run_only_says_so() {
     let database = place.folder().join("metadata.db");
     std::fs::write(&database, b"no database").unwrap();
     let report = place.repair(true);
-    assert!(matches!(report.recovered.database, Brought::Anew(_)));
+    assert!(matches!(report.recovered.database, Brought::Rebuilt(_)));
     assert_eq!(std::fs::read(&database).unwrap(), b"no database");
     let report = place.repair(false);
     assert!(report.is_whole(), "{report:?}");
@@ -225,7 +225,7 @@ fn sound_blocks_leave_a_segment_whose_index_or_lengths_are_damaged() {
 }
 
 /// Goal: a database that is sound but for what somebody put behind its last page is cut to its pages, and nothing of it is lost.
-/// Failed before: it was rebuilt from the newest kept state, and what was newer was gone.
+/// Failed before: it was rebuilt from the newest snapshot, and what was newer was gone.
 #[test]
 fn a_database_with_bytes_behind_its_last_page_is_cut_and_nothing_is_lost() {
     for surplus in [1, 512, 4096, 3 * 4096 + 5] {
@@ -417,6 +417,6 @@ fn a_database_shorter_than_a_page_beside_its_log_is_rebuilt() {
         };
         let report = recover(place.folder(), &place.secret, options, &mut |_| {}).unwrap();
         let aside = Some("metadata.db.damaged-1".to_owned());
-        assert_eq!(report.database, Brought::Anew(aside), "{len}");
+        assert_eq!(report.database, Brought::Rebuilt(aside), "{len}");
     }
 }

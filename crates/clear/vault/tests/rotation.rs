@@ -134,7 +134,7 @@ fn take(vault: &Vault, tag: &str) -> RevisionInfo {
     vault.take_revision(&new).unwrap().unwrap()
 }
 
-/// Fills a vault with files, kept states that hold content of their own, and small content that travels in commits.
+/// Fills a vault with files, snapshots that hold content of their own, and small content that travels in commits.
 fn fill(vault: &Vault) {
     vault.write("/large", noise(1, 3_000_000)).unwrap();
     vault.make_directory("/d", 0o755).unwrap();

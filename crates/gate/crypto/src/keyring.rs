@@ -86,7 +86,7 @@ impl From<&Slot> for SlotInfo {
     }
 }
 
-/// The key slots in `header`, the content of a `vault.json`, without unlocking it: nobody vouches for them.
+/// The key slots in `header`, the content of a `vault.json`, without unlocking it: nothing proves them.
 ///
 /// # Errors
 /// `UnlockError::Damaged` or `UnlockError::Format`.

@@ -126,8 +126,8 @@ secret_key! {
 }
 
 secret_key! {
-    /// Names the records of one epoch. Who has only the keys of other epochs cannot compute a name, so the one that
-    /// stands in clear beside a record confirms no guess of what it holds.
+    /// Names the records of one epoch. The keys of other epochs do not compute a name, so the one that
+    /// lies in clear beside a record confirms no guess of what it holds.
     RecordKey
 }
 

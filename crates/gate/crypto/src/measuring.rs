@@ -10,5 +10,3 @@ pub mod figure;
 pub mod measured;
 mod operation;
 pub mod sharing;
-
-pub use benchmark::benchmark;

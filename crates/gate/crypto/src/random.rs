@@ -23,7 +23,7 @@ pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomError>;
 }
 
-/// The generator of the operating system, asked anew at each call.
+/// The generator of the operating system, asked at each call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 

@@ -138,3 +138,10 @@ impl fmt::Display for Oddity {
         })
     }
 }
+
+/// Whether `error` means that the disk or a quota is full.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), QuotaExceeded | StorageFull)
+}

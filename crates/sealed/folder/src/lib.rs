@@ -23,7 +23,7 @@ mod folder;
 mod list;
 mod new_file;
 
-pub use error::{Error, Odd, Oddity, Result, odd_of};
+pub use error::{Error, Odd, Oddity, Result, is_full, odd_of};
 pub use folder::{Folder, Purpose};
 pub use list::Entry;
 pub use new_file::{NEW_PREFIX, NewFile};

@@ -54,7 +54,7 @@ impl SuiteId {
 
 /// What a sealed thing is; part of its context, so that one kind never proves true as another.
 ///
-/// The numbers stand in spec/2-block.md, which also lists those kept for kinds to come.
+/// The numbers are those of spec/2-block.md, which also lists those kept for kinds to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {

@@ -207,6 +207,18 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// A number of either sign as one without: small ones stay small.
+#[must_use]
+pub const fn zigzag(value: i64) -> u64 {
+    (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned()
+}
+
+/// The inverse of `zigzag`.
+#[must_use]
+pub const fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -168,14 +168,6 @@ impl std::fmt::Display for SlotKind {
     }
 }
 
-impl SlotKind {
-    /// Whether a later quantum computer leaves slots of this kind as strong as they were.
-    #[must_use]
-    pub const fn is_post_quantum(self) -> bool {
-        !matches!(self, Self::Age | Self::Ssh)
-    }
-}
-
 impl Lock {
     /// The kind, without parameters.
     #[must_use]

@@ -25,7 +25,7 @@ pub const FIRST_INTENT_OFFSET: usize = SECTOR_BYTES;
 
 const LOG_MAGIC: &[u8; 8] = b"SRintent";
 const RECORD_MAGIC: &[u8; 8] = b"SRintrec";
-/// Bytes of a number that may stand in front of an intent: its own, and that of what was acknowledged.
+/// Bytes of the numbers that may precede an intent: its own, and that of what was acknowledged.
 const NUMBERS_BYTES: usize = 2 * 8;
 /// What a disk writes in one piece at least: a torn record is torn between two of these.
 const PIECE_OF_DISK_BYTES: usize = 512;
@@ -73,7 +73,7 @@ pub struct LoggedIntent<'a> {
     pub sealed: &'a [u8],
 }
 
-/// What was written to one file since `base`, as bytes: the file with these bytes laid over any state from `base` on is the
+/// What was written to one file since `base`, as bytes: these bytes written over any state from `base` on give the
 /// file at `version`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Intent {

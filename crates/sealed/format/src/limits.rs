@@ -26,7 +26,7 @@ pub const SEALED_RECORD_CLEAR_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The length of an intent log in bytes. It has it from the beginning, so that a record changes content only.
 pub const INTENT_LOG_BYTES: usize = 4 * 1024 * 1024;
 
-/// The most ranges of a file that one intent tells of. Together they hold at most `BLOCK_BYTES_MAX` bytes.
+/// The most ranges of a file that one intent has. Together they hold at most `BLOCK_BYTES_MAX` bytes.
 pub const INTENT_PIECES_MAX: usize = 64;
 
 /// The longest sealed intent, in bytes: what 17 sectors hold behind the head of a record.

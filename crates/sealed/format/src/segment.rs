@@ -388,7 +388,7 @@ impl Footer {
     /// The footer that `bytes`, the last ones of a file of `file_len` bytes, end with.
     ///
     /// # Errors
-    /// Says what is wrong with them; `Length` when the contents it tells of do not fill the file to its end.
+    /// Says what is wrong with them; `Length` when the contents it describes do not fill the file to its end.
     pub fn decode(bytes: &[u8], file_len: u64) -> Result<Self, SegmentFormatError> {
         let start = bytes
             .len()

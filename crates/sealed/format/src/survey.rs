@@ -23,7 +23,7 @@ pub struct Survey<'a> {
     pub header: Result<SegmentHeader, SegmentFormatError>,
     /// The batches that have their place, in order.
     pub batches: Vec<SurveyedBatch<'a>>,
-    /// The sealed table of contents, if its checksum fits and a footer tells of it.
+    /// The sealed table of contents, if its checksum fits and a footer names it.
     pub contents: Option<&'a [u8]>,
     /// End of the last batch, in bytes.
     pub end: u64,

@@ -335,7 +335,7 @@ fn what_is_left_of_an_earlier_attempt_never_joins_the_chain() {
     assert!(matches!(found.tail, ScanTail::Torn(_)));
 }
 
-/// Goal: lengths that a checksum vouches for are still not believed.
+/// Goal: lengths with a right checksum are still not believed.
 #[test]
 fn no_length_reaches_beyond_the_file_whatever_it_says() {
     let lengths = [

@@ -76,7 +76,7 @@ fn measure(
                 bytes: &tail,
                 index_len: 3000,
             };
-            let appended = store.append(Epoch(0), &batch, tail)?;
+            let appended = store.append(Epoch(0), store.batch_of(&batch, 3000)?, tail)?;
             if let Some(full) = appended.full {
                 store.finish(full, &[7; 3 * 4096 - 64])?;
             }

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) Batches lie in the order of their sequences: one lock is held while one is written. Copying and
 //!      checksums happen outside of it.
-//!  (2) Each file that stops being open is told to the caller by a batch that succeeded.
+//!  (2) Each file that stops being open is reported to the caller by a batch that succeeded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,26 +53,7 @@ pub(crate) struct Writer {
 }
 
 impl SegmentStore {
-    /// Writes one batch. It is readable on return, and durable after `sync`.
-    ///
-    /// `blocks`: at least one, each `sealed_len(clear_len)` bytes long; with `tail` at most
-    /// `BATCH_BYTES_MAX` bytes, the tail alone at most `INDEX_BYTES_MAX`. Goes to the open file, or to a new
-    /// one if there is none, it has another epoch or suite, or no room. Copies each block once.
-    ///
-    /// # Errors
-    /// Then nothing of the batch counts, older batches are intact, and the store goes on; except after
-    /// `Error::Failed`, which stays.
-    pub fn append(
-        &self,
-        epoch: Epoch,
-        blocks: &[&SealedBlock],
-        tail: Tail<'_>,
-    ) -> Result<Appended> {
-        self.check_writable()?;
-        self.append_closed(epoch, Closed::of_copies(&self.pool, blocks, tail)?)
-    }
-
-    /// Memory for a batch of `blocks_len` sealed bytes, to be filled before `append_batch`.
+    /// Memory for a batch of `blocks_len` sealed bytes, to be filled before `append`.
     ///
     /// `tail_len`: of its tail, about and without what fills the last sector; a longer one costs a copy of the batch.
     ///
@@ -82,16 +63,25 @@ impl SegmentStore {
         Batch::new(&self.pool, blocks_len, tail_len)
     }
 
-    /// As `append`, of blocks that were sealed in `batch`: copies none.
+    /// A batch of copies of `blocks`, each `sealed_len(clear_len)` bytes long.
     ///
     /// # Errors
-    /// As `append`.
-    pub fn append_batch(&self, epoch: Epoch, batch: Batch, tail: Tail<'_>) -> Result<Appended> {
-        self.check_writable()?;
-        self.append_closed(epoch, batch.close(tail)?)
+    /// As `batch`; if a block has not the length of its content.
+    pub fn batch_of(&self, blocks: &[&SealedBlock], tail_len: usize) -> Result<Batch> {
+        Batch::of(&self.pool, blocks, tail_len)
     }
 
-    fn append_closed(&self, epoch: Epoch, mut batch: Closed) -> Result<Appended> {
+    /// Writes one batch. It is readable on return, and durable after `sync`.
+    ///
+    /// `batch`: of at least one block, with `tail` at most `BATCH_BYTES_MAX` bytes, the tail alone at most `INDEX_BYTES_MAX`.
+    /// Goes to the open file, or to a new one if there is none, it has another epoch or suite, or no room.
+    ///
+    /// # Errors
+    /// Then nothing of the batch counts, older batches are intact, and the store goes on; except after
+    /// `Error::Failed`, which stays.
+    pub fn append(&self, epoch: Epoch, batch: Batch, tail: Tail<'_>) -> Result<Appended> {
+        self.check_writable()?;
+        let mut batch = batch.close(tail)?;
         let mut writer = self.writer.lock();
         self.syncing.check()?;
         let going_on = writer.with_room(self, epoch, &batch);

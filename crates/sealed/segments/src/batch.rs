@@ -53,6 +53,16 @@ impl Batch {
         })
     }
 
+    /// Copies of `blocks`, with room for a tail of about `tail_len` bytes.
+    pub(crate) fn of(pool: &Arc<Pool>, blocks: &[&SealedBlock], tail_len: usize) -> Result<Self> {
+        let mut batch = Self::new(pool, check_lengths(blocks)?, tail_len)?;
+        for block in blocks {
+            let room = batch.add(wide(u64::from(block.clear_len)));
+            room.copy_from_slice(&block.bytes);
+        }
+        Ok(batch)
+    }
+
     /// The room of one more block of `clear_len` bytes, `sealed_len` bytes with whatever is in them. Fill all of it.
     ///
     /// # Panics
@@ -162,21 +172,6 @@ pub(crate) struct Closed {
 }
 
 impl Closed {
-    /// Of copies of `blocks`.
-    pub(crate) fn of_copies(
-        pool: &Arc<Pool>,
-        blocks: &[&SealedBlock],
-        tail: Tail<'_>,
-    ) -> Result<Self> {
-        let mut batch = Batch::new(pool, check_lengths(blocks)?, tail.bytes.len())?;
-        for block in blocks {
-            batch
-                .add(wide(u64::from(block.clear_len)))
-                .copy_from_slice(&block.bytes);
-        }
-        batch.close(tail)
-    }
-
     pub(crate) fn len(&self) -> u64 {
         self.bytes.len() as u64
     }

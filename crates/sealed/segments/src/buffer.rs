@@ -7,7 +7,7 @@
 //! Fresh memory is slow at its first touch; a buffer that was touched before is not. What is left in a
 //! buffer is ciphertext, so nothing is wiped.
 //!
-//! Long buffers lie in huge pages where the system has them: a disk is told of each stretch of memory by itself, and
+//! Long buffers lie in huge pages where the system has them: a request to a disk lists each stretch of memory by itself, and
 //! many take no more than some 250 of them in one request. One MiB in pages of 4 KiB is 256 stretches, in one huge page
 //! it is one (docs/adr/0017).
 

@@ -194,7 +194,7 @@ mod tests {
         assert!(scan(&bytes).unwrap().records.is_empty());
     }
 
-    /// Failed before: a log was made by following what had its name if that was a hard link, and nobody was told.
+    /// Failed before: a log was made by following what had its name if that was a hard link, and no error said so.
     #[test]
     fn what_is_no_log_is_refused_and_followed_nowhere() {
         let folder = tempfile::tempdir().unwrap();

@@ -35,8 +35,11 @@ pub const NEAR_READ_BYTES_MAX: u64 = 32 * 1024;
 /// A stretch around small reads, in bytes: some 25 files of 5 KB. A disk takes hardly twice as long for it as for a sector.
 pub const STRETCH_BYTES: u64 = 128 * 1024;
 
-/// The most stretches kept.
-pub const STRETCHES_MAX: usize = 8;
+/// How many stretches one read fetches where reads go on from one stretch to the next: 512 KiB, some 100 files of 5 KB.
+pub const STRETCHES_AHEAD: u64 = 4;
+
+/// The most runs of stretches kept: 4 MiB of memory.
+pub const RUNS_MAX: usize = 8;
 
 /// So many small reads are remembered, to see whether another one goes nearby.
 pub const RECENT_READS_MAX: usize = 8;

@@ -18,10 +18,8 @@ use crate::buffer::Buffer;
 use crate::counters::add;
 use crate::dense::Way;
 use crate::files::Pages;
-use crate::limits::{
-    GRAIN_BYTES, NEAR_READ_BYTES_MAX, RUN_BYTES_MAX, RUN_GAP_BYTES_MAX, STRETCH_BYTES,
-};
-use crate::nearby::{Advice, Stretch};
+use crate::limits::{GRAIN_BYTES, NEAR_READ_BYTES_MAX, RUN_BYTES_MAX, RUN_GAP_BYTES_MAX};
+use crate::nearby::{Advice, Fetch, Found};
 use crate::{Error, Result, SegmentStore};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
@@ -143,28 +141,34 @@ impl SegmentStore {
 
     fn read_span_near(&self, span: Span) -> Result<SealedBytes> {
         let near = span.end - span.start <= NEAR_READ_BYTES_MAX;
-        let advice = near.then(|| self.nearby.look(span.segment, span.start, span.end));
-        let found = match advice {
-            Some(Advice::Here(stretch, buffer)) => Some((stretch, buffer)),
-            // A bad sector costs only those it belongs to: without the stretch the span is read alone.
-            Some(Advice::Fetch(stretch, changes)) => {
-                self.fetch(stretch, span.end).ok().map(|buffer| {
-                    self.nearby.keep(stretch, &buffer, changes);
-                    (stretch, buffer)
-                })
+        if !near {
+            return self.read_span_alone(span);
+        }
+        let found = match self.nearby.look(span.segment, span.start, span.end) {
+            Advice::Here(found, ahead) => {
+                // The reads to come are spared the wait for it. If it fails, nobody has asked for it yet.
+                if let Some(fetch) = ahead {
+                    let _ = self.fetch(fetch, 0);
+                }
+                found
             }
-            Some(Advice::Alone) => return self.read_span_among(span),
-            None => None,
-        };
-        let Some((stretch, buffer)) = found else {
-            let buffer = self.read_span(span)?;
-            return Ok(SealedBytes::cut_from(&buffer, span, span));
+            Advice::Fetch(fetch) => match self.fetch(fetch, span.end) {
+                Ok(found) => found,
+                // A bad sector costs only those it belongs to: without the run the span is read alone.
+                Err(_) => return self.read_span_alone(span),
+            },
+            Advice::Alone => return self.read_span_among(span),
         };
         let run = Span {
-            start: stretch.start(),
+            start: found.run.start(),
             ..span
         };
-        Ok(SealedBytes::cut_from(&buffer, run, span))
+        Ok(SealedBytes::cut_from(&found.buffer, run, span))
+    }
+
+    fn read_span_alone(&self, span: Span) -> Result<SealedBytes> {
+        let buffer = self.read_span(span)?;
+        Ok(SealedBytes::cut_from(&buffer, span, span))
     }
 
     /// Reads a small span that nothing in memory holds: with its grains where small reads are dense.
@@ -187,14 +191,15 @@ impl SegmentStore {
         Ok(SealedBytes::cut_from(&buffer, run, span))
     }
 
-    /// Reads a stretch, as far as its file goes, which must be to `end` at least.
-    fn fetch(&self, stretch: Stretch, end: u64) -> Result<Arc<Buffer>> {
+    /// Reads a run of stretches, as far as its file goes, which must be to `end` at least.
+    fn fetch(&self, fetch: Fetch<'_>, end: u64) -> Result<Found> {
         let whole = Span {
-            segment: stretch.segment,
-            start: stretch.start(),
-            end: stretch.start() + STRETCH_BYTES,
+            segment: fetch.run.segment,
+            start: fetch.run.start(),
+            end: fetch.run.end(),
         };
-        self.read_up_to(whole, end)
+        let buffer = self.read_up_to(whole, end)?;
+        Ok(fetch.keep(&buffer))
     }
 
     /// Reads the sectors that `span` touches. Gives them from the first of these sectors on.
@@ -508,7 +513,7 @@ mod tests {
         let reads = store.counters().reads - before;
         assert_eq!(
             reads, 4,
-            "the first alone, two stretches, and the block on their border"
+            "the first alone, its stretch, the block on its border, and the run behind it"
         );
     }
 

@@ -97,7 +97,7 @@ impl SegmentStore {
             bytes: &bytes,
             index_len: label.len(),
         };
-        self.append(epoch, blocks, tail)
+        self.append(epoch, self.batch_of(blocks, bytes.len())?, tail)
     }
 
     /// The same of a batch.
@@ -107,7 +107,7 @@ impl SegmentStore {
             bytes: &bytes,
             index_len: label.len(),
         };
-        self.append_batch(epoch, batch, tail)
+        self.append(epoch, batch, tail)
     }
 
     /// Finishes with contents that end with `label`.

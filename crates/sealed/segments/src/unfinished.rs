@@ -13,6 +13,7 @@
 use std::io;
 use std::sync::Arc;
 
+use strongroom_folder::is_full;
 use strongroom_format::limits::{SECTOR_BYTES, SEGMENT_BYTES_MAX};
 use strongroom_format::segment::{
     FIRST_BATCH_OFFSET, FOOTER_BYTES, Footer, SegmentHeader, checksum, ending_len,
@@ -142,11 +143,4 @@ pub(crate) fn write_error(error: io::Error) -> Error {
     } else {
         Error::of_io(error)
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }

@@ -48,7 +48,7 @@ impl WholeSegment {
         survey(self, self.id)
     }
 
-    /// Bytes that the disk did not give; zeros stand in their place.
+    /// Bytes that the disk did not give; zeros take their place.
     #[must_use]
     pub const fn unreadable_bytes(&self) -> u64 {
         self.unreadable_bytes

@@ -27,7 +27,7 @@ fn append(
         bytes: &bytes,
         index_len: label.len(),
     };
-    store.append(Epoch(0), blocks, tail)
+    store.append(Epoch(0), store.batch_of(blocks, bytes.len())?, tail)
 }
 
 const APPENDERS: u8 = 8;

@@ -34,7 +34,10 @@ fn append(store: &SegmentStore, fill: u8) -> Location {
         bytes: &bytes,
         index_len: 8,
     };
-    let appended = store.append(Epoch(0), &[&block], tail).expect("appended");
+    let appended = store
+        .batch_of(&[&block], 0)
+        .and_then(|batch| store.append(Epoch(0), batch, tail))
+        .expect("appended");
     appended.locations[0]
 }
 

@@ -29,7 +29,7 @@ fn append(
         bytes: &bytes,
         index_len: label.len(),
     };
-    store.append(Epoch(0), blocks, tail)
+    store.append(Epoch(0), store.batch_of(blocks, bytes.len())?, tail)
 }
 
 /// How many bytes of `path` are in memory: those that reading it does not fetch from the disk.

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Random, SystemRandom};
+use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Random, RevisionSigner, SystemRandom};
 use strongroom_filesystem::limits::Thresholds;
 use strongroom_filesystem::{
     Background, Clock, Disk, Filesystem, Options, Parts, Result, Timestamp,
 };
 use strongroom_format::limits::SEGMENT_BYTES_MAX;
-use strongroom_format::{Epoch, SegmentId, SuiteId};
+use strongroom_format::{Epoch, SegmentId, SuiteId, VaultId};
 use strongroom_metadata::Store;
 use strongroom_segments::{SegmentStore, StoreOptions};
 
@@ -167,6 +167,7 @@ fn parts(folder: &Path, store: Store, setup: Setup, sealer: BlockSealer) -> Resu
         store,
         segments: SegmentStore::open(&folder.join("segments"), segment_options)?,
         sealer,
+        signer: RevisionSigner::from_seed([5; 32], VaultId([6; 32])),
         clock: Arc::new(Ticks::default()),
         disk: Arc::new(Below(folder.to_path_buf())),
         random: Arc::new(SystemRandom),

@@ -5,21 +5,16 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
 
-use std::path::Path;
-use std::sync::Arc;
-
 use proptest::prelude::*;
-use strongroom::kept::Kept;
+use strongroom::records::Records;
 use strongroom::{NewRevision, RevisionId};
 use strongroom_conformance::engine;
 use strongroom_conformance::kept_view::KeptView;
 use strongroom_conformance::operation::Operation;
 use strongroom_conformance::step::Pair;
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
-use strongroom_crypto::RevisionSigner;
-use strongroom_filesystem::{AllocateMode, Filesystem, History, NodeKind, RenameMode, XattrMode};
-use strongroom_format::VaultId;
-use strongroom_history as history;
+use strongroom_filesystem as filesystem;
+use strongroom_filesystem::{AllocateMode, Filesystem, NodeKind, RenameMode, XattrMode};
 
 /// One step of a run.
 #[derive(Clone, Debug)]
@@ -41,13 +36,6 @@ enum Step {
 struct Taken {
     id: RevisionId,
     tree: Tree,
-}
-
-/// A file system with a history, in `folder`.
-fn with_history(folder: &Path, system: Filesystem) -> (Filesystem, Arc<Kept>) {
-    let signer = RevisionSigner::from_seed([5; 32], VaultId([6; 32]));
-    let kept = Kept::attach(&system, signer, folder);
-    (system, kept)
 }
 
 /// Every kept revision shows what it was taken of.
@@ -162,7 +150,7 @@ fn run(steps: &[Step]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let system =
         engine::create(folder.path(), engine::quiet()).map_err(|error| error.to_string())?;
-    let (system, mut kept) = with_history(folder.path(), system);
+    let records = Records::new(folder.path());
     let mut pair = Some(Pair::new(system));
     let mut taken: Vec<Taken> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -178,10 +166,10 @@ fn run(steps: &[Step]) -> Result<(), String> {
                 .map_err(|error| format!("step {at}: tick: {error}"))?,
             Step::Take => {
                 let tree = read_tree(&now.model.system).map_err(|error| error.to_string())?;
-                let revision = kept
+                let revision = records
                     .take(&now.tested.system, &NewRevision::default())
                     .map_err(|error| format!("step {at}: take: {error}"))?;
-                if let history::Taken::New(revision) = revision {
+                if let filesystem::Taken::New(revision) = revision {
                     let id = revision.id;
                     taken.push(Taken { id, tree });
                 }
@@ -190,7 +178,8 @@ fn run(steps: &[Step]) -> Result<(), String> {
             }
             Step::Remove(which) if !taken.is_empty() => {
                 let one = taken.remove(usize::from(*which) % taken.len());
-                kept.remove(&now.tested.system, one.id)
+                records
+                    .remove(&now.tested.system, one.id)
                     .map_err(|error| format!("step {at}: remove: {error}"))?;
             }
             Step::Remove(_) => {}
@@ -208,8 +197,6 @@ fn run(steps: &[Step]) -> Result<(), String> {
                 drop(tested);
                 let again = engine::open(folder.path(), engine::quiet())
                     .map_err(|error| format!("step {at}: open: {error}"))?;
-                let (again, with) = with_history(folder.path(), again);
-                kept = with;
                 now = Pair {
                     model,
                     tested: strongroom_conformance::operation::Session::new(again.clone()),
@@ -229,13 +216,11 @@ fn run(steps: &[Step]) -> Result<(), String> {
     compare_kept(system, &taken)?;
     // Without revisions nothing is left of them.
     for one in taken {
-        kept.remove(system, one.id)
+        records
+            .remove(system, one.id)
             .map_err(|error| format!("remove: {error}"))?;
     }
-    while kept
-        .give_back(system.engine())
-        .map_err(|error| error.to_string())?
-    {}
+    system.compact().map_err(|error| error.to_string())?;
     system.sync().map_err(|error| error.to_string())?;
     check(system)?;
     let reader = system

@@ -20,7 +20,7 @@ const RUN_BY: [(&str, &str); 3] = [
 ];
 
 /// Where words of the glossary's second table are looked for.
-const PROSE: [&str; 13] = [
+const PROSE: [&str; 19] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -32,6 +32,12 @@ const PROSE: [&str; 13] = [
     "spec",
     "tools",
     "crates/access/cli/src",
+    "crates/access/mount",
+    "crates/clear/metadata",
+    "crates/clear/vault/src",
+    "crates/gate/crypto",
+    "crates/sealed/format",
+    "crates/sealed/segments",
     "crates/verify/conformance/src",
     "crates/verify/conformance/tests",
 ];

@@ -41,7 +41,7 @@ pub struct Outcome {
     pub sort: Sort,
     /// Whether the bytes of the folder are others than before.
     pub harmed: bool,
-    /// Bytes that were lost for good, over the living and the kept states.
+    /// Bytes that were lost for good, over the living and the snapshots.
     pub lost_bytes: u64,
 }
 
@@ -280,7 +280,7 @@ impl Trial<'_> {
         // Only what follows from a loss may be left: nodes and ends of files that are lost.
         let is_told = |problem: &String| {
             !report.damages.is_empty()
-                && (problem.contains("of kept trees cannot be read")
+                && (problem.contains("of snapshots cannot be read")
                     || problem.contains("were committed"))
         };
         if !report.structure.problems.iter().all(is_told) {

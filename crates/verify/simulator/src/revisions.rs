@@ -12,41 +12,30 @@
 //!  (4) Only what an act was asked to erase is erased.
 //!  (5) Of what one act erases all is erased, or nothing; and all once it returned.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use strongroom::NewRevision;
-use strongroom::kept::Kept;
+use strongroom::records::Records;
 use strongroom_conformance::kept_view::KeptView;
 use strongroom_conformance::model::Contents;
 use strongroom_conformance::operation::Operation;
 use strongroom_conformance::tree::Tree;
 use strongroom_conformance::tree::read_tree;
-use strongroom_crypto::RevisionSigner;
-use strongroom_filesystem::{Filesystem, NodeKind};
-use strongroom_format::VaultId;
+use strongroom_filesystem::{Error, Filesystem, NodeKind};
 
 use crate::history::{History, choose};
 use crate::judge::{self, Moment, paths_of};
 use crate::plan::Act;
 
-/// A history for `system`, under fixed test keys.
-#[must_use]
-pub fn attach(system: &Filesystem, folder: &Path) -> Arc<Kept> {
-    let signer = RevisionSigner::from_seed([5; 32], VaultId([6; 32]));
-    Kept::attach(system, signer, folder)
-}
-
 /// Takes a revision that says which act took it.
 ///
 /// # Errors
 /// In words.
-pub fn take(kept: &Kept, system: &Filesystem, act: usize) -> Result<(), String> {
+pub fn take(records: &Records, system: &Filesystem, act: usize) -> Result<(), String> {
     let new = NewRevision {
         message: act.to_string(),
         ..NewRevision::default()
     };
-    kept.take(system, &new)
+    records
+        .take(system, &new)
         .map(drop)
         .map_err(|error| error.to_string())
 }
@@ -55,12 +44,12 @@ pub fn take(kept: &Kept, system: &Filesystem, act: usize) -> Result<(), String> 
 ///
 /// # Errors
 /// In words.
-pub fn remove(kept: &Kept, system: &Filesystem, which: u8) -> Result<(), String> {
-    let all = kept.revisions(system).map_err(|error| error.to_string())?;
+pub fn remove(records: &Records, system: &Filesystem, which: u8) -> Result<(), String> {
+    let all = system.revisions().map_err(|error| error.to_string())?;
     let Some(one) = all.get(usize::from(which) % all.len().max(1)) else {
         return Ok(());
     };
-    match kept.remove(system, one.id) {
+    match records.remove(system, one.id) {
         // Another thread was faster.
         Err(strongroom::Error::Revision(_)) => Ok(()),
         result => result.map_err(|error| error.to_string()),
@@ -71,8 +60,8 @@ pub fn remove(kept: &Kept, system: &Filesystem, which: u8) -> Result<(), String>
 ///
 /// # Errors
 /// In words.
-pub fn erase(kept: &Kept, system: &Filesystem, which: u8) -> Result<(), String> {
-    let all = kept.revisions(system).map_err(|error| error.to_string())?;
+pub fn erase(system: &Filesystem, which: u8) -> Result<(), String> {
+    let all = system.revisions().map_err(|error| error.to_string())?;
     let mut trees = Vec::new();
     for revision in &all {
         // Another thread may have removed it meanwhile.
@@ -89,8 +78,8 @@ pub fn erase(kept: &Kept, system: &Filesystem, which: u8) -> Result<(), String> 
     let Some(path) = trees[revision].keys().nth(file) else {
         return Ok(());
     };
-    match kept.erase(system, path, false) {
-        Ok(_) | Err(strongroom::Error::File(strongroom_filesystem::Error::NotFound)) => Ok(()),
+    match system.erase_content(path, false) {
+        Ok(_) | Err(Error::NotFound) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -99,13 +88,9 @@ pub fn erase(kept: &Kept, system: &Filesystem, which: u8) -> Result<(), String> 
 ///
 /// # Errors
 /// The sentence that was broken, in words.
-pub fn judge(
-    kept: &Kept,
-    system: &Filesystem,
-    run: Option<(&History, Moment)>,
-) -> Result<(), String> {
-    let all = kept
-        .revisions(system)
+pub fn judge(system: &Filesystem, run: Option<(&History, Moment)>) -> Result<(), String> {
+    let all = system
+        .revisions()
         .map_err(|error| format!("the revisions: {error}"))?;
     let mut found = Vec::new();
     for revision in &all {
@@ -190,7 +175,6 @@ fn fill_in_erased(
 /// # Errors
 /// The sentence that was broken, in words.
 pub fn judge_erasing(
-    kept: &Kept,
     system: &Filesystem,
     acts: &[Act],
     history: &History,
@@ -224,9 +208,9 @@ pub fn judge_erasing(
     if is_again && !must_be_done {
         return Ok(());
     }
-    let (erased, all) = match kept.erased_blocks(system, &erasure.path) {
+    let (erased, all) = match system.erased_blocks(&erasure.path) {
         // The revisions that had it are gone.
-        Err(strongroom::Error::File(_)) => return Ok(()),
+        Err(Error::NotFound) => return Ok(()),
         counted => counted.map_err(|error| format!("counting what is erased: {error}"))?,
     };
     if erased == all || (erased == 0 && !must_be_done) {

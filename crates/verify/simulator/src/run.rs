@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use strongroom::records::Records;
 use strongroom_conformance::engine;
 use strongroom_conformance::operation::content;
 use strongroom_conformance::tree::{Tree, first_difference, read_tree};
@@ -263,20 +264,21 @@ fn judge_cut(
     };
     let system = engine::open_from(left.path(), scale.setup(), oldest)
         .map_err(|error| format!("the vault does not open: {error}"))?;
-    let kept = crate::revisions::attach(&system, left.path());
-    kept.mend_records(&system)
+    Records::new(left.path())
+        .mend(&system)
         .map_err(|error| format!("the records of revisions: {error}"))?;
-    kept.resume_erasing(&system)
+    system
+        .resume_erasing()
         .map_err(|error| format!("finishing what was being erased: {error}"))?;
     let tree = sound_tree(&system)?;
     judge_tree(moment, histories, &tree)?;
     if let ([(_, history)], [reached]) = (histories, &moment.threads[..1]) {
         let moment = reached_at(reached);
-        crate::revisions::judge(&kept, &system, Some((history, moment)))?;
+        crate::revisions::judge(&system, Some((history, moment)))?;
         let acts = acts(seed, history.len());
-        crate::revisions::judge_erasing(&kept, &system, &acts, history, moment)?;
+        crate::revisions::judge_erasing(&system, &acts, history, moment)?;
     } else {
-        crate::revisions::judge(&kept, &system, None)?;
+        crate::revisions::judge(&system, None)?;
     }
     if after == After::Use {
         use_further(left.path(), system, tree, scale)
@@ -360,13 +362,12 @@ fn use_further(
     }
     system.tick().map_err(failed("tick"))?;
     system.compact().map_err(failed("compact"))?;
-    let kept = crate::revisions::attach(&system, folder);
-    crate::worker::reseal(&system, &kept).map_err(|error| format!("sealing anew: {error}"))?;
+    crate::worker::reseal(&system, &Records::new(folder))
+        .map_err(|error| format!("sealing anew: {error}"))?;
     // As after another cut that loses nothing: what was synced needs no close; and without any older keys.
-    drop((kept, system));
+    drop(system);
     let system =
         engine::open_from(folder, scale.setup(), engine::EPOCH_MAX).map_err(failed("open"))?;
-    let _kept = crate::revisions::attach(&system, folder);
     let mut now = sound_tree(&system)?;
     let written = now.remove(&[b"/", NAME].concat());
     if written.is_none_or(|leaf| leaf.bytes != bytes) {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use strongroom::kept::Kept;
+use strongroom::records::Records;
 use strongroom_conformance::engine::{self, Setup};
 use strongroom_conformance::operation::{Answer, Session};
 use strongroom_filesystem::{
@@ -98,21 +98,22 @@ pub fn recover(folder: &Path, scale: Scale) -> Result<(), String> {
     let system =
         engine::open(folder, announcing(scale)).map_err(|error| format!("open: {error}"))?;
     let system = ManuallyDrop::new(system);
-    let kept = crate::revisions::attach(&system, folder);
-    kept.resume_erasing(&system)
+    let records = Records::new(folder);
+    system
+        .resume_erasing()
         .map_err(|error| format!("erasing: {error}"))?;
     system.tick().map_err(|error| format!("tick: {error}"))?;
     system
         .compact()
         .map_err(|error| format!("compact: {error}"))?;
-    reseal(&system, &kept)
+    reseal(&system, &records)
 }
 
 /// Seals everything anew that is not of the newest epoch, records of revisions too.
 ///
 /// # Errors
 /// In words.
-pub fn reseal(system: &Filesystem, kept: &Kept) -> Result<(), String> {
+pub fn reseal(system: &Filesystem, records: &Records) -> Result<(), String> {
     loop {
         match system.reseal().map_err(|error| error.to_string())? {
             Resealed::More => {}
@@ -120,7 +121,8 @@ pub fn reseal(system: &Filesystem, kept: &Kept) -> Result<(), String> {
             Resealed::Done(_) => break,
         }
     }
-    kept.reseal_records(system, || Ok(()))
+    records
+        .reseal(system, || Ok(()))
         .map_err(|error| error.to_string())
 }
 
@@ -160,7 +162,7 @@ pub fn work(
     let system = ManuallyDrop::new(
         engine::create(folder, setup).map_err(|error| format!("create: {error}"))?,
     );
-    let kept = crate::revisions::attach(&system, folder);
+    let records = Records::new(folder);
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| error.to_string())?;
@@ -168,7 +170,7 @@ pub fn work(
     if threads <= 1 {
         return carry_out(
             &system,
-            (&epochs, &kept),
+            (&epochs, &records),
             InodeId::ROOT,
             0,
             &acts(seed, count),
@@ -191,7 +193,7 @@ pub fn work(
         tops.push(made.map_err(|error| format!("create: {error}"))?.inode);
     }
     system.sync().map_err(|error| format!("create: {error}"))?;
-    let (system, epochs, kept): (&Filesystem, _, &Kept) = (&system, &epochs, &kept);
+    let (system, epochs, records): (&Filesystem, _, &Records) = (&system, &epochs, &records);
     std::thread::scope(|scope| {
         let running: Vec<_> = tops
             .into_iter()
@@ -199,7 +201,7 @@ pub fn work(
             .map(|(thread, top)| {
                 scope.spawn(move || {
                     let acts = acts(thread_seed(seed, thread), count);
-                    carry_out(system, (epochs, kept), top, thread, &acts)
+                    carry_out(system, (epochs, records), top, thread, &acts)
                 })
             })
             .collect();
@@ -223,10 +225,10 @@ impl Epochs {
     }
 
     /// Begins the next epoch, seals everything anew under it, and takes the older keys away.
-    fn rotate(&self, system: &Filesystem, kept: &Kept) -> Result<(), String> {
+    fn rotate(&self, system: &Filesystem, records: &Records) -> Result<(), String> {
         let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         begin_next(&mut epochs, system).map_err(|error| error.to_string())?;
-        reseal(system, kept)?;
+        reseal(system, records)?;
         epochs.0 = epochs.1;
         system.forget_epochs(engine::sealer_from(epochs.0, epochs.1));
         Ok(())
@@ -240,7 +242,7 @@ fn begin_next(epochs: &mut (u32, u32), system: &Filesystem) -> strongroom_filesy
 
 fn carry_out(
     system: &Filesystem,
-    (epochs, kept): (&Epochs, &Kept),
+    (epochs, records): (&Epochs, &Records),
     top: InodeId,
     thread: usize,
     acts: &[Act],
@@ -256,10 +258,10 @@ fn carry_out(
                 .compact()
                 .err()
                 .map(|error| error.to_string()),
-            Act::Rotate => epochs.rotate(&session.system, kept).err(),
-            Act::Take => crate::revisions::take(kept, system, at).err(),
-            Act::Remove(which) => crate::revisions::remove(kept, system, *which).err(),
-            Act::Erase(which) => crate::revisions::erase(kept, system, *which).err(),
+            Act::Rotate => epochs.rotate(&session.system, records).err(),
+            Act::Take => crate::revisions::take(records, system, at).err(),
+            Act::Remove(which) => crate::revisions::remove(records, system, *which).err(),
+            Act::Erase(which) => crate::revisions::erase(system, *which).err(),
             Act::BeginEpoch => epochs
                 .begin_next(&session.system)
                 .err()

@@ -238,9 +238,9 @@ pub(crate) fn repair() -> String {
     format!(
         "Unmount first. Blocks that do not open are mended from other copies, and records and nodes of snapshots from the \
          database. A lost or damaged vault.json or replica.json is put back from the second copy beside it. Snapshots that the \
-         database does not know are kept again. Content without a name goes to lost+found, and unknown files of the vault \
-         folder to its folder `unexplained`. Nothing is deleted but copies. What stays lost is listed byte by byte and reads as \
-         errors; storing the same content again mends it (`put --checksum`).\n\n\
+         database does not know are kept again. Content without a name goes to lost+found; segments and records of snapshots that \
+         nothing explains go to the folder `unexplained` beside them. Nothing is deleted but copies. What stays lost is listed \
+         byte by byte and reads as errors; storing the same content again mends it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; names that \
          are newer are lost, their content goes to lost+found. Before that, the command says so and asks; where it cannot \
          ask, it needs --yes. The old file is kept beside the new one. Running it twice, or killing it half-way, does no \

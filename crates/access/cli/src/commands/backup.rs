@@ -1,7 +1,7 @@
 //! `backup`: copies the state of one moment to a second vault folder, while the vault is in use.
 
-use serde::Serialize;
-use strongroom::{BackupReport, GoOn};
+use serde_json::json;
+use strongroom::BackupReport;
 
 use crate::arguments::backup::Backup;
 use crate::commands::opening::{Intent, with};
@@ -19,15 +19,18 @@ pub(crate) fn backup(arguments: &Backup) -> Result<()> {
         let mut meter = Meter::new(arguments.quiet, "in the backup");
         let report = vault.backup(&arguments.folder, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
-            match interrupt::came() {
-                true => GoOn::No,
-                false => GoOn::Yes,
-            }
+            interrupt::go_on()
         });
         drop(meter);
         let report = report.about(show_path(&arguments.folder))?;
         match arguments.common.json {
-            true => print_json(&ReportJson::from(report)),
+            true => print_json(&json!({
+                "segments_copied": report.copied,
+                "bytes_copied": report.copied_bytes,
+                "segments_kept": report.kept,
+                "segments_removed": report.removed,
+                "database_bytes": report.database_bytes,
+            })),
             false => print(&report),
         }
     })
@@ -49,25 +52,4 @@ fn print(report: &BackupReport) -> Result<()> {
         show_bytes(database_bytes),
     )?;
     Ok(())
-}
-
-#[derive(Serialize)]
-struct ReportJson {
-    segments_copied: u64,
-    bytes_copied: u64,
-    segments_kept: u64,
-    segments_removed: u64,
-    database_bytes: u64,
-}
-
-impl From<BackupReport> for ReportJson {
-    fn from(report: BackupReport) -> Self {
-        Self {
-            segments_copied: report.copied,
-            bytes_copied: report.copied_bytes,
-            segments_kept: report.kept,
-            segments_removed: report.removed,
-            database_bytes: report.database_bytes,
-        }
-    }
 }

@@ -2,29 +2,17 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom_bench::{Figures, ROWS, Row, RowFacts, Sizes, bench_directory, is_root, parse_rows};
 
 use crate::arguments::tool::Bench;
 use crate::terminal::failure::{self, About, Failure, Result};
 use crate::terminal::interrupt;
-use crate::terminal::output::{print_json, stdout};
+use crate::terminal::output::{print_json, sparse, stdout};
 use crate::terminal::printable::show_path;
 
 /// Rounds of a run that is not quick; shown are medians.
 const ROUNDS: usize = 3;
-
-#[derive(Serialize)]
-struct RowJson<'a> {
-    row: &'a str,
-    title: &'a str,
-    unit: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    median: Option<f64>,
-    figures: &'a [f64],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<&'a str>,
-}
 
 /// Measures a directory.
 pub(crate) fn bench(arguments: &Bench) -> Result<()> {
@@ -67,13 +55,13 @@ pub(crate) fn bench(arguments: &Bench) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn row<'a>(facts: &RowFacts, figures: &'a Figures) -> RowJson<'a> {
-    RowJson {
-        row: facts.name,
-        title: facts.title,
-        unit: facts.unit,
-        median: figures.median(facts.row),
-        figures: figures.values.get(&facts.row).map_or(&[], Vec::as_slice),
-        failure: figures.failures.get(&facts.row).map(String::as_str),
-    }
+fn row(facts: &RowFacts, figures: &Figures) -> Value {
+    sparse(json!({
+        "row": facts.name,
+        "title": facts.title,
+        "unit": facts.unit,
+        "median": figures.median(facts.row),
+        "figures": figures.values.get(&facts.row).map_or(&[][..], Vec::as_slice),
+        "failure": figures.failures.get(&facts.row),
+    }))
 }

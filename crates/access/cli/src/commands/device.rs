@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::json;
 use strongroom::{Keys, Member, describe};
 
 use super::info::ask;
@@ -57,15 +58,6 @@ impl DeviceJson<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct ListJson<'a> {
-    /// Whether this was proved by unlocking the vault.
-    verified: bool,
-    devices: Vec<DeviceJson<'a>>,
-    /// Membership records that were not made here; only who unlocked the vault knows.
-    unknown_records: &'a [String],
-}
-
 fn list(arguments: &DeviceList) -> Result<()> {
     let vault = &arguments.vault;
     let public = describe(vault).about(show_path(vault))?;
@@ -75,11 +67,13 @@ fn list(arguments: &DeviceList) -> Result<()> {
     let unknown = found.map_or(&[][..], |found| &found.unknown_records);
     let devices = devices(members, found.is_some());
     if arguments.common.json {
-        return print_json(&ListJson {
-            verified: found.is_some(),
-            devices,
-            unknown_records: unknown,
-        });
+        return print_json(&json!({
+            // Whether this was proved by unlocking the vault.
+            "verified": found.is_some(),
+            "devices": devices,
+            // Those that were not made here; only who unlocked the vault knows.
+            "unknown_records": unknown,
+        }));
     }
     let mut out = stdout();
     for device in &devices {

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 use strongroom::filesystem::NodeKind;
 use strongroom::{PathDifference, RevisionInfo, Side, Vault};
@@ -12,7 +12,7 @@ use crate::commands::dates::in_utc;
 use crate::commands::history::{SHORT_ID, path_in};
 use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::Result;
-use crate::terminal::output::{Exact, JsonArray, Out, stdout};
+use crate::terminal::output::{JsonArray, Out, joined, path_json, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::time::{json_time, text_time};
 
@@ -42,7 +42,7 @@ pub(crate) fn diff(arguments: &Diff) -> Result<()> {
         if common.json {
             let mut array = JsonArray::begin(out)?;
             vault.differences(before.id, after_id, path, |one| {
-                array.push(&DifferenceJson::from(&one))
+                array.push(&difference_json(&one))
             })?;
             return array.end();
         }
@@ -70,62 +70,31 @@ pub(crate) fn diff(arguments: &Diff) -> Result<()> {
     })
 }
 
-#[derive(Serialize)]
-struct SideJson {
-    kind: &'static str,
-    mode: String,
-    uid: u32,
-    gid: u32,
-    size: u64,
-    modified: String,
+fn side_json(side: &Side) -> Value {
+    json!({
+        "kind": kind_name(side.kind),
+        "mode": format!("{:04o}", side.mode),
+        "uid": side.uid,
+        "gid": side.gid,
+        "size": side.size,
+        "modified": json_time(side.mtime),
+    })
 }
 
-impl From<&Side> for SideJson {
-    fn from(side: &Side) -> Self {
-        Self {
-            kind: kind_name(side.kind),
-            mode: format!("{:04o}", side.mode),
-            uid: side.uid,
-            gid: side.gid,
-            size: side.size,
-            modified: json_time(side.mtime),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct DifferenceJson {
-    path: String,
-    /// All of it in hex, if it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<String>,
-    change: &'static str,
-    content_changed: bool,
-    attributes_changed: Vec<&'static str>,
-    before: Option<SideJson>,
-    after: Option<SideJson>,
-}
-
-impl From<&PathDifference> for DifferenceJson {
-    fn from(one: &PathDifference) -> Self {
-        let path = Exact::new(&one.path);
-        Self {
-            path: path.text,
-            bytes: path.bytes,
-            change: match (&one.before, &one.after) {
-                (None, _) => "added",
-                (_, None) => "removed",
-                _ => "changed",
-            },
-            content_changed: content_changed(one),
-            attributes_changed: attributes_changed(one)
-                .into_iter()
-                .map(|(name, ..)| name)
-                .collect(),
-            before: one.before.as_ref().map(SideJson::from),
-            after: one.after.as_ref().map(SideJson::from),
-        }
-    }
+fn difference_json(one: &PathDifference) -> Value {
+    let attributes = attributes_changed(one).into_iter().map(|(name, ..)| name);
+    let difference = json!({
+        "change": match (&one.before, &one.after) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            _ => "changed",
+        },
+        "content_changed": content_changed(one),
+        "attributes_changed": attributes.collect::<Vec<_>>(),
+        "before": one.before.as_ref().map(side_json),
+        "after": one.after.as_ref().map(side_json),
+    });
+    joined(path_json(&one.path), difference)
 }
 
 const fn kind_name(kind: NodeKind) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::json;
 use strongroom::ErasedContent;
 
 use crate::arguments::history::Erase;
@@ -10,17 +10,6 @@ use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
 use crate::terminal::output::{print_json, show_bytes, stdout};
-
-#[derive(Serialize)]
-struct ErasedJson {
-    /// Whether it was done, or only looked at.
-    erased: bool,
-    snapshots: u64,
-    files: u64,
-    bytes: u64,
-    shared_bytes: u64,
-    segments_left: u64,
-}
 
 /// Takes the content of a path out of every snapshot.
 pub(crate) fn erase(arguments: &Erase) -> Result<()> {
@@ -34,14 +23,14 @@ pub(crate) fn erase(arguments: &Erase) -> Result<()> {
             .erase(&place.path, arguments.dry_run)
             .about(place.shown())?;
         if common.json {
-            print_json(&ErasedJson {
-                erased: !arguments.dry_run,
-                snapshots: erased.states,
-                files: erased.files,
-                bytes: erased.bytes,
-                shared_bytes: erased.shared_bytes,
-                segments_left: erased.segments_left,
-            })?;
+            print_json(&json!({
+                "erased": !arguments.dry_run,
+                "snapshots": erased.states,
+                "files": erased.files,
+                "bytes": erased.bytes,
+                "shared_bytes": erased.shared_bytes,
+                "segments_left": erased.segments_left,
+            }))?;
         } else {
             show(&erased, arguments.dry_run)?;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::filesystem::NodeKind;
 use strongroom::{
     ContentHash, EqualContents, HashAlgorithm, HashPrefix, HashedAll, Links, NamedContent, Vault,
@@ -16,7 +16,9 @@ use crate::commands::walk::{At, Walk};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Failures, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{JsonArray, NamesAs, Out, hex, print_line, show_bytes, stdout};
+use crate::terminal::output::{
+    Exact, JsonArray, NamesAs, Out, hex, joined, path_json, print_line, show_bytes, sparse, stdout,
+};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Progress;
 
@@ -87,18 +89,6 @@ fn is_below(place: &[u8], path: &[u8]) -> bool {
 }
 
 // ---- by hash
-
-#[derive(Serialize)]
-struct FoundJson {
-    path: String,
-    /// All bytes of a path that is not UTF-8, in hex.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<String>,
-    inode: u64,
-    algorithm: &'static str,
-    hash: String,
-    size: u64,
-}
 
 /// The contents that a prefix fits, each with a path.
 #[derive(Default)]
@@ -276,14 +266,15 @@ impl Printed {
 
     fn push(&mut self, path: &[u8], inode: u64, hash: &ContentHash, size: u64) -> Result<()> {
         match &mut self.array {
-            Some(array) => array.push(&FoundJson {
-                path: String::from_utf8_lossy(path).into_owned(),
-                bytes: std::str::from_utf8(path).is_err().then(|| hex(path)),
-                inode,
-                algorithm: self.algorithm.name(),
-                hash: hash.to_string(),
-                size,
-            }),
+            Some(array) => {
+                let found = json!({
+                    "inode": inode,
+                    "algorithm": self.algorithm.name(),
+                    "hash": hash.to_string(),
+                    "size": size,
+                });
+                array.push(&joined(path_json(path), found))
+            }
             None => {
                 let mut out = stdout();
                 self.names.write(&mut out, path)?;
@@ -305,29 +296,6 @@ impl Printed {
 }
 
 // ---- duplicates
-
-#[derive(Serialize)]
-struct GroupJson {
-    hash: String,
-    size: u64,
-    /// Whether all of them are stored once already.
-    stored_once: bool,
-    /// Sealed bytes that are stored beyond one copy.
-    extra_bytes: u64,
-    files: Vec<FileJson>,
-    /// Files that are not listed.
-    more: u64,
-}
-
-#[derive(Serialize)]
-struct FileJson {
-    inode: u64,
-    /// Several for hard links. Bytes that are not UTF-8 are replaced.
-    paths: Vec<String>,
-    /// For each of them all bytes in hex, if one of them is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paths_bytes: Option<Vec<String>>,
-}
 
 /// What all groups come to.
 #[derive(Default)]
@@ -398,7 +366,7 @@ impl Groups {
             self.sums.groups += 1;
             self.sums.extra_bytes += group.extra_bytes;
             match &mut self.array {
-                Some(array) => array.push(&json(&group))?,
+                Some(array) => array.push(&group_json(&group))?,
                 None => print(&group)?,
             }
         }
@@ -421,29 +389,28 @@ impl Groups {
     }
 }
 
-fn json(group: &EqualContents) -> GroupJson {
+fn group_json(group: &EqualContents) -> Value {
     let first = group.files.first();
-    let files = group.files.iter().map(|file| FileJson {
-        inode: file.inode.0,
-        paths: file
-            .paths
-            .iter()
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect(),
-        paths_bytes: file
-            .paths
-            .iter()
-            .any(|path| std::str::from_utf8(path).is_err())
-            .then(|| file.paths.iter().map(|path| hex(path)).collect()),
+    let files = group.files.iter().map(|file| {
+        // Several for hard links.
+        let paths: Vec<Exact> = file.paths.iter().map(|path| Exact::new(path)).collect();
+        let text: Vec<_> = paths.iter().map(|path| &path.text).collect();
+        // For each of them all bytes in hex, if one of them is not UTF-8.
+        let bytes = paths.iter().any(|path| path.bytes.is_some());
+        let bytes = bytes.then(|| file.paths.iter().map(|path| hex(path)).collect::<Vec<_>>());
+        sparse(json!({ "inode": file.inode.0, "paths": text, "paths_bytes": bytes }))
     });
-    GroupJson {
-        hash: first.map_or_else(String::new, |file| file.hash.to_string()),
-        size: first.map_or(0, |file| file.size),
-        stored_once: group.extra_bytes == 0,
-        extra_bytes: group.extra_bytes,
-        files: files.collect(),
-        more: group.more,
-    }
+    json!({
+        "hash": first.map_or_else(String::new, |file| file.hash.to_string()),
+        "size": first.map_or(0, |file| file.size),
+        // Whether all of them are stored once already.
+        "stored_once": group.extra_bytes == 0,
+        // Sealed bytes that are stored beyond one copy.
+        "extra_bytes": group.extra_bytes,
+        "files": files.collect::<Vec<_>>(),
+        // Files that are not listed.
+        "more": group.more,
+    })
 }
 
 fn print(group: &EqualContents) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
-use strongroom::filesystem::{InodeId, NodeKind, is_kept};
+use strongroom::filesystem::{InodeId, NodeKind, is_in_snapshot};
 use strongroom::{ContentHash, GoOn, HashAlgorithm, Links, Vault};
 
 use super::show::each;
@@ -123,9 +123,11 @@ impl Run {
     }
 
     fn batch(&mut self, vault: &Vault, files: &[Waiting], hidden: usize) -> Result<()> {
-        for files in files.chunk_by(|one, two| is_kept(one.inode) == is_kept(two.inode)) {
+        for files in
+            files.chunk_by(|one, two| is_in_snapshot(one.inode) == is_in_snapshot(two.inode))
+        {
             match files.first() {
-                Some(first) if is_kept(first.inode) => self.read(vault, files, hidden)?,
+                Some(first) if is_in_snapshot(first.inode) => self.read(vault, files, hidden)?,
                 _ => self.ask(vault, files, hidden)?,
             }
         }
@@ -189,10 +191,7 @@ impl Run {
 /// Shows the progress, and says whether to go on.
 pub(super) fn go_on(progress: &mut Progress, bytes: u64) -> GoOn {
     progress.advance(bytes);
-    match interrupt::came() {
-        true => GoOn::No,
-        false => GoOn::Yes,
-    }
+    interrupt::go_on()
 }
 
 #[derive(Serialize)]

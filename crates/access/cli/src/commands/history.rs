@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::filesystem::{Attributes, Error as FileError, InodeId};
 use strongroom::{Links, NewRevision, Restored, RevisionId, RevisionInfo, Vault};
 
@@ -15,7 +15,9 @@ use crate::arguments::history::{
 use crate::commands::dates::in_utc;
 use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::{About, Failures, Result};
-use crate::terminal::output::{Exact, JsonArray, print_json, show_bytes, stdout};
+use crate::terminal::output::{
+    JsonArray, hex, joined, path_json, print_json, show_bytes, sparse, stdout,
+};
 use crate::terminal::printable::show;
 use crate::terminal::time::{json_time, text_day, text_time};
 
@@ -24,37 +26,17 @@ use super::retention;
 /// How much of an id people are shown: enough to be the only one, and to be typed.
 pub(crate) const SHORT_ID: usize = 16;
 
-#[derive(Serialize)]
-pub(crate) struct RevisionJson {
-    id: String,
-    parents: Vec<String>,
-    device: String,
-    sequence: u64,
-    time: String,
-    message: String,
-    tags: Vec<String>,
-    /// With `--size` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alone_bytes: Option<u64>,
-}
-
-impl From<&RevisionInfo> for RevisionJson {
-    fn from(revision: &RevisionInfo) -> Self {
-        Self {
-            id: revision.id.to_string(),
-            parents: revision.parents.iter().map(ToString::to_string).collect(),
-            device: revision
-                .device
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-            sequence: revision.sequence,
-            time: json_time(revision.time),
-            message: revision.message.clone(),
-            tags: revision.tags.clone(),
-            alone_bytes: None,
-        }
-    }
+pub(crate) fn revision_json(revision: &RevisionInfo) -> Value {
+    let parents = revision.parents.iter().map(ToString::to_string);
+    json!({
+        "id": revision.id.to_string(),
+        "parents": parents.collect::<Vec<_>>(),
+        "device": hex(&revision.device),
+        "sequence": revision.sequence,
+        "time": json_time(revision.time),
+        "message": revision.message,
+        "tags": revision.tags,
+    })
 }
 
 /// Runs `snapshot …`.
@@ -91,7 +73,7 @@ fn create(arguments: &SnapshotCreate) -> Result<()> {
                 only_if_changed: arguments.if_changed,
             })?;
             if arguments.common.json {
-                return print_json(&taken.as_ref().map(RevisionJson::from));
+                return print_json(&taken.as_ref().map(revision_json));
             }
             let mut out = stdout();
             match taken {
@@ -117,10 +99,9 @@ fn list(arguments: &SnapshotList) -> Result<()> {
         if arguments.common.json {
             let mut array = JsonArray::begin(stdout())?;
             for (revision, alone_bytes) in all.iter().zip(alone) {
-                array.push(&RevisionJson {
-                    alone_bytes,
-                    ..RevisionJson::from(revision)
-                })?;
+                // With `--size` only.
+                let alone = sparse(json!({ "alone_bytes": alone_bytes }));
+                array.push(&joined(revision_json(revision), alone))?;
             }
             return array.end();
         }
@@ -154,7 +135,7 @@ pub(crate) fn line(revision: &RevisionInfo, size: &str) -> String {
 fn json(revisions: &[RevisionInfo]) -> Result<()> {
     let mut array = JsonArray::begin(stdout())?;
     for revision in revisions {
-        array.push(&RevisionJson::from(revision))?;
+        array.push(&revision_json(revision))?;
     }
     array.end()
 }
@@ -275,25 +256,6 @@ fn versions_of(vault: &Vault, all: &mut Vec<RevisionInfo>, path: &[u8]) -> Resul
     Ok(versions)
 }
 
-#[derive(Serialize)]
-struct RestoredJson {
-    nodes: u64,
-    snapshot: Option<String>,
-    /// Files that were left out, because their content was erased.
-    erased: Vec<ErasedJson>,
-    /// How many more there are.
-    erased_more: u64,
-}
-
-#[derive(Serialize)]
-struct ErasedJson {
-    path: String,
-    /// All of it in hex, if it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<String>,
-    when: Option<String>,
-}
-
 /// Brings back what a snapshot had.
 pub(crate) fn restore(arguments: &Restore) -> Result<()> {
     let (place, common) = (&arguments.place, &arguments.common);
@@ -338,21 +300,17 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
             .about(place.shown())?;
         let snapshot = snapshot.map(|snapshot| snapshot.id.to_string());
         if common.json {
+            // Files that were left out, because their content was erased.
             let erased = erased.into_iter().map(|(path, when)| {
-                let Exact { text, bytes } = Exact::new(&path);
                 let when = when.map(json_time);
-                ErasedJson {
-                    path: text,
-                    bytes,
-                    when,
-                }
+                joined(path_json(&path), json!({ "when": when }))
             });
-            return print_json(&RestoredJson {
-                nodes,
-                snapshot,
-                erased: erased.collect(),
-                erased_more,
-            });
+            return print_json(&json!({
+                "nodes": nodes,
+                "snapshot": snapshot,
+                "erased": erased.collect::<Vec<_>>(),
+                "erased_more": erased_more,
+            }));
         }
         let mut out = stdout();
         writeln!(out, "{nodes} files and directories restored")?;

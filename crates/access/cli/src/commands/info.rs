@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::{
     Error, Information, LastSeen, OpenOptions, ProviderInUse, PublicInformation, SeenPlace,
     SeenRecords, Vault, describe, last_seen,
@@ -50,17 +51,12 @@ struct InfoJson<'a> {
     read_only: Option<bool>,
     owner: &'static str,
     owner_pid: Option<u32>,
-    mounts: Vec<MountJson>,
+    mounts: Vec<Value>,
     /// Until when `strongroom unlock` holds the vault open.
     unlocked_until: Option<String>,
     /// In the process that has the vault open; if none has, in one that would open it here.
     providers: &'a [ProviderInUse],
     seen: SeenJson,
-}
-
-#[derive(Serialize)]
-struct ForgottenJson {
-    forgotten: bool,
 }
 
 /// What this user has seen of the vault.
@@ -116,12 +112,6 @@ impl From<&LastSeen> for SeenJson {
     }
 }
 
-#[derive(Serialize)]
-struct MountJson {
-    mount_point: String,
-    log_file: Option<String>,
-}
-
 /// Shows what a vault is.
 pub(crate) fn info(arguments: &Info) -> Result<()> {
     if arguments.forget {
@@ -143,7 +133,7 @@ fn forget_path(arguments: &Info) -> Result<()> {
     let forgotten = strongroom::forget(&arguments.vault, &SeenRecords::OfUser);
     let forgotten = forgotten.about(show_path(&arguments.vault))?;
     if arguments.common.json {
-        return print_json(&ForgottenJson { forgotten });
+        return print_json(&json!({ "forgotten": forgotten }));
     }
     let mut out = stdout();
     match forgotten {
@@ -223,9 +213,11 @@ fn json<'a>(
             _ => None,
         },
         mounts: mounts
-            .map(|attachment| MountJson {
-                mount_point: text(&attachment.mount_point),
-                log_file: attachment.log_file.as_ref().map(text),
+            .map(|attachment| {
+                json!({
+                    "mount_point": text(&attachment.mount_point),
+                    "log_file": attachment.log_file.as_ref().map(text),
+                })
             })
             .collect(),
         unlocked_until: verified

@@ -245,7 +245,6 @@ fn parse_options(words: &[String]) -> Result<(MountOptions, Snapshots)> {
             ("no-xattr", None) => options.no_xattr = true,
             ("writeback", None) => options.writeback = true,
             ("save-power", None) => options.save_power = true,
-            ("ignore-case", None) => options.ignore_case = true,
             ("no-permissions", None) => options.default_permissions = false,
             ("uid", Some(value)) => options.uid = Some(number(word, value, 10)?),
             ("gid", Some(value)) => options.gid = Some(number(word, value, 10)?),

@@ -3,16 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::{Brought, Rebuild, RecoverOptions, RecoverProgress, RecoverReport, Secret, Trust};
 
-use super::verify::DamageJson;
+use super::verify::damages_json;
 use crate::arguments::common::Common;
 use crate::arguments::damage::Recover;
 use crate::commands::opening::{make_way, open_already, unlocking};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
-use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::output::{print_json, show_bytes, sparse, stdout};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{json_time, text_time};
@@ -29,9 +29,9 @@ pub(crate) fn recover(arguments: &Recover) -> Result<()> {
         strongroom::recover(vault, secret, RecoverOptions { rebuild, trust }, told)
     })?;
     if common.json {
-        print_json(&RecoverJson::new(&report))?;
+        print_json(&recover_json(&report))?;
     } else {
-        print(&report)?;
+        print(&report, false)?;
     }
     let advice = match (report.is_whole(), report.may_lack_newer()) {
         (true, false) => return Ok(()),
@@ -67,9 +67,10 @@ pub(super) fn alone<T>(
 /// Said where all that the snapshots name is back.
 pub(super) const NEWER_IS_LOST: &str = "all that the snapshots name was brought back; what changed after the newest one, if anything did, is lost";
 
-/// Shows what was brought back.
-pub(super) fn print(report: &RecoverReport) -> Result<()> {
+/// Shows what was brought back, or in a dry run would be.
+pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
     let mut out = stdout();
+    let would = if dry_run { "would be " } else { "" };
     for (name, brought) in [
         ("vault.json", &report.header),
         ("replica.json", &report.replica),
@@ -77,17 +78,17 @@ pub(super) fn print(report: &RecoverReport) -> Result<()> {
     ] {
         match brought {
             Brought::Sound => writeln!(out, "{name}: sound")?,
-            Brought::PutBack => writeln!(out, "{name}: put back from its second copy")?,
+            Brought::PutBack => writeln!(out, "{name}: {would}put back from its second copy")?,
             Brought::Cut => {
-                writeln!(out, "{name}: the bytes after its last page were cut off")?;
+                writeln!(out, "{name}: {would}cut off after its last page")?;
             }
-            Brought::Anew(None) => writeln!(out, "{name}: rebuilt")?,
-            Brought::Anew(Some(aside)) => {
+            Brought::Rebuilt(None) => writeln!(out, "{name}: {would}rebuilt")?,
+            Brought::Rebuilt(Some(aside)) => {
                 writeln!(out, "{name}: rebuilt; the old one is kept as {aside}")?;
             }
         }
     }
-    if let Brought::Anew(_) = report.database {
+    if let Brought::Rebuilt(_) = report.database {
         print_database(&mut out, report)?;
     }
     if report.renamed > 0 {
@@ -133,70 +134,32 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-pub(super) struct RecoverJson {
-    whole: bool,
-    header: String,
-    replica: String,
-    database: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kept_aside: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision_time: Option<String>,
-    revisions: u64,
-    lost_revisions: Vec<String>,
-    nodes: u64,
-    bytes: u64,
-    unnamed_files: u64,
-    unnamed_bytes: u64,
-    files: Vec<FileJson>,
-    damages: Vec<DamageJson>,
-}
-
-#[derive(Serialize)]
-struct FileJson {
-    file: String,
-    what: String,
-}
-
-fn word(brought: &Brought) -> String {
-    match brought {
+pub(super) fn recover_json(report: &RecoverReport) -> Value {
+    let word = |brought: &Brought| match brought {
         Brought::Sound => "sound",
         Brought::PutBack => "put back",
         Brought::Cut => "cut to its pages",
-        Brought::Anew(_) => "rebuilt",
-    }
-    .to_owned()
-}
-
-impl RecoverJson {
-    pub(super) fn new(report: &RecoverReport) -> Self {
-        let files = report.files.iter().map(|problem| FileJson {
-            file: problem.file.clone(),
-            what: problem.what.clone(),
-        });
-        let revision = report.revision.as_ref();
-        Self {
-            whole: report.is_whole() && !report.may_lack_newer(),
-            header: word(&report.header),
-            replica: word(&report.replica),
-            database: word(&report.database),
-            kept_aside: match &report.database {
-                Brought::Anew(aside) => aside.clone(),
-                _ => None,
-            },
-            revision: revision.map(|revision| revision.id.to_string()),
-            revision_time: revision.map(|revision| json_time(revision.time)),
-            revisions: report.revisions,
-            lost_revisions: report.lost_revisions.clone(),
-            nodes: report.nodes,
-            bytes: report.bytes,
-            unnamed_files: report.unnamed.0,
-            unnamed_bytes: report.unnamed.1,
-            files: files.collect(),
-            damages: report.damages.iter().map(DamageJson::from).collect(),
-        }
-    }
+        Brought::Rebuilt(_) => "rebuilt",
+    };
+    let revision = report.revision.as_ref();
+    sparse(json!({
+        "whole": report.is_whole() && !report.may_lack_newer(),
+        "header": word(&report.header),
+        "replica": word(&report.replica),
+        "database": word(&report.database),
+        "kept_aside": match &report.database {
+            Brought::Rebuilt(aside) => aside.as_ref(),
+            _ => None,
+        },
+        "revision": revision.map(|revision| revision.id.to_string()),
+        "revision_time": revision.map(|revision| json_time(revision.time)),
+        "revisions": report.revisions,
+        "lost_revisions": report.lost_revisions,
+        "nodes": report.nodes,
+        "bytes": report.bytes,
+        "unnamed_files": report.unnamed.0,
+        "unnamed_bytes": report.unnamed.1,
+        "files": report.files,
+        "damages": damages_json(&report.damages),
+    }))
 }

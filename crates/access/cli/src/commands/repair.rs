@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::{Damage, Error, Rebuild, RepairOptions, RepairReport};
 
-use super::recover::{NEWER_IS_LOST, RecoverJson, alone, print as print_recovered};
-use super::verify::VerifyJson;
+use super::recover::{NEWER_IS_LOST, alone, print as print_recovered, recover_json};
+use super::verify::verify_json;
 use crate::arguments::damage::Repair;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
@@ -41,7 +41,7 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         }
     })?;
     if common.json {
-        print_json(&RepairJson::new(&report, *dry_run))?;
+        print_json(&repair_json(&report, *dry_run))?;
     } else {
         print(&report, *dry_run)?;
     }
@@ -76,7 +76,7 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
 }
 
 fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
-    print_recovered(&report.recovered)?;
+    print_recovered(&report.recovered, dry_run)?;
     let mut out = stdout();
     let would = if dry_run { "would be " } else { "" };
     for file in &report.set_aside {
@@ -120,36 +120,19 @@ fn lost(report: &RepairReport, dry_run: bool) -> &[Damage] {
     }
 }
 
-#[derive(Serialize)]
-struct RepairJson {
-    dry_run: bool,
-    whole: bool,
-    recovered: RecoverJson,
-    found: VerifyJson,
-    mended_blocks: u64,
-    lost_blocks: u64,
-    kept_again: Vec<String>,
-    records_written: u64,
-    set_aside: Vec<String>,
-    unnamed_files: u64,
-    left: Option<VerifyJson>,
-}
-
-impl RepairJson {
-    fn new(report: &RepairReport, dry_run: bool) -> Self {
-        Self {
-            dry_run,
-            whole: report.is_whole() && !dry_run && !report.recovered.may_lack_newer()
-                || report.needs_nothing(),
-            recovered: RecoverJson::new(&report.recovered),
-            found: VerifyJson::new(&report.found),
-            mended_blocks: report.mended_blocks,
-            lost_blocks: report.lost_blocks,
-            kept_again: report.adopted.clone(),
-            records_written: report.records,
-            set_aside: report.set_aside.clone(),
-            unnamed_files: report.unnamed,
-            left: (!dry_run).then(|| VerifyJson::new(&report.left)),
-        }
-    }
+fn repair_json(report: &RepairReport, dry_run: bool) -> Value {
+    let is_whole = report.is_whole() && !dry_run && !report.recovered.may_lack_newer();
+    json!({
+        "dry_run": dry_run,
+        "whole": is_whole || report.needs_nothing(),
+        "recovered": recover_json(&report.recovered),
+        "found": verify_json(&report.found),
+        "mended_blocks": report.mended_blocks,
+        "lost_blocks": report.lost_blocks,
+        "kept_again": report.adopted,
+        "records_written": report.records,
+        "set_aside": report.set_aside,
+        "unnamed_files": report.unnamed,
+        "left": (!dry_run).then(|| verify_json(&report.left)),
+    })
 }

@@ -2,50 +2,33 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use strongroom::{Retention, Vault, Whose};
+use serde_json::{Value, json};
+use strongroom::{Retention, RevisionInfo, Vault, Whose};
 
-use super::history::{RevisionJson, line};
+use super::history::{line, revision_json};
 use crate::arguments::history::{RuleArguments, SnapshotKeep};
 use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::{Failure, Result};
 use crate::terminal::output::{print_json, stdout};
 
-#[derive(Serialize)]
-struct KeepJson {
-    rule: RuleJson,
-    /// Whether it was set: else it is what a mount keeps unless told otherwise, or a trial.
-    set: bool,
-    removed: bool,
-    snapshots: Vec<RevisionJson>,
-}
-
-#[derive(Serialize)]
-struct RuleJson {
-    everything: bool,
-    last: u32,
-    hourly: u32,
-    daily: u32,
-    weekly: u32,
-    monthly: u32,
-    yearly: u32,
-    scheduled_only: bool,
-}
-
-impl From<&Retention> for RuleJson {
-    fn from(rule: &Retention) -> Self {
-        let everything = rule.last == u32::MAX;
-        Self {
-            everything,
-            last: if everything { 0 } else { rule.last },
-            hourly: rule.hourly,
-            daily: rule.daily,
-            weekly: rule.weekly,
-            monthly: rule.monthly,
-            yearly: rule.yearly,
-            scheduled_only: rule.whose == Whose::Scheduled,
-        }
-    }
+/// `set`: whether the rule was set, else it is what a mount keeps unless another one is, or a trial.
+fn keep_json(rule: &Retention, set: bool, removed: bool, going: &[RevisionInfo]) -> Value {
+    let everything = rule.last == u32::MAX;
+    json!({
+        "rule": {
+            "everything": everything,
+            "last": if everything { 0 } else { rule.last },
+            "hourly": rule.hourly,
+            "daily": rule.daily,
+            "weekly": rule.weekly,
+            "monthly": rule.monthly,
+            "yearly": rule.yearly,
+            "scheduled_only": rule.whose == Whose::Scheduled,
+        },
+        "set": set,
+        "removed": removed,
+        "snapshots": going.iter().map(revision_json).collect::<Vec<_>>(),
+    })
 }
 
 /// Sets the rule and carries it out; or shows it.
@@ -115,12 +98,8 @@ fn apply(vault: &Vault, rule: &Retention, arguments: &SnapshotKeep) -> Result<()
         vault.thin(rule)?
     };
     if arguments.common.json {
-        return print_json(&KeepJson {
-            rule: rule.into(),
-            set: !arguments.dry_run,
-            removed: !arguments.dry_run,
-            snapshots: going.iter().map(RevisionJson::from).collect(),
-        });
+        let done = !arguments.dry_run;
+        return print_json(&keep_json(rule, done, done, &going));
     }
     let mut out = stdout();
     for revision in &going {
@@ -138,12 +117,7 @@ fn show(vault: &Vault, arguments: &SnapshotKeep) -> Result<()> {
     let set = vault.retention()?;
     let rule = set.unwrap_or(Retention::DEFAULT);
     if arguments.common.json {
-        return print_json(&KeepJson {
-            rule: (&rule).into(),
-            set: set.is_some(),
-            removed: false,
-            snapshots: Vec::new(),
-        });
+        return print_json(&keep_json(&rule, set.is_some(), false, &[]));
     }
     let mut out = stdout();
     writeln!(out, "{}", words(&rule))?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde_json::json;
 use strongroom::{Keys, OpenOptions, Rotation, SecretSource, Vault, list_slots};
 
 use crate::arguments::key::KeyRotate;
@@ -17,29 +17,6 @@ use crate::terminal::progress::{Meter, while_keys_change};
 
 /// How often it is asked how far the rotation is.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-#[derive(Serialize)]
-struct RotationJson {
-    running: bool,
-    newest_epoch: u32,
-    oldest_epoch: u32,
-    bytes_left: u64,
-    unreadable_bytes: u64,
-    trouble: Option<String>,
-}
-
-impl From<&Rotation> for RotationJson {
-    fn from(rotation: &Rotation) -> Self {
-        Self {
-            running: rotation.is_running,
-            newest_epoch: rotation.newest_epoch,
-            oldest_epoch: rotation.oldest_epoch,
-            bytes_left: rotation.bytes_left,
-            unreadable_bytes: rotation.unreadable_bytes,
-            trouble: rotation.trouble.clone(),
-        }
-    }
-}
 
 /// Begins a rotation, continues one, or shows how far it is.
 pub(crate) fn rotate(arguments: &KeyRotate) -> Result<()> {
@@ -122,7 +99,14 @@ fn pause() -> Result<()> {
 
 fn show(rotation: &Rotation, arguments: &KeyRotate) -> Result<()> {
     if arguments.common.json {
-        return print_json(&RotationJson::from(rotation));
+        return print_json(&json!({
+            "running": rotation.is_running,
+            "newest_epoch": rotation.newest_epoch,
+            "oldest_epoch": rotation.oldest_epoch,
+            "bytes_left": rotation.bytes_left,
+            "unreadable_bytes": rotation.unreadable_bytes,
+            "trouble": rotation.trouble,
+        }));
     }
     let mut out = stdout();
     writeln!(out, "{}", words(rotation))?;

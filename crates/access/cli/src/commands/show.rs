@@ -204,17 +204,7 @@ pub(crate) fn tree(arguments: &Tree) -> Result<()> {
             let steps = walk.filter(|step| !step.as_ref().is_ok_and(|step| step.at == At::Leave));
             let steps = steps.inspect(|step| note_again(step, &mut failures));
             if arguments.common.json {
-                let mut array = JsonArray::begin(stdout())?;
-                for step in steps {
-                    let step = step?;
-                    array.push(&PathJson::new(
-                        vault,
-                        &step.path,
-                        step.depth,
-                        &step.attributes,
-                    )?)?;
-                }
-                array.end()?;
+                steps_json(vault, steps)?;
                 return failures.end();
             }
             let mut out = stdout();
@@ -250,6 +240,20 @@ pub(crate) fn tree(arguments: &Tree) -> Result<()> {
             failures.end()
         },
     )
+}
+
+fn steps_json(vault: &Vault, steps: impl Iterator<Item = strongroom::Result<Step>>) -> Result<()> {
+    let mut array = JsonArray::begin(stdout())?;
+    for step in steps {
+        let Step {
+            path,
+            depth,
+            attributes,
+            ..
+        } = step?;
+        array.push(&PathJson::new(vault, &path, depth, &attributes)?)?;
+    }
+    array.end()
 }
 
 /// Says of directories that a walk met a second time.
@@ -362,17 +366,7 @@ pub(crate) fn find(arguments: &Find) -> Result<()> {
                 })
             });
             if arguments.common.json {
-                let mut array = JsonArray::begin(stdout())?;
-                for step in found {
-                    let step = step?;
-                    array.push(&PathJson::new(
-                        vault,
-                        &step.path,
-                        step.depth,
-                        &step.attributes,
-                    )?)?;
-                }
-                array.end()?;
+                steps_json(vault, found)?;
                 return failures.end();
             }
             let names = NamesAs::of(arguments.null)?;

@@ -26,8 +26,6 @@ const PANELS: &[(Algorithm, Work)] = &[
     (Algorithm::Aegis256, Work::Seal),
     (Algorithm::Aegis256, Work::Open),
     (Algorithm::Blake3, Work::Hash),
-    (Algorithm::Sha256, Work::Hash),
-    (Algorithm::HmacSha256, Work::Hash),
     (Algorithm::Argon2id, Work::Stretch),
 ];
 

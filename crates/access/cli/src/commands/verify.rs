@@ -1,14 +1,11 @@
 //! `verify`: reads every byte of a vault, and names the files that are damaged.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use serde::Serialize;
-use strongroom::{
-    CheckReport, Damage, FileProblem, GoOn, Loss, RevisionId, VerifyOptions, VerifyReport,
-};
+use serde_json::{Value, json};
+use strongroom::{CheckReport, Damage, FileProblem, Loss, RevisionId, VerifyOptions, VerifyReport};
 
 use crate::arguments::common::Common;
 use crate::arguments::damage::Verify;
@@ -16,7 +13,7 @@ use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{hex, print_json, show_bytes, stdout};
+use crate::terminal::output::{joined, path_json, print_json, show_bytes, sparse, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{seconds, text_time};
@@ -44,28 +41,18 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         let begun = Instant::now();
         let report = vault.verify(options, &mut |progress| {
             meter.show(progress.bytes, progress.bytes_total);
-            match interrupt::came() {
-                true => GoOn::No,
-                false => GoOn::Yes,
-            }
+            interrupt::go_on()
         });
         drop(meter);
         let (report, took_s) = (report?, begun.elapsed().as_secs_f64());
         tell_resumed(&report);
         if common.json {
-            print_json(&VerifyJson::new(&report))?;
+            print_json(&verify_json(&report))?;
         } else {
             print(&report, took_s)?;
         }
         outcome(&report)
     })
-}
-
-#[derive(Serialize)]
-struct StructureJson<'r> {
-    sound: bool,
-    #[serde(flatten)]
-    found: &'r CheckReport,
 }
 
 /// Compares the tables; ends with `if_damaged` if they do not fit together.
@@ -74,7 +61,7 @@ pub(crate) fn structure(vault: &Path, common: &Common, if_damaged: ExitCode) -> 
         let found = &vault.check()?;
         let sound = found.problems.is_empty();
         if common.json {
-            print_json(&StructureJson { sound, found })?;
+            print_json(&joined(json!({ "sound": sound }), json!(found)))?;
         } else {
             let mut out = stdout();
             for problem in &found.problems {
@@ -133,22 +120,6 @@ fn outcome(report: &VerifyReport) -> Result<()> {
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 
-/// Damages of one path.
-struct OfPath<'r> {
-    damages: Vec<&'r Damage>,
-}
-
-fn by_path(report: &VerifyReport) -> BTreeMap<&[u8], OfPath<'_>> {
-    let mut paths: BTreeMap<&[u8], OfPath<'_>> = BTreeMap::new();
-    for damage in &report.damages {
-        let of = paths.entry(&damage.path).or_insert(OfPath {
-            damages: Vec::new(),
-        });
-        of.damages.push(damage);
-    }
-    paths
-}
-
 fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     let mut out = stdout();
     for FileProblem { file, what } in &report.files {
@@ -157,15 +128,12 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     for problem in &report.structure.problems {
         writeln!(out, "{problem}")?;
     }
-    for (path, of) in by_path(report) {
-        for damage in of.damages {
-            let path = if path.is_empty() {
-                "(no name)".to_owned()
-            } else {
-                show(path)
-            };
-            writeln!(out, "{path}: lost {} {}", damage.what, where_lost(damage))?;
-        }
+    for damage in &report.damages {
+        let path = match damage.path.is_empty() {
+            true => "(no name)".to_owned(),
+            false => show(&damage.path),
+        };
+        writeln!(out, "{path}: lost {} {}", damage.what, where_lost(damage))?;
     }
     if report.damaged_more > 0 {
         writeln!(
@@ -215,101 +183,50 @@ fn short(id: &RevisionId) -> String {
     id.to_string()[..12].to_owned()
 }
 
-#[derive(Serialize)]
-pub(super) struct VerifyJson {
-    finished: bool,
-    /// Seconds since 1970 at which the earlier one was stopped, if this one went on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed_s: Option<u64>,
-    /// Why this one did not go on, if it was to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    begun_anew: Option<String>,
-    sound: bool,
-    bytes: u64,
-    bytes_total: u64,
-    blocks: u64,
-    damaged_blocks: u64,
-    damaged_blocks_unnamed: u64,
-    inodes: u64,
-    entries: u64,
-    kept_nodes: u64,
-    problems: Vec<String>,
-    files: Vec<FileJson>,
-    damages: Vec<DamageJson>,
+/// In JSON; what a path that is not UTF-8 has is in `bytes` too.
+fn damage_json(damage: &Damage) -> Value {
+    let (lost, range, count) = match damage.what {
+        Loss::Content(start, end) => ("content", Some((start, end)), None),
+        Loss::Names(count) => ("names", None, Some(count)),
+        Loss::Xattrs => ("extended attributes", None, None),
+        Loss::Tree => ("tree", None, None),
+        Loss::Structure => ("structure", None, None),
+        Loss::Unnamed => ("content of a file without a name", None, None),
+    };
+    let revisions = damage.revisions.iter().map(ToString::to_string);
+    let found = json!({
+        "lost": lost,
+        "start": range.map(|range| range.0),
+        "end": range.map(|range| range.1),
+        "count": count,
+        "now": damage.now,
+        "revisions": revisions.collect::<Vec<_>>(),
+    });
+    joined(path_json(&damage.path), sparse(found))
 }
 
-#[derive(Serialize)]
-struct FileJson {
-    file: String,
-    what: String,
+pub(super) fn damages_json(damages: &[Damage]) -> Vec<Value> {
+    damages.iter().map(damage_json).collect()
 }
 
-#[derive(Serialize)]
-pub(super) struct DamageJson {
-    path: String,
-    /// All bytes of a path that is not UTF-8, in hex.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<String>,
-    lost: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u64>,
-    now: bool,
-    revisions: Vec<String>,
-}
-
-impl From<&Damage> for DamageJson {
-    fn from(damage: &Damage) -> Self {
-        let path = &damage.path;
-        let (lost, range, count) = match damage.what {
-            Loss::Content(start, end) => ("content", Some((start, end)), None),
-            Loss::Names(count) => ("names", None, Some(count)),
-            Loss::Xattrs => ("extended attributes", None, None),
-            Loss::Tree => ("tree", None, None),
-            Loss::Structure => ("structure", None, None),
-            Loss::Unnamed => ("content of a file without a name", None, None),
-        };
-        Self {
-            path: String::from_utf8_lossy(path).into_owned(),
-            bytes: std::str::from_utf8(path).is_err().then(|| hex(path)),
-            lost,
-            start: range.map(|range| range.0),
-            end: range.map(|range| range.1),
-            count,
-            now: damage.now,
-            revisions: damage.revisions.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl VerifyJson {
-    pub(super) fn new(report: &VerifyReport) -> Self {
-        let files = report
-            .files
-            .iter()
-            .map(|FileProblem { file, what }| FileJson {
-                file: file.clone(),
-                what: what.clone(),
-            });
-        Self {
-            finished: report.finished,
-            resumed_s: report.resumed_s,
-            begun_anew: report.begun_anew.clone(),
-            sound: report.finished && report.is_sound(),
-            bytes: report.progress.bytes,
-            bytes_total: report.progress.bytes_total,
-            blocks: report.progress.blocks,
-            damaged_blocks: report.progress.damaged_blocks,
-            damaged_blocks_unnamed: report.damaged_more,
-            inodes: report.structure.inodes,
-            entries: report.structure.entries,
-            kept_nodes: report.nodes,
-            problems: report.structure.problems.clone(),
-            files: files.collect(),
-            damages: report.damages.iter().map(DamageJson::from).collect(),
-        }
-    }
+pub(super) fn verify_json(report: &VerifyReport) -> Value {
+    sparse(json!({
+        "finished": report.finished,
+        // Seconds since 1970 at which the earlier one was stopped, if this one continued it.
+        "resumed_s": report.resumed_s,
+        // Why this one did not continue, if it was to.
+        "begun_anew": report.begun_anew,
+        "sound": report.finished && report.is_sound(),
+        "bytes": report.progress.bytes,
+        "bytes_total": report.progress.bytes_total,
+        "blocks": report.progress.blocks,
+        "damaged_blocks": report.progress.damaged_blocks,
+        "damaged_blocks_unnamed": report.damaged_more,
+        "inodes": report.structure.inodes,
+        "entries": report.structure.entries,
+        "kept_nodes": report.nodes,
+        "problems": report.structure.problems,
+        "files": report.files,
+        "damages": damages_json(&report.damages),
+    }))
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use strongroom::filesystem::{Attributes, InodeId, NodeKind, is_kept};
+use strongroom::filesystem::{Attributes, InodeId, NodeKind, is_in_snapshot};
 use strongroom::{DirectoryEntry, Error, Links, Vault};
 
 use crate::arguments::location::join;
@@ -124,7 +124,7 @@ impl Walk {
     pub(crate) fn pass_by(&mut self, step: &Step) {
         if step.at == At::Enter {
             self.levels.pop();
-            if is_kept(step.attributes.inode) {
+            if is_in_snapshot(step.attributes.inode) {
                 self.seen.remove(&step.attributes.inode);
             }
         }
@@ -146,7 +146,7 @@ impl Walk {
                     at: At::Leave,
                     ..directory.clone()
                 };
-                if is_kept(leave.attributes.inode) {
+                if is_in_snapshot(leave.attributes.inode) {
                     self.seen.remove(&leave.attributes.inode);
                 }
                 self.levels.pop();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::{OpenOptions, RevisionId, RevisionInfo, Usage, Vault};
 
 use crate::arguments::common::{Common, Whole};
@@ -12,38 +12,11 @@ use crate::arguments::tool::Stats;
 use crate::arguments::{Compression, Quota};
 use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::{About, Result};
-use crate::terminal::output::{print_json, print_line, show_bytes, stdout};
+use crate::terminal::output::{joined, print_json, print_line, show_bytes, stdout};
 use crate::terminal::printable::show_path;
 
 fn on(arguments: &Whole, intent: Intent, work: impl FnOnce(&Vault) -> Result<()>) -> Result<()> {
     with(&arguments.vault, &arguments.common.secret, intent, work)
-}
-
-#[derive(Serialize)]
-struct SpaceJson {
-    total_bytes: u64,
-    used_bytes: u64,
-    free_bytes: u64,
-    inodes: u64,
-    /// `None` where the history is damaged.
-    #[serde(flatten)]
-    content: Option<ContentJson>,
-}
-
-/// What the stored content is for, in sealed bytes.
-#[derive(Serialize)]
-struct ContentJson {
-    live_bytes: u64,
-    kept_bytes: u64,
-    waste_bytes: u64,
-    snapshots: Vec<SnapshotJson>,
-}
-
-#[derive(Serialize)]
-struct SnapshotJson {
-    id: String,
-    /// What would come back if it were removed.
-    alone_bytes: u64,
 }
 
 /// What the stored content is for, and what each snapshot alone holds.
@@ -64,20 +37,17 @@ impl Content {
     }
 }
 
-impl From<&Content> for ContentJson {
-    fn from(content: &Content) -> Self {
-        let Content { usage, snapshots } = content;
-        let snapshots = snapshots.iter().map(|(one, alone)| SnapshotJson {
-            id: one.id.to_string(),
-            alone_bytes: *alone,
-        });
-        Self {
-            live_bytes: usage.live_bytes,
-            kept_bytes: usage.kept_bytes,
-            waste_bytes: usage.waste_bytes,
-            snapshots: snapshots.collect(),
-        }
-    }
+/// In sealed bytes; of a snapshot, what would come back if it were removed.
+fn content_json(Content { usage, snapshots }: &Content) -> Value {
+    let snapshots = snapshots
+        .iter()
+        .map(|(one, alone)| json!({ "id": one.id.to_string(), "alone_bytes": alone }));
+    json!({
+        "live_bytes": usage.live_bytes,
+        "kept_bytes": usage.kept_bytes,
+        "waste_bytes": usage.waste_bytes,
+        "snapshots": snapshots.collect::<Vec<_>>(),
+    })
 }
 
 /// Shows how full the disk is, and with what.
@@ -88,13 +58,14 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
         // A history that cannot be read does not hide how full the disk is.
         let content = Content::of(vault);
         if arguments.common.json {
-            print_json(&SpaceJson {
-                total_bytes: found.total_bytes,
-                used_bytes: used,
-                free_bytes: found.free_bytes,
-                inodes: found.inodes,
-                content: content.as_ref().ok().map(ContentJson::from),
-            })?;
+            let space = json!({
+                "total_bytes": found.total_bytes,
+                "used_bytes": used,
+                "free_bytes": found.free_bytes,
+                "inodes": found.inodes,
+            });
+            let shown = content.as_ref().map_or(Value::Null, content_json);
+            print_json(&joined(space, shown))?;
             return content.map(drop);
         }
         let mut out = stdout();
@@ -143,11 +114,6 @@ pub(super) fn usage_line(usage: &Usage) -> String {
     )
 }
 
-#[derive(Serialize)]
-struct QuotaJson {
-    quota_bytes: Option<u64>,
-}
-
 /// Shows or sets the quota.
 pub(crate) fn quota(arguments: &Quota) -> Result<()> {
     let intent = match arguments.size {
@@ -161,7 +127,7 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
         }
         let quota_bytes = vault.quota()?;
         if *json {
-            return print_json(&QuotaJson { quota_bytes });
+            return print_json(&json!({ "quota_bytes": quota_bytes }));
         }
         let shown = match quota_bytes {
             Some(bytes) => format!("{bytes} bytes ({})", show_bytes(bytes)),
@@ -169,11 +135,6 @@ pub(crate) fn quota(arguments: &Quota) -> Result<()> {
         };
         print_line(&format!("quota  {shown}"))
     })
-}
-
-#[derive(Serialize)]
-struct CompressionJson {
-    compression: &'static str,
 }
 
 /// Sets whether what is new is compressed; or shows it.
@@ -189,7 +150,7 @@ pub(crate) fn compression(arguments: &Compression) -> Result<()> {
         }
         let compression = vault.compression()?.name();
         if *json {
-            return print_json(&CompressionJson { compression });
+            return print_json(&json!({ "compression": compression }));
         }
         print_line(&format!("compression  {compression}"))
     })
@@ -225,7 +186,7 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     if arguments.json {
         let map: serde_json::Map<_, _> = counters
             .into_iter()
-            .map(|(name, count)| (name, serde_json::Value::from(count)))
+            .map(|(name, count)| (name, Value::from(count)))
             .collect();
         print_json(&map)?;
         return space.map(drop);
@@ -247,26 +208,15 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     space.map(drop)
 }
 
-#[derive(Serialize)]
-struct SyncJson {
-    durable: bool,
-}
-
 /// Makes everything durable.
 pub(crate) fn sync(arguments: &Whole) -> Result<()> {
     on(arguments, Intent::Change, |vault| {
         vault.sync()?;
         match arguments.common.json {
-            true => print_json(&SyncJson { durable: true }),
+            true => print_json(&json!({ "durable": true })),
             false => Ok(()),
         }
     })
-}
-
-#[derive(Serialize)]
-struct CompactJson {
-    free_bytes_before: u64,
-    free_bytes_after: u64,
 }
 
 /// Gives space back.
@@ -276,10 +226,7 @@ pub(crate) fn compact(arguments: &Whole) -> Result<()> {
         vault.compact()?;
         let after = vault.space()?.free_bytes;
         if arguments.common.json {
-            return print_json(&CompactJson {
-                free_bytes_before: before,
-                free_bytes_after: after,
-            });
+            return print_json(&json!({ "free_bytes_before": before, "free_bytes_after": after }));
         }
         let mut out = stdout();
         writeln!(

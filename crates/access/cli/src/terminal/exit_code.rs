@@ -144,7 +144,7 @@ impl ExitCode {
             FileError::Exists | FileError::NotEmpty => Self::Exists,
             FileError::PermissionDenied | FileError::NotPermitted => Self::Permission,
             FileError::NoSpace | FileError::QuotaExceeded => Self::NoSpace,
-            FileError::ReadOnly | FileError::KeptState => Self::ReadOnly,
+            FileError::ReadOnly | FileError::InSnapshot => Self::ReadOnly,
             // A file was needed, and a directory was named.
             FileError::IsADirectory => Self::Usage,
             FileError::Damaged { .. } | FileError::DamagedHistory => Self::Damaged,

@@ -101,7 +101,6 @@ impl From<strongroom_mount::MountError> for Failure {
                 ExitCode::InUse
             }
             MountError::Permission(_) | MountError::AllowOtherNotPermitted => ExitCode::Permission,
-            MountError::OptionNotAvailable(_) => ExitCode::Unsupported,
             _ => ExitCode::Mount,
         };
         Self::of_text(code, &error.to_string())

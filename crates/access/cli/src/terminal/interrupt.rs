@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use strongroom::GoOn;
 
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result};
@@ -47,6 +48,14 @@ pub(crate) fn check() -> Result<()> {
 /// Whether the copy should stop.
 pub(crate) fn came() -> bool {
     signal().is_some()
+}
+
+/// What is said to work in the vault that asks whether to continue.
+pub(crate) fn go_on() -> GoOn {
+    match came() {
+        true => GoOn::No,
+        false => GoOn::Yes,
+    }
 }
 
 /// Ends the process by the signal that came, if one did.

@@ -7,6 +7,7 @@
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use strongroom::filesystem::{Attributes, NodeKind};
 
 use crate::terminal::failure::{Failure, Result};
@@ -88,6 +89,28 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     serde_json::to_writer_pretty(Json(&mut out), value).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
     Ok(out.flush()?)
+}
+
+/// `object` without the members that are null: those that are there only if there is something to say.
+pub(crate) fn sparse(mut object: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+/// The members of `first`, then those of `second`.
+pub(crate) fn joined(mut first: Value, second: Value) -> Value {
+    if let (Some(members), Value::Object(more)) = (first.as_object_mut(), second) {
+        members.extend(more);
+    }
+    first
+}
+
+/// `{"path": …}`, and if it is not UTF-8, all of it in hex as `bytes`.
+pub(crate) fn path_json(path: &[u8]) -> Value {
+    let Exact { text, bytes } = Exact::new(path);
+    sparse(json!({ "path": text, "bytes": bytes }))
 }
 
 /// Writes a JSON array, element by element.

@@ -190,3 +190,10 @@ impl Drop for MountPoint<'_> {
         let _ = self.place.run(&["umount", "--lazy", self.on]);
     }
 }
+
+/// Copies a program, by a process of its own: a child that another test starts meanwhile would inherit the open copy, and what is
+/// open for writing cannot be run ("Text file busy").
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
+    assert!(copied.unwrap().success());
+}

@@ -14,17 +14,16 @@
 //! before it writes: what that read opened is not read a second time.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use strongroom_format::BlockId;
 use strongroom_metadata::{Block, BlockNumber, Place, Transaction};
-use strongroom_segments::{Part, SealedBytes};
+use strongroom_segments::Part;
 
 use crate::Result;
+use crate::blocks::moving::{part_of, read_each};
 use crate::blocks::place::Placed;
+use crate::blocks::proof::{Proof, opens};
 use crate::core::Core;
-use crate::damage::verify::{Proof, opens};
-use crate::drain::moving::part_of;
 
 /// Of which of `ids` a block is stored that opens, so that it need not be appended. Those that do not open are suspect
 /// from now on.
@@ -60,7 +59,7 @@ pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> 
     for (number, opened) in open_all(core, looked)? {
         match opened {
             true => asked[&number].iter().for_each(|index| known[*index] = true),
-            false => core.space.suspect_block(number),
+            false => core.blocks.suspect_block(number),
         }
     }
     Ok(known)
@@ -80,13 +79,13 @@ fn find(core: &Core, writer: &mut Transaction<'_>, number: BlockNumber) -> Resul
     let Some(block) = writer.block(number)? else {
         return Ok(Found::Nowhere);
     };
-    if core.is_suspect_block(&block) {
+    if core.blocks.is_suspect_block(&block) {
         return Ok(Found::Nowhere);
     }
     let Place::Segment(segment, _) = block.place else {
         return Ok(Found::Carried);
     };
-    if core.space.opened_lately(number) {
+    if core.blocks.opened_lately(number) {
         return Ok(Found::Opened);
     }
     let id = writer.segment_id(segment)?;
@@ -99,30 +98,23 @@ fn open_all(core: &Core, blocks: Vec<(Block, Part)>) -> Result<Vec<(BlockNumber,
     if blocks.is_empty() {
         return Ok(Vec::new());
     }
-    let (blocks, parts): (Vec<Block>, Vec<Part>) = blocks.into_iter().unzip();
-    let sealer = core.sealers.newest();
+    let sealer = core.blocks.sealers.newest();
     let mut jobs = Vec::with_capacity(blocks.len());
-    for (block, read) in blocks.into_iter().zip(core.segments.read_many(&parts)) {
-        let bytes: Option<Arc<SealedBytes>> = match read {
-            Ok(bytes) => Some(Arc::new(bytes)),
-            // That says nothing about the block.
-            Err(error) if error.is_shortage() => return Err(error.into()),
-            Err(_) => None,
-        };
+    for (block, bytes) in read_each(core, blocks.into_iter().unzip())? {
         let sealer = sealer.clone();
         jobs.push(move || {
-            let sealed = bytes.as_deref().map(AsRef::as_ref);
+            let sealed = bytes.as_ref().map(AsRef::as_ref);
             let mut clear = Vec::new();
             let opened = opens(&sealer, &block, sealed, Proof::Tags, &mut clear);
             (block.number, opened)
         });
     }
-    Ok(core.pool.run_all(jobs))
+    Ok(core.blocks.pool.run_all(jobs))
 }
 
 /// Where the stored bytes of a block are damaged, lost or erased, or nobody has looked, those of `placed`, the same
 /// content, take their place. (1)
-pub(crate) fn replace_unproven(
+fn replace_unproven(
     core: &Core,
     writer: &mut Transaction<'_>,
     number: BlockNumber,
@@ -133,7 +125,7 @@ pub(crate) fn replace_unproven(
     if place == Place::Waiting && waiting.is_none() {
         return Ok(());
     }
-    let is_suspect = core.is_suspect(writer, number)?;
+    let is_suspect = core.blocks.is_suspect(writer, number)?;
     // What a commit carries was not compared with anything: to store so little again costs less than a look.
     let is_unproven = || -> Result<bool> {
         let stored = writer.block(number)?.map(|block| block.place);
@@ -148,7 +140,49 @@ pub(crate) fn replace_unproven(
             place,
             waiting,
         )?;
-        core.space.trust(number);
+        core.blocks.trust(number);
     }
     Ok(())
+}
+
+/// The block's number: that of an equal block, or of a new row; and whether it is new. It counts `references` more.
+pub(crate) fn number_of(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    placed: &Placed,
+    references: u32,
+) -> Result<(BlockNumber, bool)> {
+    // What was appended found no equal block a moment ago: mostly there is none yet.
+    if placed.is_appended() {
+        match insert_block(writer, placed, references) {
+            Err(strongroom_metadata::Error::BlockExists) => {}
+            number => return Ok((number?, true)),
+        }
+    }
+    if let Some(number) = writer.block_by_id(&placed.id)? {
+        if references > 0 {
+            writer.change_references(number, i64::from(references))?;
+        }
+        replace_unproven(core, writer, number, placed)?;
+        return Ok((number, false));
+    }
+    // A block that was known when it was sealed may have gone since: then its bytes are carried.
+    Ok((insert_block(writer, placed, references)?, true))
+}
+
+fn insert_block(
+    writer: &mut Transaction<'_>,
+    placed: &Placed,
+    references: u32,
+) -> strongroom_metadata::Result<BlockNumber> {
+    let (place, waiting) = placed.row();
+    writer.insert_block_of(
+        placed.kind,
+        &placed.id,
+        placed.clear_len,
+        placed.epoch,
+        references,
+        place,
+        waiting,
+    )
 }

@@ -8,18 +8,37 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLockReadGuard;
+use strongroom_crypto::batch::tail_room;
 use strongroom_format::index::IndexEntry;
 use strongroom_format::{BlockHead, BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
 use strongroom_segments::{Appended, Batch, BatchTail};
 
 use crate::Result;
-use crate::blocks::stream::SealedBatch;
+use crate::blocks::equal_blocks::known;
 use crate::core::Core;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
 
 /// Blocks that one batch may hold, so that its index stays far below `INDEX_BYTES_MAX` of the segments.
 pub(crate) const BATCH_BLOCKS: usize = 16 * 1024;
+
+/// Who asks for a drain, or another way down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Somebody waits for durability: small content is carried in the commit.
+    Sync,
+    /// A name is about to point at the content, or blocks are about to be shared.
+    Namespace,
+    /// A timer or a bound.
+    Background,
+}
+
+/// A batch that was sealed, and what its blocks are.
+pub(crate) struct SealedBatch {
+    pub(crate) batch: Batch,
+    /// One per block, in order.
+    pub(crate) heads: Vec<BlockHead>,
+}
 
 /// A block and where it went.
 pub(crate) struct Placed {
@@ -73,13 +92,6 @@ struct OnWay<'a> {
     bytes: u64,
 }
 
-impl OnWay<'_> {
-    fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.all.fetch_add(bytes, Ordering::AcqRel);
-    }
-}
-
 impl Drop for OnWay<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::AcqRel);
@@ -106,97 +118,75 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Appends what no equal block exists for. Keep `sealing` until the rows are written.
+    /// With nothing placed so far. Keep `sealing` until the rows are written.
+    pub(crate) fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        Self {
+            blocks: Vec::new(),
+            appended: Vec::new(),
+            epoch: sealing.epoch(),
+            _placing: Some(core.blocks.placing.read()),
+            on_way: None,
+        }
+    }
+
+    /// The same for what is pending; call `note_on_way` as it is appended.
+    pub(crate) fn empty_of_pending(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        let all = &core.room.on_way;
+        Self {
+            on_way: Some(OnWay { all, bytes: 0 }),
+            ..Self::empty(core, sealing)
+        }
+    }
+
+    /// So much pending content was appended.
+    pub(crate) fn note_on_way(&mut self, bytes: u64) {
+        if let Some(on_way) = &mut self.on_way {
+            on_way.bytes += bytes;
+            on_way.all.fetch_add(bytes, Ordering::AcqRel);
+        }
+    }
+
+    /// Copies of `sealed`, appended as `append` does.
     ///
     /// # Errors
-    /// Nothing is placed: bytes that were appended before the error are waste in their segment.
+    /// As `append`.
     pub(crate) fn appended(
         core: &'a Core,
         sealing: &Sealing<'_>,
         sealed: Vec<SealedBlock>,
     ) -> Result<Self> {
         let mut placement = Self::empty(core, sealing);
-        placement.append(core, sealing, sealed)?;
+        let bytes_max = core.options.thresholds.batch_bytes;
+        for blocks in cut(sealed, bytes_max, |block| block.bytes.len()) {
+            let batch = placement.or_note_waste(core, copied(core, &blocks))?;
+            placement.append(core, sealing, batch)?;
+        }
         Ok(placement)
     }
 
-    /// With nothing placed so far.
-    pub(crate) fn empty(core: &'a Core, sealing: &Sealing<'_>) -> Self {
-        Self {
-            blocks: Vec::new(),
-            appended: Vec::new(),
-            epoch: sealing.epoch(),
-            _placing: Some(core.space.placing.read()),
-            on_way: None,
-        }
-    }
-
-    /// With nothing placed so far of what is pending.
-    pub(crate) fn empty_of_pending(core: &'a Core, sealing: &Sealing<'_>) -> Self {
-        let on_way = OnWay {
-            all: &core.space.room.on_way,
-            bytes: 0,
-        };
-        Self {
-            on_way: Some(on_way),
-            ..Self::empty(core, sealing)
-        }
-    }
-
-    /// Appends what no equal block exists for. After an error only the rows of segments are to be written, which is done.
-    fn append(
-        &mut self,
-        core: &Core,
-        sealing: &Sealing<'_>,
-        sealed: Vec<SealedBlock>,
-    ) -> Result<()> {
-        let known = crate::blocks::equal_blocks::known(core, sealed.iter().map(|block| &block.id))?;
-        let mut places: Vec<Option<(SegmentId, u32)>> = vec![None; sealed.len()];
-        let fresh: Vec<usize> = (0..sealed.len()).filter(|index| !known[*index]).collect();
-        for batch in cut_batches(&sealed, &fresh, core.options.thresholds.batch_bytes) {
-            let blocks: Vec<&SealedBlock> = batch.iter().map(|index| &sealed[*index]).collect();
-            let result = append_batch(core, sealing, &blocks);
-            let result = self.or_note_waste(core, result)?;
-            for (index, location) in batch.iter().zip(&result.locations) {
-                places[*index] = Some((location.segment, location.offset));
-            }
-            self.appended.push(result);
-        }
-        let epoch = self.epoch;
-        let blocks = sealed.into_iter().zip(places).map(|(block, place)| {
-            let head = block.head();
-            placed(head, epoch, place, place.is_none().then_some(block.bytes))
-        });
-        self.blocks.extend(blocks);
-        Ok(())
-    }
-
-    /// Appends what of `sealed` no equal block exists for, from the memory that it was sealed in. Errors as `append`.
-    pub(crate) fn append_sealed(
+    /// Appends what of `sealed` no equal block exists for, from the memory that it was sealed in.
+    ///
+    /// # Errors
+    /// Nothing is placed: bytes that were appended before the error are waste in their segment, whose row says so.
+    pub(crate) fn append(
         &mut self,
         core: &Core,
         sealing: &Sealing<'_>,
         sealed: SealedBatch,
     ) -> Result<()> {
-        let SealedBatch {
-            mut batch,
-            heads,
-            clear_bytes,
-        } = sealed;
-        let known = crate::blocks::equal_blocks::known(core, heads.iter().map(|head| &head.id))?;
+        let SealedBatch { mut batch, heads } = sealed;
+        let known = known(core, heads.iter().map(|head| &head.id));
+        let known = self.or_note_waste(core, known)?;
         let mut gone = batch.retain(|number| !known[number]).into_iter();
         let fresh: Vec<BlockHead> = (heads.iter().zip(&known))
             .filter_map(|(head, known)| (!known).then_some(*head))
             .collect();
         let mut places = Vec::new();
         if !fresh.is_empty() {
-            let result = append_sealed_batch(core, sealing, batch, &fresh);
+            let result = append_batch(core, sealing, batch, &fresh);
             let result = self.or_note_waste(core, result)?;
             places.clone_from(&result.locations);
             self.appended.push(result);
-        }
-        if let Some(on_way) = &mut self.on_way {
-            on_way.add(clear_bytes);
         }
         let mut places = places.into_iter();
         for (head, known) in heads.into_iter().zip(known) {
@@ -286,9 +276,7 @@ pub(crate) fn note_batch(
     writer.add_total_bytes(number, bytes)?;
     // Batches are installed in any order: a later one may have moved the mark already.
     writer.set_committed_len(number, committed_len.max(batch.end))?;
-    core.space
-        .installed_sequence
-        .fetch_max(batch.sequence, Ordering::AcqRel);
+    core.blocks.note_installed(batch.sequence);
     if let Some(full) = batch.full {
         core.work.finish_segment(full);
     }
@@ -311,75 +299,54 @@ fn segment_row(
     Ok((writer.insert_segment(&id, epoch)?, 0))
 }
 
-/// Cuts `fresh` (indexes into `sealed`) into runs of at most `bytes_max`.
-fn cut_batches(sealed: &[SealedBlock], fresh: &[usize], bytes_max: usize) -> Vec<Vec<usize>> {
-    let mut batches: Vec<Vec<usize>> = Vec::new();
+/// Cuts `items` into runs of at most `bytes_max` sealed bytes, or one item, as one batch may hold.
+pub(crate) fn cut<T>(items: Vec<T>, bytes_max: usize, len: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut runs: Vec<Vec<T>> = Vec::new();
     let mut bytes = usize::MAX;
-    for &index in fresh {
-        let len = sealed[index].bytes.len();
-        let full = batches
-            .last()
-            .is_some_and(|batch| batch.len() >= BATCH_BLOCKS);
-        if full || bytes.saturating_add(len) > bytes_max {
-            batches.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += len;
-        if let Some(batch) = batches.last_mut() {
-            batch.push(index);
+    for item in items {
+        let len = len(&item);
+        bytes = bytes.saturating_add(len);
+        match runs.last_mut() {
+            Some(run) if bytes <= bytes_max && run.len() < BATCH_BLOCKS => run.push(item),
+            _ => {
+                runs.push(vec![item]);
+                bytes = len;
+            }
         }
     }
-    batches
+    runs
 }
 
-/// Appends one batch of copies of `blocks`, with its sealed tail.
+/// A batch of copies of `blocks`.
+pub(crate) fn copied(core: &Core, blocks: &[SealedBlock]) -> Result<SealedBatch> {
+    let refs: Vec<&SealedBlock> = blocks.iter().collect();
+    let segments = &core.blocks.segments;
+    let batch = segments.batch_of(&refs, tail_room(blocks.len()))?;
+    let heads = blocks.iter().map(SealedBlock::head).collect();
+    Ok(SealedBatch { batch, heads })
+}
+
+/// Appends `batch`, which holds the blocks of `heads`, with its sealed tail, and notes where it went.
 pub(crate) fn append_batch(
-    core: &Core,
-    sealing: &Sealing<'_>,
-    blocks: &[&SealedBlock],
-) -> Result<Appended> {
-    let heads = blocks.iter().map(|block| block.head());
-    let blocks_len = blocks.iter().map(|block| block.bytes.len()).sum();
-    append_indexed(core, sealing, heads, blocks_len, |tail| {
-        core.segments.append(sealing.epoch(), blocks, tail)
-    })
-}
-
-/// Appends `batch`, which holds the blocks of `heads`, with its sealed tail.
-fn append_sealed_batch(
     core: &Core,
     sealing: &Sealing<'_>,
     batch: Batch,
     heads: &[BlockHead],
 ) -> Result<Appended> {
-    let (heads, blocks_len) = (heads.iter().copied(), batch.blocks_len());
-    append_indexed(core, sealing, heads, blocks_len, |tail| {
-        core.segments.append_batch(sealing.epoch(), batch, tail)
-    })
-}
-
-/// Calls `append` with the sealed tail of `heads`, whose blocks are `blocks_len` bytes long, and notes where the batch went.
-fn append_indexed(
-    core: &Core,
-    sealing: &Sealing<'_>,
-    heads: impl Iterator<Item = BlockHead>,
-    blocks_len: usize,
-    append: impl FnOnce(BatchTail<'_>) -> strongroom_segments::Result<Appended>,
-) -> Result<Appended> {
-    let entry = |head: BlockHead| IndexEntry {
+    let entry = |head: &BlockHead| IndexEntry {
         id: head.id,
         kind: head.kind.number(),
         clear_len: head.clear_len,
     };
-    let entries: Vec<IndexEntry> = heads.map(entry).collect();
-    let sealed = sealing.seal_tail(core.random.as_ref(), &entries, blocks_len)?;
+    let entries: Vec<IndexEntry> = heads.iter().map(entry).collect();
+    let sealed = sealing.seal_tail(core.random.as_ref(), &entries, batch.blocks_len())?;
     let tail = BatchTail {
         bytes: &sealed.bytes,
         index_len: sealed.index_len,
     };
     // One step with the note of its contents, so that a table of contents never lacks a batch.
-    let mut contents = core.space.contents.lock();
-    let appended = append(tail)?;
+    let mut contents = core.blocks.contents.lock();
+    let appended = core.blocks.segments.append(sealing.epoch(), batch, tail)?;
     if appended.started {
         contents.insert(appended.segment, (sealing.epoch(), Vec::new()));
     }
@@ -391,4 +358,38 @@ fn append_indexed(
         batches.push((first.offset, entries));
     }
     Ok(appended)
+}
+
+/// Whether the commit may carry a few more blocks: somebody waits, and this is sooner than another batch.
+/// What nobody needs durable at once stops earlier, so that it never makes an `fsync` cost two flushes.
+pub(crate) fn may_carry(core: &Core, reason: Reason) -> bool {
+    let waiting = core.store.waiting_bytes();
+    let waiting_max = core.options.thresholds.waiting_bytes_max;
+    if waiting > waiting_max {
+        core.work.settle();
+    }
+    match reason {
+        Reason::Sync => waiting <= 4 * waiting_max,
+        Reason::Namespace => waiting <= waiting_max,
+        Reason::Background => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_format::limits::sealed_len;
+
+    use super::*;
+
+    #[test]
+    fn runs_are_cut_by_bytes_and_by_count() {
+        let lens = |runs: Vec<Vec<usize>>| runs.iter().map(Vec::len).collect::<Vec<_>>();
+        let runs = |count: usize, len: usize, most| {
+            lens(cut(vec![len; count], most, |len| sealed_len(*len)))
+        };
+        assert_eq!(runs(7, 100, 3 * sealed_len(100)), [3, 3, 1]);
+        assert_eq!(runs(2, 100, 1), [1, 1]);
+        assert_eq!(runs(BATCH_BLOCKS + 1, 1, usize::MAX), [BATCH_BLOCKS, 1]);
+        assert!(runs(0, 0, 100).is_empty());
+    }
 }

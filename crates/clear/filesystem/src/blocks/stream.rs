@@ -1,22 +1,23 @@
-//! A large drain: sealed where it is written from, one round of batches while the one before is appended.
+//! The way down: clear content is sealed, and its blocks find a place.
 //!
-//! Takes   clear pieces of content, more than one batch
+//! Takes   clear pieces of content
 //! Gives   their `Placement`
 //! Never   copies a sealed block where no equal one exists, or holds more than two rounds of them
 //!
+//! More than one batch is sealed where it is written from: one round of batches while the one before is appended.
 //! Each job seals a batch of its own, one block behind the other: so all cores seal, no block leaves the cache of the one that
 //! sealed it before it is part of the checksum, and what the disk takes is one stretch of memory.
 
 use strongroom_crypto::BlockSealer;
 use strongroom_crypto::batch::tail_room;
+use strongroom_format::Kind;
 use strongroom_format::limits::sealed_len;
-use strongroom_format::{BlockHead, Kind};
 use strongroom_segments::Batch;
 
 use crate::Result;
-use crate::blocks::place::{BATCH_BLOCKS, Placement};
+use crate::blocks::place::{Placement, Reason, SealedBatch, cut, may_carry};
 use crate::core::Core;
-use crate::upkeep::epoch::Sealing;
+use crate::core::sealers::Sealing;
 
 /// The most batches of one round, and so the most threads that seal for one drain. However short, each takes a buffer of 2 MiB:
 /// two rounds are 32 MiB, as much as idle buffers may keep.
@@ -24,45 +25,86 @@ const ROUND_BATCHES_MAX: usize = 8;
 /// Batches are not made shorter than this, in sealed bytes, only to have more of them.
 const SHORT_BATCH_BYTES: usize = 512 << 10;
 
-/// A batch that was sealed, and what its blocks are.
-pub(crate) struct SealedBatch {
-    pub(crate) batch: Batch,
-    /// One per block, in order.
-    pub(crate) heads: Vec<BlockHead>,
-    pub(crate) clear_bytes: u64,
-}
-
-/// Seals and appends `clear`, which is pending, except for what equal blocks exist for. Keep `sealing` until the rows are written.
+/// Seals `clear`, and finds its blocks a place: a commit carries what is little and what somebody waits for, segments take the
+/// rest, except for what equal blocks exist for. Keep `sealing` until the rows are written.
 ///
 /// # Errors
 /// Nothing is placed: bytes that were appended before the error are waste in their segment.
-pub(crate) fn placed<'a, B>(
+pub(crate) fn place<'a, B>(
     core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+    reason: Reason,
+) -> Result<Placement<'a>>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    place_from(Placement::empty, core, sealing, clear, reason)
+}
+
+/// As `place`, of content that is pending: it counts as on its way while it is appended.
+pub(crate) fn place_pending<'a, B>(
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+    reason: Reason,
+) -> Result<Placement<'a>>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    place_from(Placement::empty_of_pending, core, sealing, clear, reason)
+}
+
+/// `empty`: what batches are added to. What fits one batch is counted as pending until its rows are written.
+fn place_from<'a, B>(
+    empty: fn(&'a Core, &Sealing<'_>) -> Placement<'a>,
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+    reason: Reason,
+) -> Result<Placement<'a>>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    let thresholds = &core.options.thresholds;
+    if clear.iter().map(sealed_bytes).sum::<usize>() > thresholds.batch_bytes {
+        return in_rounds(empty(core, sealing), core, sealing, clear);
+    }
+    let sealed = core.blocks.seal(sealing, clear);
+    let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
+    let is_little = reason != Reason::Background && total <= thresholds.carried_bytes_max;
+    match is_little && may_carry(core, reason) {
+        true => Ok(Placement::carried(sealing, sealed)),
+        false => Placement::appended(core, sealing, sealed),
+    }
+}
+
+/// More than one batch: a round of them is sealed while the one before is appended.
+fn in_rounds<'a, B>(
+    mut placement: Placement<'a>,
+    core: &Core,
     sealing: &Sealing<'_>,
     clear: Vec<B>,
 ) -> Result<Placement<'a>>
 where
     B: AsRef<[u8]> + Send + 'static,
 {
-    let threads = (core.pool.threads() + 1).min(ROUND_BATCHES_MAX);
+    let threads = (core.blocks.pool.threads() + 1).min(ROUND_BATCHES_MAX);
     let total: usize = clear.iter().map(sealed_bytes).sum();
-    let mut batches = cut(
-        clear,
-        batch_bytes(total, threads, core.options.thresholds.batch_bytes),
-    )
-    .into_iter()
-    .peekable();
-    let mut placement = Placement::empty_of_pending(core, sealing);
+    let bytes_max = batch_bytes(total, threads, core.options.thresholds.batch_bytes);
+    let mut batches = cut(clear, bytes_max, sealed_bytes).into_iter().peekable();
     let mut sealed = Vec::new();
     while batches.peek().is_some() {
         let round = batches.by_ref().take(threads);
         let jobs = round.map(|clear| job(core, sealing, clear));
         let jobs = placement.or_note_waste(core, jobs.collect::<Result<Vec<_>>>())?;
         let append = || append(core, sealing, &mut placement, sealed);
-        let (next, appended) = core.pool.run_all_beside(jobs, append);
+        let (next, appended) = core.blocks.pool.run_all_beside(jobs, append);
         appended?;
-        next.iter().for_each(|batch| count(core, batch));
-        sealed = next;
+        sealed = next
+            .into_iter()
+            .map(|(batch, clear_bytes)| (counted(core, batch, clear_bytes), clear_bytes))
+            .collect();
     }
     append(core, sealing, &mut placement, sealed)?;
     Ok(placement)
@@ -72,11 +114,13 @@ fn append(
     core: &Core,
     sealing: &Sealing<'_>,
     placement: &mut Placement<'_>,
-    sealed: Vec<SealedBatch>,
+    sealed: Vec<(SealedBatch, u64)>,
 ) -> Result<()> {
-    sealed
-        .into_iter()
-        .try_for_each(|batch| placement.append_sealed(core, sealing, batch))
+    sealed.into_iter().try_for_each(|(batch, clear_bytes)| {
+        placement.append(core, sealing, batch)?;
+        placement.note_on_way(clear_bytes);
+        Ok(())
+    })
 }
 
 /// What seals `clear` as one batch.
@@ -84,14 +128,15 @@ fn job<B: AsRef<[u8]> + Send>(
     core: &Core,
     sealing: &Sealing<'_>,
     clear: Vec<B>,
-) -> Result<impl FnOnce() -> SealedBatch + Send + use<B>> {
+) -> Result<impl FnOnce() -> (SealedBatch, u64) + Send + use<B>> {
     let bytes = clear.iter().map(sealed_bytes).sum();
-    let batch = core.segments.batch(bytes, tail_room(clear.len()))?;
+    let batch = core.blocks.segments.batch(bytes, tail_room(clear.len()))?;
     let sealer = BlockSealer::clone(sealing);
     Ok(move || seal(&sealer, batch, &clear))
 }
 
-fn seal<B: AsRef<[u8]>>(sealer: &BlockSealer, mut batch: Batch, clear: &[B]) -> SealedBatch {
+/// The batch, and how many clear bytes it holds.
+fn seal<B: AsRef<[u8]>>(sealer: &BlockSealer, mut batch: Batch, clear: &[B]) -> (SealedBatch, u64) {
     let mut clear_bytes = 0;
     let heads = clear.iter().map(|piece| {
         let piece = piece.as_ref();
@@ -99,16 +144,14 @@ fn seal<B: AsRef<[u8]>>(sealer: &BlockSealer, mut batch: Batch, clear: &[B]) -> 
         sealer.seal_into(Kind::Data, piece, |len| batch.add(len))
     });
     let heads = heads.collect();
-    SealedBatch {
-        batch,
-        heads,
-        clear_bytes,
-    }
+    (SealedBatch { batch, heads }, clear_bytes)
 }
 
-fn count(core: &Core, sealed: &SealedBatch) {
+fn counted(core: &Core, sealed: SealedBatch, clear_bytes: u64) -> SealedBatch {
     let stored = sealed.heads.iter().map(|head| u64::from(head.clear_len));
-    core.count_sealed(sealed.heads.len(), sealed.clear_bytes, stored.sum());
+    core.blocks
+        .count_sealed(sealed.heads.len(), clear_bytes, stored.sum());
+    sealed
 }
 
 /// Sealed bytes that one batch is to hold: so many that there are two rounds with a batch for each thread, if they do not get too
@@ -119,24 +162,6 @@ fn batch_bytes(total: usize, threads: usize, most: usize) -> usize {
 
 fn sealed_bytes<B: AsRef<[u8]>>(piece: &B) -> usize {
     sealed_len(piece.as_ref().len())
-}
-
-/// Cuts `clear` into runs that sealed are at most `bytes_max`, or one piece.
-fn cut<B: AsRef<[u8]>>(clear: Vec<B>, bytes_max: usize) -> Vec<Vec<B>> {
-    let mut runs: Vec<Vec<B>> = Vec::new();
-    let mut bytes = usize::MAX;
-    for piece in clear {
-        let len = sealed_bytes(&piece);
-        bytes = bytes.saturating_add(len);
-        match runs.last_mut() {
-            Some(run) if bytes <= bytes_max && run.len() < BATCH_BLOCKS => run.push(piece),
-            _ => {
-                runs.push(vec![piece]);
-                bytes = len;
-            }
-        }
-    }
-    runs
 }
 
 #[cfg(test)]
@@ -155,19 +180,5 @@ mod tests {
         assert_eq!(batch_bytes(mib(3), 8, most), SHORT_BATCH_BYTES);
         // The bound of a batch is that of whoever asks.
         assert_eq!(batch_bytes(mib(64), 2, 4096), 4096);
-    }
-
-    #[test]
-    fn runs_are_cut_by_bytes_and_by_count() {
-        let lens = |runs: Vec<Vec<Vec<u8>>>| runs.iter().map(Vec::len).collect::<Vec<_>>();
-        let pieces = |count: usize, len: usize| vec![vec![0; len]; count];
-        let three = 3 * sealed_len(100);
-        assert_eq!(lens(cut(pieces(7, 100), three)), [3, 3, 1]);
-        assert_eq!(lens(cut(pieces(2, 100), 1)), [1, 1]);
-        assert_eq!(
-            lens(cut(pieces(BATCH_BLOCKS + 1, 1), usize::MAX)),
-            [BATCH_BLOCKS, 1]
-        );
-        assert!(cut(pieces(0, 0), 100).is_empty());
     }
 }

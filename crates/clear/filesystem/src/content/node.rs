@@ -12,17 +12,20 @@
 //!      fixed number of looks, also while all others are in use.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use strongroom_metadata::{Inode, InodeId};
+use strongroom_metadata::{Inode, InodeId, Timestamp};
 
-use crate::commit::intents::Unlogged;
-use crate::content::overlay::Overlay;
+use crate::content::overlay::{Overlay, Part};
 use crate::content::region_cache::{Gauge, RegionCache};
 use crate::content::reservation::Reserved;
+use crate::content::unlogged::Unlogged;
 use crate::limits::NODE_SHARDS;
+use crate::rules::attributes::{check_kind, content_changed, with_pending};
+use crate::{Attributes, Error, Result};
 
 /// One inode in use.
 pub(crate) struct Node {
@@ -76,6 +79,23 @@ impl NodeState {
         !self.active.is_empty() || self.draining.is_some()
     }
 
+    /// Refuses what has no content, or is gone.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        if self.purged {
+            return Err(Error::Stale);
+        }
+        check_kind(&self.inode)
+    }
+
+    /// Cuts `range` into parts, in order, and hands each to `visit`: what memory holds of it, and what it does not.
+    pub(crate) fn visit(&self, range: Range<u64>, mut visit: impl FnMut(Range<u64>, Part<'_>)) {
+        self.active
+            .visit(range, |range, part| match (part, &self.draining) {
+                (Part::Below, Some(draining)) => draining.visit(range, &mut visit),
+                (part, _) => visit(range, part),
+            });
+    }
+
     /// The row a commit may write now: attributes of now, size of the stored content.
     pub(crate) fn row(&mut self) -> Inode {
         if !self.has_pending_content() {
@@ -95,6 +115,24 @@ impl NodeState {
             (row.atime, row.mtime, row.ctime) = (before.atime, before.mtime, before.ctime);
         }
         row
+    }
+
+    /// The attributes that it shows: what is written and not yet stored counts.
+    pub(crate) fn attributes(&self) -> Attributes {
+        let draining = self
+            .draining
+            .as_ref()
+            .map_or(0, |overlay| overlay.data_bytes());
+        with_pending(
+            &self.inode,
+            self.active.data_bytes().saturating_add(draining),
+        )
+    }
+
+    /// A user changed the content, in a way that only a commit can tell: times and version follow.
+    pub(crate) fn content_changed(&mut self, now: Timestamp) {
+        content_changed(&mut self.inode, now);
+        self.changed();
     }
 
     /// Notes that attributes changed, or content in a way that only a commit can tell.
@@ -152,6 +190,27 @@ impl Node {
     /// Locks the state. Taken after the writer, never before it; held for memory work only.
     pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// `Stale` if its rows are gone.
+    pub(crate) fn living(&self) -> Result<MutexGuard<'_, NodeState>> {
+        let state = self.lock();
+        if state.purged {
+            Err(Error::Stale)
+        } else {
+            Ok(state)
+        }
+    }
+
+    /// What `stat` tells of it.
+    ///
+    /// # Errors
+    /// As `living`.
+    pub(crate) fn attributes(&self) -> Result<Attributes> {
+        Ok(self.living()?.attributes())
     }
 }
 
@@ -323,7 +382,7 @@ fn evict(shard: &mut Shard, left: usize) {
 
 #[cfg(test)]
 mod tests {
-    use strongroom_metadata::{NodeKind, Timestamp};
+    use strongroom_metadata::NodeKind;
 
     use super::*;
 

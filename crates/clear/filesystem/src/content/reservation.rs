@@ -5,22 +5,13 @@
 //! Never   holds space against other programs on the disk: the bytes exist only once they are written
 //!
 //! Invariants
-//!  (1) `Core::reserved` is the sum over all inodes; so is `inode.reserved` of a node over its ranges.
+//!  (1) `Content::reserved` is the sum over all inodes; so is `inode.reserved` of a node over its ranges.
 //!  (2) A range ends when it is written, copied to, punched or cut off, and with its file. Beyond the bound of ranges
 //!      the smallest gap between two is reserved too: rather too much is held than too little.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use strongroom_metadata::limits::RESERVED_RANGES_MAX;
-use strongroom_metadata::{REGION_BYTES, Transaction};
-
-use crate::content::extents;
-use crate::content::node::NodeState;
-use crate::content::overlay::{Overlay, Part};
-use crate::core::Core;
-use crate::limits::RESERVE_REGIONS_MAX;
-use crate::{InodeId, Result};
 
 /// Reserved ranges of one file: sorted, apart, none empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,87 +83,6 @@ impl Reserved {
             self.ranges[smallest].end = self.ranges[smallest + 1].end;
             self.ranges.remove(smallest + 1);
         }
-    }
-}
-
-/// Bytes that count as reserved until it goes: somebody asks whether they fit.
-pub(crate) struct Held<'a> {
-    core: &'a Core,
-    bytes: u64,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.core.reserved.fetch_sub(self.bytes, Ordering::AcqRel);
-    }
-}
-
-impl Core {
-    /// Counts `bytes` as reserved until the answer is dropped, so that of two who ask at once not both get the last.
-    pub(crate) fn hold(&self, bytes: u64) -> Held<'_> {
-        self.reserved.fetch_add(bytes, Ordering::AcqRel);
-        Held { core: self, bytes }
-    }
-
-    /// (1): changes what a node has reserved. The caller lists the node as dirty.
-    pub(crate) fn edit_reserved(&self, state: &mut NodeState, edit: impl FnOnce(&mut Reserved)) {
-        let before = state.inode.reserved;
-        edit(&mut state.reserved);
-        let after = state.reserved.bytes();
-        self.reserved
-            .fetch_add(after.wrapping_sub(before), Ordering::AcqRel);
-        state.inode.reserved = after;
-        state.reserved_dirty = true;
-        state.changed();
-    }
-
-    /// (2): nothing of `range` is reserved any more.
-    pub(crate) fn end_reservation(&self, state: &mut NodeState, range: &Range<u64>) {
-        if state.reserved.overlap(range) > 0 {
-            self.edit_reserved(state, |reserved| reserved.remove(range));
-        }
-    }
-
-    /// The parts of `range` that hold nothing, in memory or stored. Looks at a bounded count of rows; what lies behind
-    /// them counts as holding nothing.
-    pub(crate) fn unwritten(
-        &self,
-        writer: &mut Transaction<'_>,
-        inode: InodeId,
-        state: &NodeState,
-        range: Range<u64>,
-    ) -> Result<Reserved> {
-        let mut found = Reserved::default();
-        let mut below = Vec::new();
-        let empty = Overlay::default();
-        let draining = state.draining.as_deref().unwrap_or(&empty);
-        state.active.visit(range, |range, part| match part {
-            Part::Data(_) => {}
-            Part::Hole => found.add(range),
-            Part::Below => draining.visit(range, |range, part| match part {
-                Part::Data(_) => {}
-                Part::Hole => found.add(range),
-                Part::Below => below.push(range),
-            }),
-        });
-        let mut looks = RESERVE_REGIONS_MAX;
-        for range in below {
-            found.add(range.clone());
-            let mut from = range.start / REGION_BYTES;
-            while looks > 0 {
-                let next = self.holes.next_region(writer, inode, from)?;
-                let Some(region) = next.filter(|region| region * REGION_BYTES < range.end) else {
-                    break;
-                };
-                for extent in writer.region(inode, region)? {
-                    let held = extent.start.max(range.start)..extents::end(&extent).min(range.end);
-                    found.remove(&held);
-                }
-                looks -= 1;
-                from = region + 1;
-            }
-        }
-        Ok(found)
     }
 }
 

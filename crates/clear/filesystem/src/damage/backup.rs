@@ -12,11 +12,13 @@ use std::sync::atomic::Ordering;
 
 use strongroom_metadata::Copying;
 
-use crate::commit::{behind_a_commit, intents, once_nobody_reads};
+use crate::commit::commits::{behind_a_commit, once_nobody_reads};
+use crate::commit::intents;
 use crate::core::Core;
 use crate::{Filesystem, Result};
 
 /// As long as one lives, no segment file is removed.                                                           (1)
+#[derive(Debug)]
 pub struct KeptSegments {
     core: Arc<Core>,
 }
@@ -30,17 +32,9 @@ pub enum Strangers {
     PassedOver,
 }
 
-impl std::fmt::Debug for KeptSegments {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("KeptSegments")
-            .finish_non_exhaustive()
-    }
-}
-
 impl Drop for KeptSegments {
     fn drop(&mut self) {
-        self.core.space.keepers.fetch_sub(1, Ordering::AcqRel);
+        self.core.blocks.keepers.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -50,7 +44,7 @@ impl Filesystem {
     pub fn keep_segments(&self) -> KeptSegments {
         // Whoever removes one looks while it holds the writer.
         let _writer = self.core.store.lock();
-        self.core.space.keepers.fetch_add(1, Ordering::AcqRel);
+        self.core.blocks.keepers.fetch_add(1, Ordering::AcqRel);
         KeptSegments {
             core: Arc::clone(&self.core),
         }

@@ -21,6 +21,7 @@ use crate::content::extents;
 use crate::content::holes::Holes;
 use crate::content::overlay::CELL_BYTES;
 use crate::limits::FILE_BYTES_MAX;
+use crate::trees::engine::hold;
 use crate::{Filesystem, Result};
 
 /// Problems beyond this many are counted, not listed.
@@ -74,13 +75,13 @@ impl Filesystem {
     /// # Errors
     /// Of the stores: what cannot be read cannot be checked.
     pub fn check(&self) -> Result<CheckReport> {
-        let _held = crate::history::hold(&self.core);
+        let _held = hold(&self.core);
         self.sync()?;
         let reader = self.core.store.reader()?;
-        let before = self.core.sealers.newest();
+        let before = self.core.blocks.sealers.newest();
         let snapshot = reader.snapshot()?;
         // Epochs may begin and end meanwhile: a block of the snapshot is of the one time or the other.
-        let after = self.core.sealers.newest();
+        let after = self.core.blocks.sealers.newest();
         let has_keys = |epoch| before.has_epoch(epoch) || after.has_epoch(epoch);
         let mut report = CheckReport::default();
         for problem in snapshot.integrity_check()? {
@@ -109,12 +110,12 @@ impl Filesystem {
         check_circles(&inodes, report);
         check_reservations(reader, &inodes, report)?;
         check_hashes(reader, &inodes, report)?;
-        let (kept, unreadable) = crate::history::references(&self.core, reader)?;
+        let (kept, unreadable) = crate::trees::give_back::references(&self.core, reader)?;
         for (block, count) in kept {
             *references.entry(block).or_insert(0) += count;
         }
         if unreadable > 0 {
-            report.problem(format!("{unreadable} blocks of kept trees cannot be read"));
+            report.problem(format!("{unreadable} blocks of snapshots cannot be read"));
         }
         let live = check_blocks(reader, &references, unreadable > 0, has_keys, report)?;
         self.check_segments(reader, &live, report)
@@ -139,7 +140,7 @@ impl Filesystem {
             if counted == 0 || has_no_file(&segment.id) {
                 continue;
             }
-            match self.core.segments.len(segment.id) {
+            match self.core.blocks.segments.len(segment.id) {
                 Ok(len) if len >= segment.committed_len => {}
                 Ok(len) => report.problem(format!(
                     "segment {} is {len} bytes long, {} were committed",

@@ -5,13 +5,15 @@
 //! Never   drops a block that somebody names
 //! Spec    spec/7-recovery.md, section 7.7
 
-use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};
+use strongroom_format::limits::sealed_len;
 use strongroom_format::span::chunk_count;
-use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, SegmentState, Transaction};
+use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
 
+use crate::blocks::erased::segment_without_file;
 use crate::core::Core;
-use crate::history::Engine;
 use crate::limits::ISOLATED_BLOCKS_MAX;
+use crate::trees::engine::Engine;
+use crate::upkeep::compact::reclaim;
 use crate::{DamagedBlock, Error, Filesystem, LOST_SEGMENT, LostChunks, Result};
 
 /// The setting that lists blocks which did not open.
@@ -31,7 +33,7 @@ impl Filesystem {
                 if let Some(block) = writer.block(damaged.number)? {
                     let lost = isolate(core, writer, &block, damaged.chunks)?;
                     lost.into_iter()
-                        .for_each(|lost| core.space.suspect_segment(lost));
+                        .for_each(|lost| core.blocks.suspect_segment(lost));
                 }
             }
             let listed = blocks.iter().take(ISOLATED_BLOCKS_MAX);
@@ -45,7 +47,7 @@ impl Filesystem {
     pub fn suspect(&self, blocks: &[BlockNumber]) {
         blocks
             .iter()
-            .for_each(|number| self.core.space.suspect_block(*number));
+            .for_each(|number| self.core.blocks.suspect_block(*number));
     }
 
     /// Removes segment files in which nothing is left that somebody names.
@@ -55,7 +57,7 @@ impl Filesystem {
     pub fn drop_empty_segments(&self) -> Result<()> {
         // Leaving is one commit, going the next.
         for _ in 0..2 {
-            crate::upkeep::space::reclaim(&self.core)?;
+            reclaim(&self.core)?;
             self.sync()?;
         }
         Ok(())
@@ -79,32 +81,19 @@ fn isolate(
     if row.id == LOST_SEGMENT || chunks.0 & all.0 != all.0 {
         return Ok(None);
     }
-    let lost = lost_segment(core, writer)?;
+    let epoch = core.blocks.sealers.newest().epoch();
+    let lost = segment_without_file(writer, &LOST_SEGMENT, epoch)?;
     let len = sealed_len(block.clear_len as usize) as u64;
     writer.add_total_bytes(lost, len)?;
     writer.move_block(block.number, block.epoch, Place::Segment(lost, 0))?;
     Ok(Some(lost))
 }
 
-/// The row of the lost segment, made when it is first needed.
-fn lost_segment(core: &Core, writer: &mut Transaction<'_>) -> Result<SegmentNumber> {
-    if let Some(row) = writer.segment_by_id(&LOST_SEGMENT)? {
-        if row.state != SegmentState::Finished {
-            writer.set_segment_state(row.number, SegmentState::Finished)?;
-        }
-        return Ok(row.number);
-    }
-    let number = writer.insert_segment(&LOST_SEGMENT, core.sealers.newest().epoch())?;
-    writer.set_committed_len(number, sealed_len(BLOCK_BYTES_MAX) as u64)?;
-    writer.set_segment_state(number, SegmentState::Finished)?;
-    Ok(number)
-}
-
 /// Takes up what earlier runs found.
 pub(crate) fn resume(core: &Core) -> Result<()> {
     let bytes = core.store.lock().setting(DAMAGED_BLOCKS)?;
     for number in bytes.unwrap_or_default().as_chunks::<8>().0 {
-        core.space
+        core.blocks
             .suspect_block(BlockNumber(u64::from_le_bytes(*number)));
     }
     Ok(())

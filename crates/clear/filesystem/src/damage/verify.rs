@@ -24,21 +24,14 @@ use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Segment, SegmentState};
 use strongroom_segments::{Error as SegmentError, WholeSegment};
 
+use crate::blocks::proof::{Proof, opens};
+use crate::blocks::sessions::{SESSIONS, is_of_session};
 use crate::core::Core;
+use crate::core::blocks::Contents;
 use crate::damage::backup::Strangers;
 use crate::damage::lost_chunks::LostChunks;
 use crate::limits::{VERIFY_JOB_BLOCKS, VERIFY_PAGE_BLOCKS};
-use crate::open::is_of_session;
 use crate::{Filesystem, Result};
-
-/// How a block is proven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// All its tags fit; of compressed blocks as `Full`.
-    Tags,
-    /// Its name is computed anew, too.
-    Full,
-}
 
 /// What of the segments is to be looked at.
 #[derive(Clone, Debug)]
@@ -119,7 +112,7 @@ impl Filesystem {
             }
             size.segments += 1;
             let known = row.map(|row| row.committed_len);
-            size.bytes += known.unwrap_or_else(|| core.segments.len(id).unwrap_or(0));
+            size.bytes += known.unwrap_or_else(|| core.blocks.segments.len(id).unwrap_or(0));
         }
         Ok(size)
     }
@@ -129,7 +122,7 @@ impl Filesystem {
     /// # Errors
     /// Of the disk.
     pub fn odd_segment_folders(&self) -> Result<Vec<strongroom_segments::Odd>> {
-        Ok(self.core.segments.odd_folders()?)
+        Ok(self.core.blocks.segments.odd_folders()?)
     }
 
     /// Opens the blocks of the segments that `range` names, in the order of their names, on all cores.
@@ -149,7 +142,7 @@ impl Filesystem {
             let (sender, files) = sync_channel(1);
             scope.spawn(move || {
                 for (id, row) in wanted {
-                    let file = core.segments.whole(id);
+                    let file = core.blocks.segments.whole(id);
                     // Whoever receives has seen enough.
                     if sender.send(Read { id, row, file }).is_err() {
                         break;
@@ -174,7 +167,7 @@ impl Filesystem {
                 carried.push(block);
             }
         })?;
-        let sealer = core.sealers.newest();
+        let sealer = core.blocks.sealers.newest();
         let mut part = VerifiedPart::default();
         let mut clear = Vec::new();
         for block in carried {
@@ -196,8 +189,8 @@ impl Filesystem {
 /// Every segment that has a row or a file, in the order of their names; no file that this run may be beginning.
 fn all_segments(core: &Core, reader: &Reader<'_>) -> Result<BTreeMap<SegmentId, Option<Segment>>> {
     // Files first: one that gets its row meanwhile is then known.
-    let files = core.segments.list()?;
-    let sessions = reader.setting(crate::open::SESSIONS)?.unwrap_or_default();
+    let files = core.blocks.segments.list()?;
+    let sessions = reader.setting(SESSIONS)?.unwrap_or_default();
     let mut all: BTreeMap<SegmentId, Option<Segment>> = files
         .into_iter()
         .filter(|id| !is_of_session(&sessions, id))
@@ -242,7 +235,7 @@ fn verify_files(
             (None, Ok(_)) if range.strangers == Strangers::PassedOver => {}
             (None, Ok(file)) => {
                 part.bytes += file.len() as u64;
-                let what = unknown(&core.sealers.newest(), &file.survey());
+                let what = unknown(&core.blocks.sealers.newest(), &file.survey());
                 part.problem(read.id, what);
             }
             // Gone meanwhile.
@@ -260,7 +253,7 @@ impl VerifiedPart {
     /// Notes blocks that do not open; nothing new is named after them from now on.
     fn damage(&mut self, core: &Core, blocks: &[(Block, LostChunks)]) {
         for (block, chunks) in blocks {
-            core.space.suspect_block(block.number);
+            core.blocks.suspect_block(block.number);
             self.damaged.push(DamagedBlock {
                 number: block.number,
                 chunks: *chunks,
@@ -287,7 +280,7 @@ fn verify_file(
     let failed = open_all(core, &file, blocks, proof);
     let failed = open_again(core, row, failed, proof)?;
     part.damage(core, &failed);
-    let problems = problems(&core.sealers.newest(), row, &file);
+    let problems = problems(&core.blocks.sealers.newest(), row, &file);
     // Nothing of a segment that went meanwhile is a problem.
     if !problems.is_empty() && core.store.lock().segment(row.number)?.is_some() {
         problems
@@ -309,7 +302,7 @@ fn open_again(
     if failed.is_empty() {
         return Ok(failed);
     }
-    let failed = match core.segments.whole(row.id) {
+    let failed = match core.blocks.segments.whole(row.id) {
         Ok(file) => {
             let blocks = failed.into_iter().map(|(block, _)| block).collect();
             open_all(core, &Arc::new(file), blocks, proof)
@@ -372,7 +365,7 @@ fn open_all(
     blocks: Vec<Block>,
     proof: Proof,
 ) -> Vec<(Block, LostChunks)> {
-    let sealer = core.sealers.newest();
+    let sealer = core.blocks.sealers.newest();
     let job = |blocks: &[Block]| {
         let (file, blocks, sealer) = (Arc::clone(file), blocks.to_vec(), sealer.clone());
         move || {
@@ -392,55 +385,13 @@ fn open_all(
         }
     };
     let jobs = blocks.chunks(VERIFY_JOB_BLOCKS).map(job).collect();
-    core.pool.run_all(jobs).concat()
+    core.blocks.pool.run_all(jobs).concat()
 }
 
 fn lost_chunks(sealer: &BlockSealer, block: &Block, sealed: Option<&[u8]>) -> LostChunks {
-    LostChunks::of(
-        sealer,
-        block.epoch,
-        block.kind,
-        &block.id,
-        block.clear_len,
-        sealed,
-    )
+    let (kind, id, len) = (block.kind, &block.id, block.clear_len);
+    LostChunks::of(sealer, block.epoch, kind, id, len, sealed)
 }
-
-/// Whether `sealed` is the block; `clear` is memory to open into.
-pub(crate) fn opens(
-    sealer: &BlockSealer,
-    block: &Block,
-    sealed: Option<&[u8]>,
-    proof: Proof,
-    clear: &mut Vec<u8>,
-) -> bool {
-    let (Some(sealed), len) = (sealed, block.clear_len as usize) else {
-        return false;
-    };
-    // No chunk is read for an empty range, and so none is proven. How long compressed content is only opening it tells.
-    if proof == Proof::Full || len == 0 || block.kind.is_compressed() {
-        return sealer
-            .open(block.epoch, block.kind, &block.id, len, sealed)
-            .is_ok();
-    }
-    if clear.len() < len {
-        clear.resize(len, 0);
-    }
-    sealer
-        .open_range(
-            block.epoch,
-            block.kind,
-            &block.id,
-            len,
-            0..len,
-            sealed,
-            &mut clear[..len],
-        )
-        .is_ok()
-}
-
-/// A table of contents: per batch where its first block lies, and what blocks it has.
-type Contents = Vec<(u32, Vec<IndexEntry>)>;
 
 /// What is wrong with the file of a segment as far as it was committed: header, checksums, indexes, end. (2)
 fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<String> {

@@ -6,18 +6,21 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{Extent, InodeId, NodeKind, REGION_BYTES, Transaction};
+use strongroom_history::Extent as TreeExtent;
+use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
+use crate::blocks::erased::refuse_erased;
+use crate::blocks::place::Reason;
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
 use crate::content::overlay::CELL_BYTES;
 use crate::core::Core;
-use crate::drain::{Reason, RegionEdit, drain_all, drain_nodes};
-use crate::files::write::content_changed;
-use crate::limits::FILE_BYTES_MAX;
-use crate::{Error, Filesystem, KeptExtent, Result};
+use crate::drain::drains::{drain_all, drain_nodes};
+use crate::drain::edit::RegionEdit;
+use crate::history::living_extent;
+use crate::rules::attributes::end_in_file;
+use crate::{Error, Filesystem, Result};
 
 /// What one hold of the writer copies at most: 1 GiB is some 16,000 extents, a few ten milliseconds.
 const STEP_BYTES: u64 = 1 << 30;
@@ -37,7 +40,7 @@ impl Filesystem {
     #[must_use]
     pub fn copy_would_wait(&self, source: InodeId, target: InodeId, len: u64) -> bool {
         [source, target].into_iter().any(|inode| {
-            self.core.nodes.find(inode).is_none_or(|node| {
+            self.core.content.nodes.find(inode).is_none_or(|node| {
                 let state = node.lock();
                 state.has_pending_content() || state.inode.size.min(len) > INLINE_BYTES_MAX
             })
@@ -48,8 +51,8 @@ impl Filesystem {
     /// before the source's end.
     ///
     /// # Errors
-    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a kept
-    /// state that is no more.
+    /// `InvalidArgument` if both ranges overlap in one file or a node is no regular file; `Erased` for content of a
+    /// snapshot that is no more.
     pub fn copy_range(
         &self,
         source: InodeId,
@@ -58,8 +61,8 @@ impl Filesystem {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        if crate::is_kept(source) {
-            return self.copy_kept(source, source_offset, target, target_offset, len);
+        if crate::is_in_snapshot(source) {
+            return self.copy_from_snapshot(source, source_offset, target, target_offset, len);
         }
         let from = self.core.node(source)?;
         let to = self.core.node(target)?;
@@ -81,8 +84,8 @@ impl Filesystem {
         Ok(done)
     }
 
-    /// `copy_range` from a file of a kept state.
-    fn copy_kept(
+    /// `copy_range` from a file of a snapshot.
+    fn copy_from_snapshot(
         &self,
         source: InodeId,
         source_offset: u64,
@@ -90,13 +93,13 @@ impl Filesystem {
         target_offset: u64,
         len: u64,
     ) -> Result<u64> {
-        let kept = self.kept(source).ok_or(Error::Stale)?;
+        let snapshots = self.snapshots(source).ok_or(Error::Stale)?;
         let to = self.core.node(target)?;
         let mut done = 0;
         while done < len {
             let at = source_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
             let until = target_offset.checked_add(done).ok_or(Error::FileTooLarge)?;
-            let (step, extents) = kept.shareable(source, at, (len - done).min(STEP_BYTES))?;
+            let (step, extents) = snapshots.shareable(source, at, (len - done).min(STEP_BYTES))?;
             if step == 0 {
                 break;
             }
@@ -105,7 +108,7 @@ impl Filesystem {
                 drain_nodes(&self.core, &[Arc::clone(&to)], Reason::Namespace)
                     .and_then(|()| {
                         let _gate = self.core.mutate()?;
-                        share_kept(&self.core, source, &extents, at, &to, until, step)
+                        share_from_snapshot(&self.core, source, &extents, at, &to, until, step)
                     })
                     .transpose()
             });
@@ -139,9 +142,7 @@ impl Filesystem {
         let pending = [from, to]
             .iter()
             .any(|node| node.lock().has_pending_content());
-        if pending
-            && core.dirty_bytes.load(Ordering::Acquire) <= 4 * core.options.thresholds.drain_bytes
-        {
+        if pending && core.content.pending_bytes() <= 4 * core.options.thresholds.drain_bytes {
             return drain_all(core);
         }
         drain_nodes(core, &[Arc::clone(from), Arc::clone(to)], Reason::Namespace)
@@ -173,35 +174,24 @@ impl Filesystem {
     }
 }
 
-/// Shares the blocks of a kept file; `None` if the target has pending content again.
-fn share_kept(
+/// Shares the blocks of a file of a snapshot; `None` if the target has pending content again.
+fn share_from_snapshot(
     core: &Core,
     source: InodeId,
-    extents: &[KeptExtent],
+    extents: &[TreeExtent],
     at: u64,
     to: &Arc<Node>,
     until: u64,
     len: u64,
 ) -> Result<Option<u64>> {
     let mut writer = core.store.lock();
-    let mut state = to.lock();
-    if shareable(&state, 0, 0, 0)?.is_none() {
-        return Ok(None);
-    }
-    if until
-        .checked_add(len)
-        .is_none_or(|end| end > FILE_BYTES_MAX)
-    {
-        return Err(Error::FileTooLarge);
-    }
     let mut parts = Vec::with_capacity(extents.len());
     for extent in extents {
-        let extent = crate::kept::living_extent(&writer, source, extent)?;
+        let extent = living_extent(&writer, source, extent)?;
         parts.extend(extents::part(&extent, &(at..at + len)));
     }
-    crate::damage::erase::refuse_erased(&writer, source, &parts)?;
-    let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    refuse_erased(&writer, source, &parts)?;
+    splice(core, &mut writer, to, &parts, at, until, len)
 }
 
 /// Shares the blocks of one step; `None` if one of the files has pending content again.
@@ -214,52 +204,24 @@ fn share(
     len: u64,
 ) -> Result<Option<u64>> {
     let mut writer = core.store.lock();
-    if from.id == to.id {
-        let mut state = from.lock();
-        let Some(len) = shareable(&state, at, until, len)? else {
+    let (parts, len) = {
+        let mut source = from.lock();
+        if !is_shareable(&source)? {
             return Ok(None);
-        };
-        let parts = source_parts(core, &mut writer, from.id, &mut state, at..at + len)?;
-        let spliced = splice(core, &mut writer, to, &mut state, &parts, at, until, len);
-        return core.fail_on_error(spliced).map(Some);
-    }
-    let (mut source, mut target);
-    if from.id < to.id {
-        source = from.lock();
-        target = to.lock();
-    } else {
-        target = to.lock();
-        source = from.lock();
-    }
-    let Some(len) = shareable(&source, at, until, len)? else {
-        return Ok(None);
+        }
+        let len = len.min(source.inode.size.saturating_sub(at));
+        let range = at..at + len;
+        let parts = source_parts(core, &mut writer, from.id, &mut source, range)?;
+        (parts, len)
     };
-    if shareable(&target, 0, 0, 0)?.is_none() {
-        return Ok(None);
-    }
-    let parts = source_parts(core, &mut writer, from.id, &mut source, at..at + len)?;
-    let spliced = splice(core, &mut writer, to, &mut target, &parts, at, until, len);
-    core.fail_on_error(spliced).map(Some)
+    // What is written to the source from here on comes after the copy: extents change under the writer only.
+    splice(core, &mut writer, to, &parts, at, until, len)
 }
 
-/// The length that can be shared, or `None` while content is pending.
-fn shareable(state: &NodeState, at: u64, until: u64, len: u64) -> Result<Option<u64>> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    match state.inode.kind {
-        NodeKind::File => {}
-        NodeKind::Directory => return Err(Error::IsADirectory),
-        _ => return Err(Error::InvalidArgument("not a regular file".into())),
-    }
-    let len = len.min(state.inode.size.saturating_sub(at));
-    if until
-        .checked_add(len)
-        .is_none_or(|end| end > FILE_BYTES_MAX)
-    {
-        return Err(Error::FileTooLarge);
-    }
-    Ok((!state.has_pending_content()).then_some(len))
+/// Whether no content is pending.
+fn is_shareable(state: &NodeState) -> Result<bool> {
+    state.check_file()?;
+    Ok(!state.has_pending_content())
 }
 
 fn source_parts(
@@ -274,7 +236,7 @@ fn source_parts(
         return Ok(parts);
     }
     for region in range.start / REGION_BYTES..=(range.end - 1) / REGION_BYTES {
-        let extents = core.region(writer, inode, state, region)?;
+        let extents = core.content.region(writer, inode, state, region)?;
         parts.extend(
             extents
                 .iter()
@@ -284,35 +246,37 @@ fn source_parts(
     Ok(parts)
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one step of `share`, split off for its length only"
-)]
+/// Makes `parts` the content of `len` bytes at `until`; gives how many these are, `None` while content is pending there.
 fn splice(
     core: &Core,
     writer: &mut Transaction<'_>,
     to: &Arc<Node>,
-    state: &mut NodeState,
     parts: &[Extent],
     at: u64,
     until: u64,
     len: u64,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
+    let mut state = to.lock();
+    let range = until..end_in_file(until, len)?;
+    if !is_shareable(&state)? {
+        return Ok(None);
+    }
     if len == 0 {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let mut drops = core.options.thresholds.purge_extents_per_step;
-    let mut edit = RegionEdit::new(core, to, state, &mut drops);
-    put_shared(&mut edit, writer, parts, at, until..until + len)?;
+    let mut edit = RegionEdit::new(core, to, &mut state, &mut drops);
     // Sharing makes no new block, so a fragmented copy is as good as its source.
-    edit.finish(writer)?;
-    core.end_reservation(state, &(until..until + len));
-    state.inode.size = state.inode.size.max(until + len);
+    let edited = put_shared(&mut edit, writer, parts, at, range.clone());
+    let edited = edited.and_then(|()| edit.finish(writer));
+    core.durability.fail_on_error(edited)?;
+    core.content.end_reservation(&mut state, &range);
+    state.inode.size = state.inode.size.max(range.end);
     state.stored_size = state.inode.size;
-    content_changed(state, core.now());
-    core.list_dirty(to, state);
+    state.content_changed(core.now());
+    core.content.list_dirty(to, &mut state);
     core.changed();
-    Ok(len)
+    Ok(Some(len))
 }
 
 /// Makes `parts`, which begin at or behind `at` in their own file, the content of `range`.

@@ -6,8 +6,9 @@
 
 use strongroom_metadata::{InodeId, NodeKind, REGION_BYTES};
 
+use crate::blocks::place::Reason;
 use crate::content::extents;
-use crate::drain::{Reason, drain_node};
+use crate::drain::drains::drain_node;
 use crate::{Error, Filesystem, Result, SeekTarget};
 
 impl Filesystem {
@@ -17,8 +18,8 @@ impl Filesystem {
     /// # Errors
     /// `NoSuchOffset` beyond the end, or if no data follow.
     pub fn seek(&self, inode: InodeId, offset: u64, target: SeekTarget) -> Result<u64> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.seek(inode, offset, target);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.seek(inode, offset, target);
         }
         let node = self.core.node(inode)?;
         if !self.core.options.read_only {
@@ -48,6 +49,7 @@ impl Filesystem {
         loop {
             let found = self
                 .core
+                .content
                 .holes
                 .next_region(&writer, inode, at / REGION_BYTES)?;
             let region = match (found, target) {
@@ -59,7 +61,10 @@ impl Filesystem {
                 return Ok(at);
             }
             at = at.max(region * REGION_BYTES);
-            let list = self.core.region(&mut writer, inode, &mut state, region)?;
+            let list = self
+                .core
+                .content
+                .region(&mut writer, inode, &mut state, region)?;
             let first = list.partition_point(|extent| extents::end(extent) <= at);
             for extent in &list[first..] {
                 if target == SeekTarget::Data {

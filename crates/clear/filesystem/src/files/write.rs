@@ -5,14 +5,15 @@
 //! Never   seals or stores: that is `flush.rs`
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp};
+use strongroom_metadata::{InodeId, Timestamp};
 
+use crate::content::Held;
 use crate::content::node::{Node, NodeState};
-use crate::content::reservation::{Held, Reserved};
+use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::limits::FILE_BYTES_MAX;
+use crate::rules::attributes::{content_changed, end_in_file};
+use crate::upkeep::room::{make_room, wait_for_room, would_wait};
 use crate::{AllocateMode, Error, Filesystem, Result};
 
 impl Filesystem {
@@ -36,30 +37,27 @@ impl Filesystem {
     fn write_at(&self, inode: InodeId, offset: Option<u64>, data: &[u8]) -> Result<u64> {
         let core = &self.core;
         let node = core.node(inode)?;
-        core.wait_for_room(data.len() as u64)?;
+        wait_for_room(core, data.len() as u64)?;
         let _gate = core.mutate()?;
         admit_write(core, &node, offset, data.len() as u64)?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let offset = offset.unwrap_or(state.inode.size);
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|end| *end <= FILE_BYTES_MAX);
-        let end = end.ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(offset);
         }
         let before = state.active.cost();
         state.active.write(offset, data);
         let after = state.active.cost();
-        core.recount(before, after);
-        core.end_reservation(&mut state, &(offset..end));
+        core.content.recount(before, after);
+        core.content.end_reservation(&mut state, &(offset..end));
         state.inode.size = state.inode.size.max(end);
-        content_changed_in(&mut state.inode, now);
+        content_changed(&mut state.inode, now);
         state.attributes_dirty = true;
         state.unlogged.note_write(offset..end);
-        core.list_dirty(&node, &mut state);
+        core.content.list_dirty(&node, &mut state);
         drop(state);
         core.changed();
         let drain_bytes = core.options.thresholds.drain_bytes;
@@ -72,7 +70,7 @@ impl Filesystem {
     /// Whether a write of `len` bytes would wait now: for memory, or until removed content was given back.
     #[must_use]
     pub fn write_would_wait(&self, len: usize) -> bool {
-        self.core.would_wait(len as u64)
+        would_wait(&self.core, len as u64)
     }
 
     /// Reserves, punches or zeroes a range; the modes are those of `fallocate(2)`.
@@ -93,37 +91,36 @@ impl Filesystem {
         if len == 0 {
             return Err(Error::InvalidArgument("an empty range".into()));
         }
-        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
-        let end = end.ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, len)?;
         let node = core.node(inode)?;
         let reserve = matches!(mode, AllocateMode::Reserve | AllocateMode::ReserveKeepSize);
         if reserve {
-            core.make_room(len);
+            make_room(core, len);
         }
         let _gate = core.mutate()?;
         let admitted = reserve.then(|| admit_reservation(core, &node, offset..end));
         let admitted = admitted.transpose()?;
         let now = core.now();
         let mut state = node.lock();
-        check_is_file(&state)?;
+        state.check_file()?;
         let extends = matches!(mode, AllocateMode::Reserve | AllocateMode::ZeroRange);
         if let Some((unwritten, _held)) = &admitted {
-            core.edit_reserved(&mut state, |reserved| {
+            core.content.edit_reserved(&mut state, |reserved| {
                 for range in unwritten.ranges() {
                     reserved.add(range.clone());
                 }
             });
         } else {
-            core.end_reservation(&mut state, &(offset..end));
+            core.content.end_reservation(&mut state, &(offset..end));
             // Beyond the end nothing is stored, so nothing needs a hole there.
             let until = end.min(state.inode.size);
-            core.punch(&mut state, offset..until);
+            core.content.punch(&mut state, offset..until);
         }
         if extends {
             state.inode.size = state.inode.size.max(end);
         }
-        content_changed(&mut state, now);
-        core.list_dirty(&node, &mut state);
+        state.content_changed(now);
+        core.content.list_dirty(&node, &mut state);
         drop(state);
         core.changed();
         Ok(())
@@ -133,7 +130,7 @@ impl Filesystem {
 /// Refuses a write that neither the disk and the quota nor a reservation of the file have room for.
 fn admit_write(core: &Core, node: &Node, offset: Option<u64>, len: u64) -> Result<()> {
     let mut reserved = 0;
-    if core.reserved.load(Ordering::Acquire) > 0 {
+    if core.content.reserved_bytes() > 0 {
         let state = node.lock();
         let start = offset.unwrap_or(state.inode.size);
         reserved = state.reserved.overlap(&(start..start.saturating_add(len)));
@@ -153,15 +150,17 @@ fn admit_reservation<'a>(
     let (unwritten, more) = {
         let mut writer = core.store.lock();
         let state = node.lock();
-        check_is_file(&state)?;
-        let unwritten = core.unwritten(&mut writer, node.id, &state, range)?;
+        state.check_file()?;
+        let unwritten = core
+            .content
+            .unwritten(&mut writer, node.id, &state, range)?;
         let mut all = state.reserved.clone();
         for range in unwritten.ranges() {
             all.add(range.clone());
         }
         (unwritten, all.bytes().saturating_sub(state.inode.reserved))
     };
-    let held = core.hold(more);
+    let held = core.content.hold(more);
     core.admit(0)?;
     Ok((unwritten, held))
 }
@@ -175,58 +174,11 @@ pub(crate) fn resize(core: &Core, state: &mut NodeState, size: u64, now: Timesta
         state.hold_back();
     }
     if size < old {
-        core.punch(state, size..old);
+        core.content.punch(state, size..old);
     }
     if size <= old {
-        core.end_reservation(state, &(size..u64::MAX));
+        core.content.end_reservation(state, &(size..u64::MAX));
     }
     state.inode.size = size;
-    content_changed(state, now);
-}
-
-fn check_is_file(state: &NodeState) -> Result<()> {
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)
-}
-
-/// Refuses what has no content.
-pub(crate) fn check_kind(inode: &Inode) -> Result<()> {
-    match inode.kind {
-        NodeKind::File => Ok(()),
-        NodeKind::Directory => Err(Error::IsADirectory),
-        _ => Err(Error::InvalidArgument("not a regular file".into())),
-    }
-}
-
-/// A user changed the content, in a way that only a commit can tell: times and version follow.
-pub(crate) fn content_changed(state: &mut NodeState, now: Timestamp) {
-    content_changed_in(&mut state.inode, now);
-    state.changed();
-}
-
-/// The same for the attributes alone.
-pub(crate) fn content_changed_in(inode: &mut Inode, now: Timestamp) {
-    inode.mtime = now;
-    inode.ctime = now;
-    inode.content_version += 1;
-}
-
-impl Core {
-    /// Lays a hole over `range` in memory. What was dirty there is forgotten at once.
-    pub(crate) fn punch(&self, state: &mut NodeState, range: Range<u64>) {
-        let before = state.active.cost();
-        state.active.punch(range);
-        self.recount(before, state.active.cost());
-    }
-
-    /// Pending content of a node changed its cost.
-    pub(crate) fn recount(&self, before: u64, after: u64) {
-        if after >= before {
-            self.dirty_bytes.fetch_add(after - before, Ordering::AcqRel);
-        } else {
-            self.dirty_bytes.fetch_sub(before - after, Ordering::AcqRel);
-        }
-    }
+    state.content_changed(now);
 }

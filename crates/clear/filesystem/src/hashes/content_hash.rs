@@ -15,14 +15,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use parking_lot::Mutex;
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
 use strongroom_metadata::{ContentHash, InodeId};
 
 use crate::content::node::Node;
-use crate::drain::drain_grouped;
-use crate::files::write::check_kind;
-use crate::history::Engine;
+use crate::core::hashing::HalfHashed;
+use crate::drain::drains::drain_grouped;
+use crate::trees::engine::Engine;
 use crate::{Error, Filesystem, Result};
 
 /// Bytes of a file that are read at once.
@@ -33,9 +32,6 @@ const BESIDE_BYTES: u64 = 8 << 20;
 
 /// Parts on their way from the one to the other.
 const PARTS_BESIDE: usize = 3;
-
-/// Large files whose hashes are begun and not finished, over all callers; with more, the oldest begins anew.
-const UNFINISHED_MAX: usize = 64;
 
 /// How often a file is begun anew in one call because somebody wrote to it.
 const ATTEMPTS: usize = 4;
@@ -74,23 +70,6 @@ pub struct HashedFiles {
     pub bytes: u64,
 }
 
-/// Hashes that are begun.
-#[derive(Default)]
-pub(crate) struct Hashing {
-    /// Oldest first.
-    unfinished: Mutex<Vec<Content>>,
-}
-
-/// A content of which a part is hashed.
-struct Content {
-    inode: InodeId,
-    algorithm: HashAlgorithm,
-    version: u64,
-    size: u64,
-    offset: u64,
-    hasher: ContentHasher,
-}
-
 /// What a call may still read.
 struct Budget {
     left: AtomicU64,
@@ -107,32 +86,12 @@ enum Ended {
 
 /// What became of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
+enum Outcome {
     Stored,
     /// It is right, and nothing could be stored.
     Told,
     /// It is of an earlier content.
     Changed,
-}
-
-impl Hashing {
-    /// What is begun of this content, if it is.
-    fn take(&self, inode: InodeId, algorithm: HashAlgorithm, version: u64) -> Option<Content> {
-        let mut unfinished = self.unfinished.lock();
-        let place = unfinished
-            .iter()
-            .position(|one| one.inode == inode && one.algorithm == algorithm)?;
-        // One of another version is of no use any more.
-        Some(unfinished.remove(place)).filter(|one| one.version == version)
-    }
-
-    fn put_back(&self, content: Content) {
-        let mut unfinished = self.unfinished.lock();
-        if unfinished.len() >= UNFINISHED_MAX {
-            unfinished.remove(0);
-        }
-        unfinished.push(content);
-    }
 }
 
 impl Budget {
@@ -176,7 +135,7 @@ impl Filesystem {
                 done.push((index, self.hash_file(*inode, algorithm, &budget)));
             }
         };
-        let threads = (self.core.pool.threads() + 1).min(inodes.len());
+        let threads = (self.core.blocks.pool.threads() + 1).min(inodes.len());
         let mut files: Vec<Result<Hashed>> =
             inodes.iter().map(|_| Ok(Hashed::Unfinished)).collect();
         std::thread::scope(|scope| {
@@ -209,7 +168,7 @@ impl Filesystem {
         }
         let pending = inodes
             .iter()
-            .filter_map(|inode| core.nodes.find(*inode))
+            .filter_map(|inode| core.content.nodes.find(*inode))
             .filter(|node| node.lock().has_pending_content());
         // What cannot be drained is hashed from memory, and its hash is not stored; the writer learns of the error.
         let _ = drain_grouped(core, pending.collect());
@@ -222,8 +181,8 @@ impl Filesystem {
         budget: &Budget,
     ) -> Result<Hashed> {
         let core = &self.core;
-        if crate::is_kept(inode) {
-            return Err(Error::InvalidArgument("a file of a kept state".into()));
+        if crate::is_in_snapshot(inode) {
+            return Err(Error::InvalidArgument("a file of a snapshot".into()));
         }
         let node = core.node(inode)?;
         for _ in 0..ATTEMPTS {
@@ -240,7 +199,7 @@ impl Filesystem {
                 return Ok(Hashed::Unfinished);
             }
             let begun = core.hashing.take(inode, algorithm, version);
-            let mut content = begun.unwrap_or_else(|| Content {
+            let mut content = begun.unwrap_or_else(|| HalfHashed {
                 inode,
                 algorithm,
                 version,
@@ -263,9 +222,9 @@ impl Filesystem {
                 hash: content.hasher.finish(),
             };
             let stored = match self.keep(&node, &row)? {
-                Kept::Changed => continue,
-                Kept::Stored => true,
-                Kept::Told => false,
+                Outcome::Changed => continue,
+                Outcome::Stored => true,
+                Outcome::Told => false,
             };
             return Ok(Hashed::Whole {
                 hash: row.hash,
@@ -277,7 +236,7 @@ impl Filesystem {
     }
 
     /// Reads and hashes on from where `content` is.
-    fn read_on(&self, node: &Node, content: &mut Content, budget: &Budget) -> Result<Ended> {
+    fn read_on(&self, node: &Node, content: &mut HalfHashed, budget: &Budget) -> Result<Ended> {
         if content.size - content.offset >= BESIDE_BYTES
             && let Some(ended) = self.read_beside(node, content, budget)
         {
@@ -300,7 +259,7 @@ impl Filesystem {
     fn read_beside(
         &self,
         node: &Node,
-        content: &mut Content,
+        content: &mut HalfHashed,
         budget: &Budget,
     ) -> Option<Result<Ended>> {
         let place = (content.version, content.size);
@@ -363,14 +322,14 @@ impl Filesystem {
     }
 
     /// Stores a hash, if its content is still that of the file. (1)
-    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<Kept> {
+    fn keep(&self, node: &Arc<Node>, row: &ContentHash) -> Result<Outcome> {
         let core = &self.core;
         let admitted = core.admit(ROW_BYTES).and_then(|()| core.mutate());
         let Ok(gate) = admitted else {
             // Nothing more is to be written: it is told, and computed again another time.
             return match version_of(node)?.0 == row.version {
-                true => Ok(Kept::Told),
-                false => Ok(Kept::Changed),
+                true => Ok(Outcome::Told),
+                false => Ok(Outcome::Changed),
             };
         };
         {
@@ -380,17 +339,17 @@ impl Filesystem {
                 return Err(Error::Stale);
             }
             if state.inode.content_version != row.version {
-                return Ok(Kept::Changed);
+                return Ok(Outcome::Changed);
             }
             if state.has_pending_content() {
-                return Ok(Kept::Told);
+                return Ok(Outcome::Told);
             }
             writer.put_content_hash(row)?;
             core.changed();
         }
         drop(gate);
         Engine::of(core).commit_if_large()?;
-        Ok(Kept::Stored)
+        Ok(Outcome::Stored)
     }
 }
 
@@ -407,9 +366,6 @@ fn beside<'scope, T: Send + 'scope>(
 /// Version and length of a content.
 fn version_of(node: &Node) -> Result<(u64, u64)> {
     let state = node.lock();
-    if state.purged {
-        return Err(Error::Stale);
-    }
-    check_kind(&state.inode)?;
+    state.check_file()?;
     Ok((state.inode.content_version, state.inode.size))
 }

@@ -12,7 +12,7 @@ use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{BlockNumber, ContentHash, InodeId, NodeKind, Transaction};
 
 use crate::core::Core;
-use crate::history::Engine;
+use crate::trees::engine::Engine;
 use crate::{Error, Filesystem, Result};
 
 /// Hashes that are looked at in one hold of a connection.
@@ -231,7 +231,7 @@ impl Run {
 
 /// The file of `row`, if it has a name and that content still.
 fn current(core: &Core, writer: &Transaction<'_>, row: &ContentHash) -> Result<Option<NamedFile>> {
-    let inode = match core.nodes.find(row.inode) {
+    let inode = match core.content.nodes.find(row.inode) {
         Some(node) => Some(node.lock().inode.clone()),
         None => writer.inode(row.inode)?,
     };
@@ -257,7 +257,7 @@ fn extra_bytes(core: &Core, files: &[NamedFile]) -> Result<u64> {
         let mut from = 0;
         loop {
             let writer = core.store.lock();
-            let Some(region) = core.holes.next_region(&writer, other.inode, from)? else {
+            let Some(region) = core.content.holes.next_region(&writer, other.inode, from)? else {
                 break;
             };
             from = region + 1;
@@ -284,7 +284,7 @@ fn blocks(
     inode: InodeId,
     region: u64,
 ) -> Result<HashSet<BlockNumber>> {
-    if core.holes.around(inode, region).is_some() {
+    if core.content.holes.around(inode, region).is_some() {
         return Ok(HashSet::new());
     }
     let extents = writer.region(inode, region)?;

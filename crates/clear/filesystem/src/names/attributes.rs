@@ -12,16 +12,14 @@
 
 use std::sync::Arc;
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, Timestamp, Transaction};
+use strongroom_metadata::{InodeId, NodeKind, Transaction};
 
 use crate::content::node::{Node, NodeState};
 use crate::core::Core;
-use crate::limits::FILE_BYTES_MAX;
-use crate::rules::permission::{self, MODE_BITS, WRITE};
-use crate::{Attributes, Caller, Error, Filesystem, Result, SetAttributes, SetTime};
-
-/// The unit of `st_blocks`, in bytes.
-const STAT_BLOCK_BYTES: u64 = 512;
+use crate::files::write::resize;
+use crate::rules::attributes::{apply, check, is_but_for_times};
+use crate::rules::permission::{self, WRITE};
+use crate::{Attributes, Caller, Error, Filesystem, Result, SetAttributes};
 
 /// The xattr by which a program runs with capabilities; it goes where suid goes.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
@@ -32,11 +30,11 @@ impl Filesystem {
     /// # Errors
     /// `Stale` if there is no such inode any more.
     pub fn attributes(&self, inode: InodeId) -> Result<Attributes> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.attributes(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.attributes(inode);
         }
         let node = self.core.node(inode)?;
-        attributes_now(&node)
+        node.attributes()
     }
 
     /// Changes the attributes that `set` names, all or none, and gives what they are then.
@@ -80,7 +78,7 @@ impl Filesystem {
         }
         let now = core.now();
         if let Some(size) = set.size {
-            crate::files::write::resize(core, &mut state, size, now);
+            resize(core, &mut state, size, now);
         }
         let before = state.inode.clone();
         apply(&mut state.inode, caller, set, now);
@@ -89,8 +87,8 @@ impl Filesystem {
         } else {
             state.changed();
         }
-        core.list_dirty(&node, &mut state);
-        let attributes = attributes_of(&state);
+        core.content.list_dirty(&node, &mut state);
+        let attributes = state.attributes();
         drop(state);
         core.changed();
         Ok(attributes)
@@ -105,11 +103,11 @@ impl Filesystem {
         if mask > 7 {
             return Err(Error::InvalidArgument("an access mask beyond 7".into()));
         }
-        if let Some(kept) = self.kept(inode) {
-            return kept.access(caller, inode, mask);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.access(caller, inode, mask);
         }
         let node = self.core.node(inode)?;
-        let state = living(&node)?;
+        let state = node.living()?;
         let stored = matches!(
             state.inode.kind,
             NodeKind::File | NodeKind::Directory | NodeKind::Symlink
@@ -135,7 +133,7 @@ impl Filesystem {
         let node = core.node(inode)?;
         let dropped = drop_capability(core, &node)?;
         let now = core.now();
-        let mut state = living(&node)?;
+        let mut state = node.living()?;
         let mode = permission::mode_after_write(&state.inode);
         let is_file = state.inode.kind == NodeKind::File;
         let dropped = is_file && (dropped || mode != state.inode.mode);
@@ -143,133 +141,12 @@ impl Filesystem {
             state.inode.mode = mode;
             state.inode.ctime = now;
             state.changed();
-            core.list_dirty(&node, &mut state);
+            core.content.list_dirty(&node, &mut state);
             drop(state);
             core.changed();
         }
         Ok(dropped)
     }
-}
-
-/// Locks a node's state.
-///
-/// # Errors
-/// `Stale` if its rows are gone.
-pub(crate) fn living(node: &Node) -> Result<parking_lot::MutexGuard<'_, NodeState>> {
-    let state = node.lock();
-    if state.purged {
-        Err(Error::Stale)
-    } else {
-        Ok(state)
-    }
-}
-
-/// The attributes of a node in use.
-pub(crate) fn attributes_now(node: &Node) -> Result<Attributes> {
-    let state = living(node)?;
-    Ok(attributes_of(&state))
-}
-
-/// The attributes that a state shows: what is written and not yet stored counts.
-pub(crate) fn attributes_of(state: &NodeState) -> Attributes {
-    let draining = state
-        .draining
-        .as_ref()
-        .map_or(0, |overlay| overlay.data_bytes());
-    with_pending(
-        &state.inode,
-        state.active.data_bytes().saturating_add(draining),
-    )
-}
-
-/// The attributes that a row shows when nothing of the node is in memory.
-pub(crate) fn attributes_of_row(inode: &Inode) -> Attributes {
-    with_pending(inode, 0)
-}
-
-fn with_pending(inode: &Inode, pending_bytes: u64) -> Attributes {
-    Attributes {
-        inode: inode.id,
-        kind: inode.kind,
-        mode: inode.mode & MODE_BITS,
-        uid: inode.uid,
-        gid: inode.gid,
-        rdev: inode.rdev,
-        nlink: inode.nlink,
-        size: inode.size,
-        blocks: stat_blocks(inode, pending_bytes),
-        atime: inode.atime,
-        mtime: inode.mtime,
-        ctime: inode.ctime,
-        btime: inode.btime,
-    }
-}
-
-/// Pending content may lie over stored content or beside it, and rows of a hole go in steps. The sum is therefore an
-/// upper bound, cut at the size: nothing is stored beyond it. A reservation counts in any case.
-fn stat_blocks(inode: &Inode, pending_bytes: u64) -> u64 {
-    let units = |bytes: u64| bytes.div_ceil(STAT_BLOCK_BYTES);
-    units(inode.allocated.saturating_add(pending_bytes))
-        .min(units(inode.size))
-        .saturating_add(units(inode.reserved))
-}
-
-/// Everything that can refuse `set`, before anything changes.
-pub(crate) fn check(inode: &Inode, caller: &Caller, set: &SetAttributes) -> Result<()> {
-    if let Some(size) = set.size {
-        match inode.kind {
-            NodeKind::File => {}
-            NodeKind::Directory => return Err(Error::IsADirectory),
-            _ => {
-                return Err(Error::InvalidArgument(
-                    "only a regular file has a length to set".into(),
-                ));
-            }
-        }
-        if size > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
-    }
-    if set.mode.is_some() && inode.kind == NodeKind::Symlink {
-        return Err(Error::NotSupported);
-    }
-    // -1 means "leave alone" in the system call; as an owner it would be nobody's.
-    if set.uid == Some(u32::MAX) || set.gid == Some(u32::MAX) {
-        return Err(Error::InvalidArgument(
-            "no user or group has the number -1".into(),
-        ));
-    }
-    permission::require_settable(inode, caller, set)
-}
-
-/// Whether setting attributes changed nothing but the times of the last changes: so `fchown` to the owner that a file has, with
-/// which SQLite begins each transaction of the superuser.
-fn is_but_for_times(before: &Inode, after: &Inode) -> bool {
-    let of = |inode: &Inode| (inode.mode, inode.uid, inode.gid, inode.atime);
-    of(before) == of(after)
-}
-
-/// Makes the changes that `check` allowed; the length has been set already.
-pub(crate) fn apply(inode: &mut Inode, caller: &Caller, set: &SetAttributes, now: Timestamp) {
-    if set.uid.is_some() || set.gid.is_some() {
-        inode.mode = permission::mode_after_chown(inode, caller);
-    }
-    if set.size.is_some() {
-        inode.mode = permission::mode_after_truncate(inode, caller);
-    }
-    inode.uid = set.uid.unwrap_or(inode.uid);
-    inode.gid = set.gid.unwrap_or(inode.gid);
-    if let Some(mode) = set.mode {
-        inode.mode = permission::mode_by_chmod(mode, inode.gid, caller);
-    }
-    let time = |set: Option<SetTime>, old: Timestamp| match set {
-        None => old,
-        Some(SetTime::Now) => now,
-        Some(SetTime::At(time)) => time,
-    };
-    inode.atime = time(set.atime, inode.atime);
-    inode.mtime = time(set.mtime, inode.mtime);
-    inode.ctime = now;
 }
 
 /// (2): takes `security.capability` from a file; gives whether it was there. Call without locks, with the
@@ -279,7 +156,7 @@ fn drop_capability(core: &Core, node: &Arc<Node>) -> Result<bool> {
         return Ok(false);
     }
     let mut writer = core.store.lock();
-    let mut state = living(node)?;
+    let mut state = node.living()?;
     let dropped = take_capability(&mut writer, &mut state)?;
     drop(state);
     if dropped {
@@ -297,77 +174,4 @@ fn take_capability(writer: &mut Transaction<'_>, state: &mut NodeState) -> Resul
     }
     state.has_capability = Some(false);
     Ok(present)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(size: u64, allocated: u64, reserved: u64) -> Inode {
-        let time = Timestamp(0);
-        Inode {
-            id: InodeId(9),
-            birth_id: 1,
-            kind: NodeKind::File,
-            mode: 0o644,
-            uid: 1,
-            gid: 2,
-            rdev: 0,
-            nlink: 1,
-            size,
-            allocated,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            btime: time,
-            content_version: 0,
-            parent: InodeId(0),
-            target: Vec::new(),
-            reserved,
-        }
-    }
-
-    #[test]
-    fn blocks_count_stored_pending_and_reserved_bytes() {
-        let table = [
-            (row(0, 0, 0), 0, 0),
-            (row(1, 0, 0), 1, 1),
-            (row(513, 513, 0), 0, 2),
-            (row(1 << 30, 0, 0), 4096, 8),
-            (row(4096, 4096, 0), 4096, 8),
-            (row(4000, 4000, 0), 4000, 8),
-            (row(100, 4096, 0), 0, 1),
-            (row(0, 0, 1000), 0, 2),
-            (row(4096, 4096, 4096), 0, 16),
-        ];
-        for (inode, pending, expected) in table {
-            assert_eq!(
-                stat_blocks(&inode, pending),
-                expected,
-                "{inode:?} {pending}"
-            );
-        }
-    }
-
-    #[test]
-    fn blocks_of_a_row_out_of_bounds_do_not_overflow() {
-        let inode = row(u64::MAX, u64::MAX, u64::MAX);
-        assert_eq!(stat_blocks(&inode, u64::MAX), 2 * u64::MAX.div_ceil(512));
-    }
-
-    #[test]
-    fn a_mode_set_with_an_owner_has_the_last_word() {
-        let mut inode = row(0, 0, 0);
-        inode.mode = 0o6755;
-        let set = SetAttributes {
-            uid: Some(5),
-            mode: Some(0o4711),
-            ..SetAttributes::default()
-        };
-        apply(&mut inode, &Caller::root(), &set, Timestamp(3));
-        assert_eq!(
-            (inode.uid, inode.gid, inode.mode, inode.ctime),
-            (5, 2, 0o4711, Timestamp(3))
-        );
-    }
 }

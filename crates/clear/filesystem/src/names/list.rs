@@ -12,8 +12,8 @@ use strongroom_metadata::{Entry, Inode, InodeId, can_name};
 
 use crate::core::Core;
 use crate::limits::LIST_ENTRIES_MAX;
-use crate::names::attributes::{attributes_now, attributes_of_row};
 use crate::names::scene::{Live, Scene};
+use crate::rules::attributes::attributes_of_row;
 use crate::rules::permission::{self, EXECUTE, READ};
 use crate::{Attributes, Caller, Error, Filesystem, ListedEntry, Listing, Result};
 
@@ -34,13 +34,13 @@ impl Filesystem {
         limit: usize,
         listing: Listing,
     ) -> Result<Vec<ListedEntry>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.list(caller, inode, after, limit, listing);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.list(caller, inode, after, limit, listing);
         }
         let core = &self.core;
         let limit = limit.min(LIST_ENTRIES_MAX);
-        let mut writer = core.store.lock();
-        let directory = Live(core).held(&mut writer, inode)?;
+        let mut live = Live::new(core, caller);
+        let directory = live.held(inode)?;
         if !directory.is_directory() {
             return Err(Error::NotADirectory);
         }
@@ -54,10 +54,10 @@ impl Filesystem {
         let found = loop {
             let mut found: Vec<(Entry, Option<Inode>)> = match listing {
                 Listing::Names => {
-                    let entries = writer.entries(inode, after, limit)?.into_iter();
+                    let entries = live.writer.entries(inode, after, limit)?.into_iter();
                     entries.map(|entry| (entry, None)).collect()
                 }
-                _ => writer.entries_with_inodes(inode, after, limit)?,
+                _ => live.writer.entries_with_inodes(inode, after, limit)?,
             };
             let Some((last, _)) = found.last() else {
                 return Ok(Vec::new());
@@ -78,7 +78,7 @@ impl Filesystem {
             let attributes = attributes_of_entry(core, &entry, row.as_ref());
             if listing == Listing::WithReferences && attributes.is_some() {
                 // The writer is held, so the node cannot be purged before the reference counts.
-                core.nodes.retain(entry.inode, 1);
+                core.content.nodes.retain(entry.inode, 1);
             }
             page.push(listed(entry, attributes));
         }
@@ -89,8 +89,8 @@ impl Filesystem {
 /// The state in memory is newer than the row, and a new node has no row yet. A node that is not in memory
 /// stays out of it: a walk over a large tree must not push out what is in use.
 fn attributes_of_entry(core: &Core, entry: &Entry, row: Option<&Inode>) -> Option<Attributes> {
-    match core.nodes.find(entry.inode) {
-        Some(node) => attributes_now(&node).ok(),
+    match core.content.nodes.find(entry.inode) {
+        Some(node) => node.attributes().ok(),
         None => row.map(attributes_of_row),
     }
 }

@@ -18,14 +18,15 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::node::Node;
-use crate::core::Core;
-use crate::drain::{Reason, drain_node};
+use crate::core::snapshot_nodes::is_reserved;
+use crate::drain::drains::drain_node;
 use crate::limits::{LINKS_MAX, TARGET_BYTES_MAX};
-use crate::names::attributes::{attributes_now, living};
 use crate::names::scene::{Held, Live, Scene};
 use crate::rules::name::Name;
 use crate::rules::permission::{self, EXECUTE, WRITE};
+use crate::upkeep::room::make_room;
 use crate::{Attributes, Caller, Error, Filesystem, NewNode, Result};
 
 /// What one entry adds to the size that a directory shows, in bytes: about what an entry with a short name
@@ -36,17 +37,12 @@ pub(crate) const ENTRY_BYTES: u64 = 32;
 pub(crate) const WHITEOUT_DEVICE: u64 = 0;
 
 /// The directory `id`, in which the caller may look names up.
-pub(crate) fn searchable(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
-    id: InodeId,
-) -> Result<Held> {
-    let directory = scene.held(writer, id)?;
+pub(crate) fn searchable<'s>(scene: &mut impl Scene<'s>, id: InodeId) -> Result<Held> {
+    let directory = scene.held(id)?;
     if !directory.is_directory() {
         return Err(Error::NotADirectory);
     }
-    permission::require(&directory.inode, caller, EXECUTE)?;
+    permission::require(&directory.inode, scene.caller(), EXECUTE)?;
     Ok(directory)
 }
 
@@ -62,8 +58,8 @@ pub(crate) fn require_growing(directory: &Inode, caller: &Caller) -> Result<()> 
 }
 
 /// Notes in a directory that `entries` names came (or went, if negative), `subdirectories` of them directories.
-pub(crate) fn names_changed(
-    scene: &mut impl Scene,
+pub(crate) fn names_changed<'s>(
+    scene: &mut impl Scene<'s>,
     directory: &Arc<Node>,
     now: Timestamp,
     entries: i64,
@@ -83,7 +79,7 @@ pub(crate) fn names_changed(
 }
 
 /// Takes one name from a node; gives whether it was the last and nobody refers to the node.
-pub(crate) fn name_lost(scene: &mut impl Scene, victim: &Held, now: Timestamp) -> bool {
+pub(crate) fn name_lost<'s>(scene: &mut impl Scene<'s>, victim: &Held, now: Timestamp) -> bool {
     let mut left = 0;
     scene.touch(&victim.node, |inode| {
         // A directory's only name keeps its own `.` alive too.
@@ -95,7 +91,7 @@ pub(crate) fn name_lost(scene: &mut impl Scene, victim: &Held, now: Timestamp) -
         inode.ctime = now;
         left = inode.nlink;
     });
-    left == 0 && scene.core().nodes.references(victim.node.id) == 0
+    left == 0 && scene.core().content.nodes.references(victim.node.id) == 0
 }
 
 /// What is wrong with a node to be made, before anyone looks where.
@@ -122,15 +118,14 @@ fn check_new(new: &NewNode) -> Result<()> {
 }
 
 /// The inode of a new node in `directory`, with `nlink` names to begin with.
-pub(crate) fn new_inode(
-    scene: &impl Scene,
+pub(crate) fn new_inode<'s>(
+    scene: &impl Scene<'s>,
     id: InodeId,
     directory: &Inode,
-    caller: &Caller,
     new: &NewNode,
     nlink: u32,
 ) -> Result<Inode> {
-    let now = scene.now();
+    let (now, caller) = (scene.now(), scene.caller());
     let (mode, gid) = permission::mode_and_group_of_new(directory, caller, new.kind, new.mode);
     let is_device = matches!(new.kind, NodeKind::CharDevice | NodeKind::BlockDevice);
     Ok(Inode {
@@ -165,22 +160,22 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory`, `PermissionDenied`, `NameTooLong`, `InvalidName`, `NotFound`, in this order.
     pub fn lookup(&self, caller: &Caller, parent: InodeId, name: &[u8]) -> Result<Attributes> {
-        if let Some(kept) = self.kept(parent) {
-            if name == b".." && kept.parent(parent)? == InodeId::ROOT {
+        if let Some(snapshots) = self.snapshots(parent) {
+            if name == b".." && snapshots.parent(parent)? == InodeId::ROOT {
                 return self.lookup(caller, InodeId::ROOT, b".");
             }
-            return kept.lookup(caller, parent, name);
+            return snapshots.lookup(caller, parent, name);
         }
         let core = &self.core;
-        let mut writer = core.store.lock();
-        let id = match look_up(&mut Live(core), &mut writer, caller, parent, name) {
+        let mut live = Live::new(core, caller);
+        let id = match look_up(&mut live, parent, name) {
             Err(Error::NotFound) if parent == InodeId::ROOT && name == crate::HISTORY_NAME => {
-                drop(writer);
-                return self.history().ok_or(Error::NotFound)?.top();
+                drop(live);
+                return self.history_top();
             }
             id => id?,
         };
-        let node = core.node_in(&mut writer, id)?;
+        let node = core.node_in(&mut live.writer, id)?;
         self.hand_out(&node)
     }
 
@@ -198,10 +193,10 @@ impl Filesystem {
         node: &NewNode,
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
-        let mut writer = core.store.lock();
-        let made = create_in(&mut Live(core), &mut writer, caller, parent, name, node)?;
+        let mut live = Live::new(core, caller);
+        let made = create_in(&mut live, parent, name, node)?;
         let attributes = self.hand_out(&made);
         core.changed();
         attributes
@@ -218,11 +213,10 @@ impl Filesystem {
         mode: u32,
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
-        let mut writer = core.store.lock();
-        let mut scene = Live(core);
-        let directory = searchable(&mut scene, &mut writer, caller, parent)?;
+        let mut live = Live::new(core, caller);
+        let directory = searchable(&mut live, parent)?;
         require_growing(&directory.inode, caller)?;
         core.admit(0)?;
         let new = NewNode {
@@ -231,9 +225,9 @@ impl Filesystem {
             rdev: 0,
             target: Vec::new(),
         };
-        let id = writer.next_inode();
-        let inode = new_inode(&scene, id, &directory.inode, caller, &new, 0)?;
-        let made = scene.adopt(inode);
+        let id = live.writer.next_inode()?;
+        let inode = new_inode(&live, id, &directory.inode, &new, 0)?;
+        let made = live.adopt(inode);
         made.lock().may_get_first_name = true;
         let attributes = self.hand_out(&made);
         core.changed();
@@ -257,20 +251,19 @@ impl Filesystem {
         new_name: &[u8],
     ) -> Result<Attributes> {
         let core = &self.core;
-        core.make_room(0);
+        make_room(core, 0);
         let _gate = core.mutate()?;
         let mut drained = false;
         loop {
-            let mut writer = core.store.lock();
-            let mut scene = Live(core);
-            let link = Link::plan(&mut scene, &mut writer, caller, inode, new_parent, new_name)?;
+            let mut live = Live::new(core, caller);
+            let link = Link::plan(&mut live, inode, new_parent, new_name)?;
             if link.needs_drain() && !drained {
-                drop(writer);
+                drop(live);
                 drain_node(core, &link.node.node, Reason::Namespace)?;
                 drained = true;
                 continue;
             }
-            link.carry_out(&mut scene, &mut writer)?;
+            link.carry_out(&mut live)?;
             link.node.node.lock().may_get_first_name = false;
             let attributes = self.hand_out(&link.node.node);
             core.changed();
@@ -303,12 +296,12 @@ impl Filesystem {
     ) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
-        let mut writer = core.store.lock();
-        let unused = remove_in(&mut Live(core), &mut writer, caller, parent, name, removal)?;
+        let mut live = Live::new(core, caller);
+        let unused = remove_in(&mut live, parent, name, removal)?;
         core.changed();
-        drop(writer);
+        drop(live);
         if let Some(unused) = unused {
-            crate::upkeep::purge::schedule(core, unused);
+            core.purge_soon(unused);
         }
         Ok(())
     }
@@ -318,11 +311,11 @@ impl Filesystem {
     /// # Errors
     /// `InvalidArgument` for any other node.
     pub fn read_link(&self, inode: InodeId) -> Result<Vec<u8>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.read_link(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.read_link(inode);
         }
         let node = self.core.node(inode)?;
-        let state = living(&node)?;
+        let state = node.living()?;
         if state.inode.kind != NodeKind::Symlink {
             return Err(Error::InvalidArgument("not a symlink".into()));
         }
@@ -334,11 +327,11 @@ impl Filesystem {
     /// # Errors
     /// `NotADirectory` for any other node.
     pub fn parent(&self, inode: InodeId) -> Result<InodeId> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.parent(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.parent(inode);
         }
         let node = self.core.node(inode)?;
-        let state = living(&node)?;
+        let state = node.living()?;
         if state.inode.kind != NodeKind::Directory {
             return Err(Error::NotADirectory);
         }
@@ -347,92 +340,90 @@ impl Filesystem {
 
     /// Gives back `count` references. The last one on a node without names lets the node go. Memory only.
     pub fn forget(&self, inode: InodeId, count: u64) {
-        if let Some(kept) = self.kept(inode) {
-            return kept.forget(inode, count);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.forget(inode, count);
         }
         let core = &self.core;
-        if core.nodes.release(inode, count) > 0 || core.options.read_only {
+        if core.content.nodes.release(inode, count) > 0 || core.options.read_only {
             return;
         }
         // A node that is not in memory has a name: nameless ones are not evicted. Who takes the last name
         // after this look sees that no reference is left.
-        let nameless = core.nodes.find(inode).is_some_and(|node| {
+        let nameless = core.content.nodes.find(inode).is_some_and(|node| {
             let state = node.lock();
             state.inode.nlink == 0 && !state.purged
         });
         if nameless {
-            crate::upkeep::purge::schedule(core, inode);
+            core.purge_soon(inode);
         }
     }
 
     /// Takes one more reference on a node of which the caller already holds one.
     pub fn retain(&self, inode: InodeId) {
-        if let Some(kept) = self.kept(inode) {
-            return kept.retain(inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.retain(inode);
         }
-        self.core.nodes.retain(inode, 1);
+        self.core.content.nodes.retain(inode, 1);
     }
 
     /// (3): takes a reference and gives the attributes. Call with the writer held.
     fn hand_out(&self, node: &Arc<Node>) -> Result<Attributes> {
-        let attributes = attributes_now(node)?;
-        self.core.nodes.retain(node.id, 1);
+        let attributes = node.attributes()?;
+        self.core.content.nodes.retain(node.id, 1);
         Ok(attributes)
     }
 }
 
 /// The node that `name` names in `parent`; `.` and `..` are allowed here.
-pub(crate) fn look_up(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
+pub(crate) fn look_up<'s>(
+    scene: &mut impl Scene<'s>,
+
     parent: InodeId,
     name: &[u8],
 ) -> Result<InodeId> {
-    let directory = searchable(scene, writer, caller, parent)?;
+    let directory = searchable(scene, parent)?;
     Ok(match name {
         b"." => parent,
         b".." => directory.inode.parent,
         _ => {
-            let entry = writer.entry(parent, Name::new(name)?.bytes())?;
+            let entry = scene.writer().entry(parent, Name::new(name)?.bytes())?;
             entry.ok_or(Error::NotFound)?.inode
         }
     })
 }
 
 /// Makes a node and names it.
-pub(crate) fn create_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
+pub(crate) fn create_in<'s>(
+    scene: &mut impl Scene<'s>,
+
     parent: InodeId,
     name: &[u8],
     node: &NewNode,
 ) -> Result<Arc<Node>> {
     check_new(node)?;
-    let directory = searchable(scene, writer, caller, parent)?;
+    let directory = searchable(scene, parent)?;
     let name = Name::new(name)?;
-    if writer.entry(parent, name.bytes())?.is_some() || scene.core().is_reserved(parent, name) {
+    if scene.writer().entry(parent, name.bytes())?.is_some() || is_reserved(parent, name) {
         return Err(Error::Exists);
     }
-    require_growing(&directory.inode, caller)?;
+    require_growing(&directory.inode, scene.caller())?;
     let is_whiteout = node.kind == NodeKind::CharDevice && node.rdev == WHITEOUT_DEVICE;
     if matches!(node.kind, NodeKind::CharDevice | NodeKind::BlockDevice) && !is_whiteout {
-        permission::require_superuser(caller)?;
+        permission::require_superuser(scene.caller())?;
     }
     let is_directory = node.kind == NodeKind::Directory;
     scene.core().admit(node.target.len() as u64)?;
     let nlink = if is_directory { 2 } else { 1 };
-    let id = writer.next_inode();
-    let inode = new_inode(scene, id, &directory.inode, caller, node, nlink)?;
+    let id = scene.writer().next_inode()?;
+    let inode = new_inode(scene, id, &directory.inode, node, nlink)?;
     let now = inode.btime;
     let entry = Entry {
         name: name.bytes().to_vec(),
         inode: inode.id,
         kind: node.kind,
-        cookie: writer.next_cookie(),
+        cookie: scene.writer().next_cookie(),
     };
-    writer.insert_entry(parent, &entry)?;
+    scene.writer().insert_entry(parent, &entry)?;
     let made = scene.adopt(inode);
     names_changed(scene, &directory.node, now, 1, i32::from(is_directory));
     Ok(made)
@@ -460,21 +451,23 @@ impl Removal {
 }
 
 /// Removes the entry `name`; gives its node if nothing holds it any more.
-pub(crate) fn remove_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
+pub(crate) fn remove_in<'s>(
+    scene: &mut impl Scene<'s>,
+
     parent: InodeId,
     name: &[u8],
     removal: Removal,
 ) -> Result<Option<InodeId>> {
-    let directory = searchable(scene, writer, caller, parent)?;
+    let directory = searchable(scene, parent)?;
     let name = Name::new(name)?;
-    let entry = writer.entry(parent, name.bytes())?.ok_or(Error::NotFound)?;
-    let victim = scene.held(writer, entry.inode)?;
-    permission::require_removable(&directory.inode, &victim.inode, caller)?;
-    removal.check(writer, &victim)?;
-    writer.remove_entry(parent, name.bytes())?;
+    let entry = scene
+        .writer()
+        .entry(parent, name.bytes())?
+        .ok_or(Error::NotFound)?;
+    let victim = scene.held(entry.inode)?;
+    permission::require_removable(&directory.inode, &victim.inode, scene.caller())?;
+    removal.check(scene.writer(), &victim)?;
+    scene.writer().remove_entry(parent, name.bytes())?;
     let now = scene.now();
     let unused = name_lost(scene, &victim, now);
     let subdirectories = -i32::from(victim.is_directory());
@@ -490,21 +483,20 @@ pub(crate) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    pub(crate) fn plan(
-        scene: &mut impl Scene,
-        writer: &mut Transaction<'_>,
-        caller: &Caller,
+    pub(crate) fn plan<'s>(
+        scene: &mut impl Scene<'s>,
+
         inode: InodeId,
         new_parent: InodeId,
         new_name: &'a [u8],
     ) -> Result<Self> {
-        let node = scene.held(writer, inode)?;
-        let directory = searchable(scene, writer, caller, new_parent)?;
+        let node = scene.held(inode)?;
+        let directory = searchable(scene, new_parent)?;
         let name = Name::new(new_name)?;
-        if scene.core().is_reserved(new_parent, name) {
+        if is_reserved(new_parent, name) {
             return Err(Error::Exists);
         }
-        require_linkable(writer, scene.core(), caller, &node, &directory, name)?;
+        require_linkable(scene, &node, &directory, name)?;
         Ok(Self {
             node,
             directory,
@@ -517,18 +509,16 @@ impl<'a> Link<'a> {
         self.node.inode.nlink == 0 && self.node.node.lock().has_pending_content()
     }
 
-    pub(crate) fn carry_out(
-        &self,
-        scene: &mut impl Scene,
-        writer: &mut Transaction<'_>,
-    ) -> Result<()> {
+    pub(crate) fn carry_out<'s>(&self, scene: &mut impl Scene<'s>) -> Result<()> {
         let entry = Entry {
             name: self.name.bytes().to_vec(),
             inode: self.node.node.id,
             kind: self.node.inode.kind,
-            cookie: writer.next_cookie(),
+            cookie: scene.writer().next_cookie(),
         };
-        writer.insert_entry(self.directory.node.id, &entry)?;
+        scene
+            .writer()
+            .insert_entry(self.directory.node.id, &entry)?;
         let now = scene.now();
         scene.touch(&self.node.node, |inode| {
             inode.nlink = inode.nlink.saturating_add(1);
@@ -540,29 +530,32 @@ impl<'a> Link<'a> {
 }
 
 /// Everything that can refuse a further name for `node`.
-fn require_linkable(
-    writer: &Transaction<'_>,
-    core: &Core,
-    caller: &Caller,
+fn require_linkable<'s>(
+    scene: &mut impl Scene<'s>,
     node: &Held,
     directory: &Held,
     name: Name<'_>,
 ) -> Result<()> {
-    if writer.entry(directory.node.id, name.bytes())?.is_some() {
+    if scene
+        .writer()
+        .entry(directory.node.id, name.bytes())?
+        .is_some()
+    {
         return Err(Error::Exists);
     }
-    require_growing(&directory.inode, caller)?;
+    require_growing(&directory.inode, scene.caller())?;
     if node.is_directory() {
         return Err(Error::NotPermitted);
     }
     // Without names and references it is being purged; with references but a name that it lost, it stays without.
     if node.inode.nlink == 0
-        && (!node.node.lock().may_get_first_name || core.nodes.references(node.node.id) == 0)
+        && (!node.node.lock().may_get_first_name
+            || scene.core().content.nodes.references(node.node.id) == 0)
     {
         return Err(Error::NotFound);
     }
     if node.inode.nlink >= LINKS_MAX {
         return Err(Error::TooManyLinks);
     }
-    core.admit(0)
+    scene.core().admit(0)
 }

@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Entry, Inode, InodeId, NodeKind, Timestamp, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::content::node::Node;
-use crate::drain::{Reason, drain_node};
+use crate::core::snapshot_nodes::is_reserved;
+use crate::drain::drains::drain_node;
 use crate::limits::{DIRECTORY_DEPTH_MAX, RENAME_ROUNDS_MAX};
 use crate::names::namespace::{
     WHITEOUT_DEVICE, name_lost, names_changed, new_inode, require_growing, searchable,
@@ -43,7 +45,6 @@ pub(crate) struct Plan<'a> {
     cookie: u64,
     target: Option<Held>,
     mode: RenameMode,
-    caller: &'a Caller,
 }
 
 impl Filesystem {
@@ -67,25 +68,24 @@ impl Filesystem {
         let _gate = core.mutate()?;
         let mut drained: Vec<InodeId> = Vec::new();
         for _ in 0..RENAME_ROUNDS_MAX {
-            let mut writer = core.store.lock();
-            let mut scene = Live(core);
+            let mut live = Live::new(core, caller);
             let (old, new) = ((parent, name), (new_parent, new_name));
-            let Some(plan) = plan(&mut scene, &mut writer, caller, old, new, mode)? else {
+            let Some(plan) = plan(&mut live, old, new, mode)? else {
                 return Ok(());
             };
             // (1): drained without the writer; then everything is looked up again, for it may have changed.
             let node = plan.to_drain().find(|node| !drained.contains(&node.id));
             if let Some(node) = node {
-                drop(writer);
+                drop(live);
                 drain_node(core, &node, Reason::Namespace)?;
                 drained.push(node.id);
                 continue;
             }
-            let unused = plan.carry_out(&mut scene, &mut writer)?;
+            let unused = plan.carry_out(&mut live)?;
             core.changed();
-            drop(writer);
+            drop(live);
             if let Some(unused) = unused {
-                crate::upkeep::purge::schedule(core, unused);
+                core.purge_soon(unused);
             }
             return Ok(());
         }
@@ -94,16 +94,15 @@ impl Filesystem {
 }
 
 /// Asks everything that can refuse, in the order in which Linux asks. `None`: there is nothing to do.
-pub(crate) fn plan<'a>(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &'a Caller,
+pub(crate) fn plan<'s, 'a>(
+    scene: &mut impl Scene<'s>,
+
     (parent, name): (InodeId, &'a [u8]),
     (new_parent, new_name): (InodeId, &'a [u8]),
     mode: RenameMode,
 ) -> Result<Option<Plan<'a>>> {
-    let from = searchable(scene, writer, caller, parent)?;
-    let to = searchable(scene, writer, caller, new_parent)?;
+    let from = searchable(scene, parent)?;
+    let to = searchable(scene, new_parent)?;
     let old_place = Place {
         directory: parent,
         name: Name::new(name)?,
@@ -112,11 +111,11 @@ pub(crate) fn plan<'a>(
         directory: new_parent,
         name: Name::new(new_name)?,
     };
-    if scene.core().is_reserved(new_parent, new_place.name) {
+    if is_reserved(new_parent, new_place.name) {
         return Err(Error::Exists);
     }
-    let (source, cookie) = entry_node(scene, writer, old_place)?.ok_or(Error::NotFound)?;
-    let target = entry_node(scene, writer, new_place)?.map(|(node, _)| node);
+    let (source, cookie) = entry_node(scene, old_place)?.ok_or(Error::NotFound)?;
+    let target = entry_node(scene, new_place)?.map(|(node, _)| node);
     match (mode, &target) {
         (RenameMode::NoReplace, Some(_)) => return Err(Error::Exists),
         (RenameMode::Exchange, None) => return Err(Error::NotFound),
@@ -131,9 +130,8 @@ pub(crate) fn plan<'a>(
         cookie,
         target,
         mode,
-        caller,
     };
-    plan.require_no_cycle(scene, writer)?;
+    plan.require_no_cycle(scene)?;
     if plan
         .target
         .as_ref()
@@ -141,8 +139,8 @@ pub(crate) fn plan<'a>(
     {
         return Ok(None);
     }
-    plan.require_permitted()?;
-    plan.require_replaceable(writer)?;
+    plan.require_permitted(scene.caller())?;
+    plan.require_replaceable(scene.writer())?;
     if mode == RenameMode::Whiteout {
         scene.core().admit(0)?;
     }
@@ -150,21 +148,17 @@ pub(crate) fn plan<'a>(
 }
 
 /// What a name names, and its place in the listing.
-fn entry_node(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    place: Place<'_>,
-) -> Result<Option<(Held, u64)>> {
-    match writer.entry(place.directory, place.name.bytes())? {
-        Some(entry) => Ok(Some((scene.held(writer, entry.inode)?, entry.cookie))),
+fn entry_node<'s>(scene: &mut impl Scene<'s>, place: Place<'_>) -> Result<Option<(Held, u64)>> {
+    match scene.writer().entry(place.directory, place.name.bytes())? {
+        Some(entry) => Ok(Some((scene.held(entry.inode)?, entry.cookie))),
         None => Ok(None),
     }
 }
 
 /// Whether `directory` is `ancestor` or lies below it.
-fn lies_within(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
+fn lies_within<'s>(
+    scene: &mut impl Scene<'s>,
+
     directory: InodeId,
     ancestor: InodeId,
 ) -> Result<bool> {
@@ -184,7 +178,7 @@ fn lies_within(
         if at == InodeId::ROOT {
             return Ok(false);
         }
-        at = scene.held(writer, at)?.inode.parent;
+        at = scene.held(at)?.inode.parent;
     }
     Err(Error::InvalidArgument("directories nested too deep".into()))
 }
@@ -203,19 +197,19 @@ impl Plan<'_> {
     }
 
     /// (2), and its mirror: a target above the source is not empty.
-    fn require_no_cycle(&self, scene: &mut impl Scene, writer: &mut Transaction<'_>) -> Result<()> {
+    fn require_no_cycle<'s>(&self, scene: &mut impl Scene<'s>) -> Result<()> {
         // Nothing moves into a removed directory, and what was above it may be gone.
         if self.within_one_directory() || self.to.inode.nlink == 0 {
             return Ok(());
         }
         let (from, to) = (self.from.node.id, self.to.node.id);
-        if self.source.is_directory() && lies_within(scene, writer, to, self.source.node.id)? {
+        if self.source.is_directory() && lies_within(scene, to, self.source.node.id)? {
             return Err(Error::InvalidArgument(
                 "a directory cannot move below itself".into(),
             ));
         }
         if let Some(target) = self.target.as_ref().filter(|target| target.is_directory())
-            && lies_within(scene, writer, from, target.node.id)?
+            && lies_within(scene, from, target.node.id)?
         {
             return Err(match self.mode {
                 RenameMode::Exchange => {
@@ -227,8 +221,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn require_permitted(&self) -> Result<()> {
-        let caller = self.caller;
+    fn require_permitted(&self, caller: &Caller) -> Result<()> {
         permission::require_removable(&self.from.inode, &self.source.inode, caller)?;
         let Some(target) = &self.target else {
             require_growing(&self.to.inode, caller)?;
@@ -282,16 +275,12 @@ impl Plan<'_> {
     }
 
     /// Moves the name; gives the replaced node if nothing holds it any more.
-    pub(crate) fn carry_out(
-        &self,
-        scene: &mut impl Scene,
-        writer: &mut Transaction<'_>,
-    ) -> Result<Option<InodeId>> {
+    pub(crate) fn carry_out<'s>(&self, scene: &mut impl Scene<'s>) -> Result<Option<InodeId>> {
         let left = match self.mode {
-            RenameMode::Whiteout => Some(self.whiteout(scene, writer)?),
+            RenameMode::Whiteout => Some(self.whiteout(scene)?),
             _ => None,
         };
-        self.write_rows(writer, left.as_ref())?;
+        self.write_rows(scene.writer(), left.as_ref())?;
         if let Some(left) = left {
             scene.adopt(left);
         }
@@ -299,15 +288,15 @@ impl Plan<'_> {
     }
 
     /// What a rename of that kind leaves at the old name: as overlay file systems mark a name that is to hide another.
-    fn whiteout(&self, scene: &impl Scene, writer: &mut Transaction<'_>) -> Result<Inode> {
+    fn whiteout<'s>(&self, scene: &mut impl Scene<'s>) -> Result<Inode> {
         let mark = NewNode {
             kind: NodeKind::CharDevice,
             mode: 0,
             rdev: WHITEOUT_DEVICE,
             target: Vec::new(),
         };
-        let (id, directory) = (writer.next_inode(), &self.from.inode);
-        new_inode(scene, id, directory, self.caller, &mark, 1)
+        let (id, directory) = (scene.writer().next_inode()?, &self.from.inode);
+        new_inode(scene, id, directory, &mark, 1)
     }
 
     /// `left`: what takes the old name.
@@ -348,7 +337,7 @@ impl Plan<'_> {
     }
 
     /// The same in memory; gives the replaced node if nothing holds it any more.
-    fn change_nodes(&self, scene: &mut impl Scene) -> Option<InodeId> {
+    fn change_nodes<'s>(&self, scene: &mut impl Scene<'s>) -> Option<InodeId> {
         let now = scene.now();
         let source_directories = i32::from(self.source.is_directory());
         let target_directories = i32::from(self.target_is_directory());
@@ -387,7 +376,7 @@ impl Plan<'_> {
 }
 
 /// A node that has another name now.
-fn moved(scene: &mut impl Scene, held: &Held, directory: &Held, now: Timestamp) {
+fn moved<'s>(scene: &mut impl Scene<'s>, held: &Held, directory: &Held, now: Timestamp) {
     scene.touch(&held.node, |inode| {
         inode.ctime = now;
         if inode.kind == NodeKind::Directory {

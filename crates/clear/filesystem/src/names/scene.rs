@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Inode, InodeId, Timestamp, Transaction};
 
-use crate::Result;
 use crate::content::node::Node;
 use crate::content::reservation::Reserved;
 use crate::core::Core;
-use crate::names::attributes::living;
+use crate::{Caller, Result};
 
 /// A node and what it was when the writer was taken. Its names, links and parent are still that while the
 /// writer is held; the rest may have changed.
@@ -27,15 +26,20 @@ impl Held {
     }
 }
 
-/// The file system as one operation, or one list of them, sees it. Call with the writer held.
-pub(crate) trait Scene {
-    fn core(&self) -> &Core;
+/// The file system as one operation, or one list of them, sees it, with the writer held.
+pub(crate) trait Scene<'a> {
+    fn core(&self) -> &'a Core;
+
+    fn writer(&mut self) -> &mut Transaction<'a>;
+
+    /// On whose behalf.
+    fn caller(&self) -> &'a Caller;
 
     /// The time of what happens now.
     fn now(&self) -> Timestamp;
 
     /// The node of `id` as it is now.
-    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held>;
+    fn held(&mut self, id: InodeId) -> Result<Held>;
 
     /// Changes attributes of a node.
     fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode));
@@ -48,33 +52,58 @@ pub(crate) trait Scene {
 }
 
 /// The nodes themselves: a change is seen at once, and the next commit stores it.
-pub(crate) struct Live<'a>(pub(crate) &'a Core);
+pub(crate) struct Live<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) writer: Transaction<'a>,
+    pub(crate) caller: &'a Caller,
+}
 
-impl Scene for Live<'_> {
-    fn core(&self) -> &Core {
-        self.0
+impl<'a> Live<'a> {
+    /// Takes the writer.
+    pub(crate) fn new(core: &'a Core, caller: &'a Caller) -> Self {
+        let writer = core.store.lock();
+        Self {
+            core,
+            writer,
+            caller,
+        }
+    }
+}
+
+impl<'a> Scene<'a> for Live<'a> {
+    fn core(&self) -> &'a Core {
+        self.core
+    }
+
+    fn writer(&mut self) -> &mut Transaction<'a> {
+        &mut self.writer
+    }
+
+    fn caller(&self) -> &'a Caller {
+        self.caller
     }
 
     fn now(&self) -> Timestamp {
-        self.0.now()
+        self.core.now()
     }
 
-    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
-        let node = self.0.node_in(writer, id)?;
-        let inode = living(&node)?.inode.clone();
+    fn held(&mut self, id: InodeId) -> Result<Held> {
+        let node = self.core.node_in(&mut self.writer, id)?;
+        let inode = node.living()?.inode.clone();
         Ok(Held { node, inode })
     }
 
     fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
-        self.0.touch(node, change);
+        self.core.content.touch(node, change);
     }
 
     fn adopt(&mut self, inode: Inode) -> Arc<Node> {
-        let node = self.0.nodes.insert(inode, Reserved::default());
+        let content = &self.core.content;
+        let node = content.nodes.insert(inode, Reserved::default());
         let mut state = node.lock();
         state.changed();
         state.has_capability = Some(false);
-        self.0.list_dirty(&node, &mut state);
+        content.list_dirty(&node, &mut state);
         drop(state);
         node
     }

@@ -10,101 +10,21 @@
 //! Invariants
 //!  (1) A node's names and values together stay within `XATTR_TOTAL_BYTES_MAX`.
 
-use strongroom_metadata::{Inode, InodeId, NodeKind, Transaction};
+use strongroom_metadata::{InodeId, Transaction};
 
+use crate::blocks::place::Reason;
 use crate::core::Core;
-use crate::drain::{Reason, drain_node};
-use crate::limits::{XATTR_NAME_BYTES_MAX, XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
-use crate::names::attributes::{CAPABILITY, living};
+use crate::drain::drains::drain_node;
+use crate::limits::{XATTR_TOTAL_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use crate::names::attributes::CAPABILITY;
 use crate::names::scene::{Held, Live, Scene};
-use crate::rules::permission::{self, READ, WRITE};
-use crate::{Caller, Checks, Error, Filesystem, Result, XattrMode};
+use crate::rules::permission;
+use crate::rules::xattrs::{require_readable, require_writable, space_of};
+use crate::upkeep::room::make_room;
+use crate::{Caller, Error, Filesystem, Result, XattrMode};
 
 /// How often content is drained so that an xattr may be stored; more than once only if somebody truncates meanwhile.
 const DRAINS_MAX: usize = 64;
-
-/// Which rules hold for a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
-    /// Anyone's, on files and directories.
-    User,
-    /// The superuser's; others do not even see it.
-    Trusted,
-    /// The system's: all may read, the superuser writes.
-    Security,
-}
-
-/// The space of a name.
-///
-/// # Errors
-/// `ValueTooLarge` for its length, `NotSupported` for an unknown space, `InvalidArgument` for nothing behind
-/// the dot or a NUL.
-fn space_of(name: &[u8]) -> Result<Space> {
-    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
-        return Err(Error::ValueTooLarge);
-    }
-    let spaces = [
-        (&b"user."[..], Space::User),
-        (b"trusted.", Space::Trusted),
-        (b"security.", Space::Security),
-    ];
-    let found = spaces
-        .into_iter()
-        .find_map(|(prefix, space)| Some((name.strip_prefix(prefix)?, space)));
-    let (rest, space) = found.ok_or(Error::NotSupported)?;
-    if rest.is_empty() || rest.contains(&0) {
-        return Err(Error::InvalidArgument(
-            "an extended attribute needs a name behind its space, without NUL".into(),
-        ));
-    }
-    Ok(space)
-}
-
-/// Demands leave to read a value.
-///
-/// # Errors
-/// `NoAttribute` where the caller may not know whether it exists, else `PermissionDenied`.
-fn require_readable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> {
-    if caller.checks == Checks::Above {
-        return Ok(());
-    }
-    match space {
-        Space::User if !carries_user_names(inode) => Err(Error::NoAttribute),
-        Space::User => permission::require(inode, caller, READ),
-        Space::Trusted if !permission::is_superuser(caller) => Err(Error::NoAttribute),
-        Space::Trusted | Space::Security => Ok(()),
-    }
-}
-
-/// As for a living node: whether `name` may be read of a kept one.
-pub(crate) fn require_kept_readable(inode: &Inode, caller: &Caller, name: &[u8]) -> Result<()> {
-    require_readable(inode, caller, space_of(name)?)
-}
-
-/// Demands leave to set or remove a value.
-///
-/// # Errors
-/// `NotPermitted` by kind, sticky bit or space, else `PermissionDenied`.
-fn require_writable(inode: &Inode, caller: &Caller, space: Space) -> Result<()> {
-    if space == Space::User && !carries_user_names(inode) {
-        return Err(Error::NotPermitted);
-    }
-    match space {
-        Space::User => {
-            // Else anyone could leave notes on /tmp.
-            if inode.kind == NodeKind::Directory && permission::is_sticky(inode) {
-                permission::require_owner(inode, caller)?;
-            }
-            permission::require(inode, caller, WRITE)
-        }
-        Space::Trusted | Space::Security => permission::require_superuser(caller),
-    }
-}
-
-/// The mode bits of other kinds mean something else than leave to write to them, and a quota would be evaded.
-fn carries_user_names(inode: &Inode) -> bool {
-    matches!(inode.kind, NodeKind::File | NodeKind::Directory)
-}
 
 /// (1): refuses a value that does not fit beside the others.
 fn require_room(
@@ -129,13 +49,13 @@ impl Filesystem {
     /// # Errors
     /// `NoAttribute`; `NotSupported` for an unknown space; `PermissionDenied`.
     pub fn xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<Vec<u8>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.xattr(caller, inode, name);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.xattr(caller, inode, name);
         }
         let space = space_of(name)?;
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
-        require_readable(&living(&node)?.inode, caller, space)?;
+        require_readable(&node.living()?.inode, caller, space)?;
         writer.xattr(inode, name)?.ok_or(Error::NoAttribute)
     }
 
@@ -155,18 +75,10 @@ impl Filesystem {
         mode: XattrMode,
     ) -> Result<()> {
         let core = &self.core;
-        core.make_room(value.len() as u64);
+        make_room(core, value.len() as u64);
         let _gate = core.mutate()?;
-        let mut writer = writer_when_attributes_flow(core, inode)?;
-        set_in(
-            &mut Live(core),
-            &mut writer,
-            caller,
-            inode,
-            name,
-            value,
-            mode,
-        )?;
+        let mut live = when_attributes_flow(core, caller, inode)?;
+        set_in(&mut live, inode, name, value, mode)?;
         core.changed();
         Ok(())
     }
@@ -178,8 +90,8 @@ impl Filesystem {
     pub fn remove_xattr(&self, caller: &Caller, inode: InodeId, name: &[u8]) -> Result<()> {
         let core = &self.core;
         let _gate = core.mutate()?;
-        let mut writer = writer_when_attributes_flow(core, inode)?;
-        remove_in(&mut Live(core), &mut writer, caller, inode, name)?;
+        let mut live = when_attributes_flow(core, caller, inode)?;
+        remove_in(&mut live, inode, name)?;
         core.changed();
         Ok(())
     }
@@ -189,12 +101,12 @@ impl Filesystem {
     /// # Errors
     /// `Stale`, or those of the store.
     pub fn xattrs(&self, caller: &Caller, inode: InodeId) -> Result<Vec<Vec<u8>>> {
-        if let Some(kept) = self.kept(inode) {
-            return kept.xattrs(caller, inode);
+        if let Some(snapshots) = self.snapshots(inode) {
+            return snapshots.xattrs(caller, inode);
         }
         let mut writer = self.core.store.lock();
         let node = self.core.node_in(&mut writer, inode)?;
-        drop(living(&node)?);
+        drop(node.living()?);
         let mut names = writer.xattrs(inode)?;
         if !permission::is_superuser(caller) {
             names.retain(|name| !name.starts_with(b"trusted."));
@@ -205,29 +117,32 @@ impl Filesystem {
 
 /// The writer, at a moment at which no commit would hold the attributes of `inode` back until its content is stored: an
 /// xattr is stored at once, and beside older attributes it would make a state that never was.
-fn writer_when_attributes_flow(core: &Core, inode: InodeId) -> Result<Transaction<'_>> {
+fn when_attributes_flow<'a>(
+    core: &'a Core,
+    caller: &'a Caller,
+    inode: InodeId,
+) -> Result<Live<'a>> {
     for _ in 0..DRAINS_MAX {
-        let mut writer = core.store.lock();
-        let node = core.node_in(&mut writer, inode)?;
+        let mut live = Live::new(core, caller);
+        let node = core.node_in(&mut live.writer, inode)?;
         let holds_back = {
             let state = node.lock();
             state.has_pending_content() && state.holds_back()
         };
         if !holds_back {
-            return Ok(writer);
+            return Ok(live);
         }
-        drop(writer);
+        drop(live);
         drain_node(core, &node, Reason::Namespace)?;
     }
     // Somebody truncates it all the time.
-    Ok(core.store.lock())
+    Ok(Live::new(core, caller))
 }
 
 /// Sets the extended attribute `name`.
-pub(crate) fn set_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
+pub(crate) fn set_in<'s>(
+    scene: &mut impl Scene<'s>,
+
     inode: InodeId,
     name: &[u8],
     value: &[u8],
@@ -237,89 +152,38 @@ pub(crate) fn set_in(
     if value.len() > XATTR_VALUE_BYTES_MAX {
         return Err(Error::ValueTooLarge);
     }
-    let held = scene.held(writer, inode)?;
-    require_writable(&held.inode, caller, space)?;
-    let old = writer.xattr(inode, name)?;
+    let held = scene.held(inode)?;
+    require_writable(&held.inode, scene.caller(), space)?;
+    let old = scene.writer().xattr(inode, name)?;
     match (mode, &old) {
         (XattrMode::CreateOnly, Some(_)) => return Err(Error::Exists),
         (XattrMode::ReplaceOnly, None) => return Err(Error::NoAttribute),
         _ => {}
     }
     let replaced = old.map_or(0, |old| name.len() + old.len());
-    require_room(writer, inode, name.len() + value.len(), replaced)?;
+    require_room(scene.writer(), inode, name.len() + value.len(), replaced)?;
     scene.core().admit(value.len() as u64)?;
-    writer.put_xattr(inode, name, value)?;
+    scene.writer().put_xattr(inode, name, value)?;
     changed(scene, &held, name, true);
     Ok(())
 }
 
 /// Removes the extended attribute `name`.
-pub(crate) fn remove_in(
-    scene: &mut impl Scene,
-    writer: &mut Transaction<'_>,
-    caller: &Caller,
-    inode: InodeId,
-    name: &[u8],
-) -> Result<()> {
+pub(crate) fn remove_in<'s>(scene: &mut impl Scene<'s>, inode: InodeId, name: &[u8]) -> Result<()> {
     let space = space_of(name)?;
-    let held = scene.held(writer, inode)?;
-    require_writable(&held.inode, caller, space)?;
-    if !writer.remove_xattr(inode, name)? {
+    let held = scene.held(inode)?;
+    require_writable(&held.inode, scene.caller(), space)?;
+    if !scene.writer().remove_xattr(inode, name)? {
         return Err(Error::NoAttribute);
     }
     changed(scene, &held, name, false);
     Ok(())
 }
 
-fn changed(scene: &mut impl Scene, held: &Held, name: &[u8], present: bool) {
+fn changed<'s>(scene: &mut impl Scene<'s>, held: &Held, name: &[u8], present: bool) {
     let now = scene.now();
     scene.touch(&held.node, |inode| inode.ctime = now);
     if name == CAPABILITY {
         scene.note_capability(&held.node, present);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_lies_in_a_known_space_and_says_something() {
-        assert_eq!(space_of(b"user.a").expect("known"), Space::User);
-        assert_eq!(space_of(b"user.a.b/c").expect("known"), Space::User);
-        assert_eq!(space_of(b"trusted.a").expect("known"), Space::Trusted);
-        assert_eq!(
-            space_of(b"security.capability").expect("known"),
-            Space::Security
-        );
-        for name in [
-            &b"a"[..],
-            b"user",
-            b"USER.a",
-            b"system.posix_acl_access",
-            b"system.posix_acl_default",
-            b"os2.a",
-        ] {
-            assert!(
-                matches!(space_of(name), Err(Error::NotSupported)),
-                "{name:?}"
-            );
-        }
-        for name in [&b"user."[..], b"trusted.", b"security.", b"user.a\0"] {
-            assert!(
-                matches!(space_of(name), Err(Error::InvalidArgument(_))),
-                "{name:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_name_has_1_to_255_bytes() {
-        let mut name = b"user.".to_vec();
-        name.resize(XATTR_NAME_BYTES_MAX, b'n');
-        assert_eq!(space_of(&name).expect("fits"), Space::User);
-        name.push(b'n');
-        assert!(matches!(space_of(&name), Err(Error::ValueTooLarge)));
-        assert!(matches!(space_of(b""), Err(Error::ValueTooLarge)));
     }
 }

@@ -15,17 +15,19 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Extent, Inode, InodeId, NodeKind, REGION_BYTES, Timestamp, Transaction};
 
+use crate::blocks::equal_blocks::number_of;
 use crate::blocks::place::Placed;
 use crate::content::extents;
 use crate::content::node::Node;
 use crate::core::Core;
-use crate::drain::{RegionEdit, number_of};
-use crate::files::write::{check_kind, content_changed_in};
-use crate::limits::FILE_BYTES_MAX;
-use crate::names::attributes::{self, CAPABILITY, attributes_of_row, living};
+use crate::drain::edit::RegionEdit;
+use crate::files::copy::put_shared;
+use crate::names::attributes::CAPABILITY;
 use crate::names::namespace::{self, Link, Removal};
 use crate::names::scene::{Held, Scene};
+use crate::rules::attributes::{self, attributes_of_row, check_kind, content_changed, end_in_file};
 use crate::rules::permission;
+use crate::transaction::slice_lens;
 use crate::{
     Attributes, Caller, Content, Error, NewNode, RenameMode, Result, SetAttributes, XattrMode,
 };
@@ -99,7 +101,10 @@ impl<'a> Drafts<'a> {
     ) -> Result<()> {
         let core = self.core;
         // A node that nobody else knows takes the changes.
-        let scratch = core.nodes.detached(self.drafted(node).inode.clone());
+        let scratch = core
+            .content
+            .nodes
+            .detached(self.drafted(node).inode.clone());
         let mut state = scratch.lock();
         let mut regions = RegionEdit::new(core, &scratch, &mut state, &mut self.drops);
         edit(&mut regions, writer)?;
@@ -115,50 +120,6 @@ impl<'a> Drafts<'a> {
         if node.lock().has_pending_content() {
             self.pending.insert(node.id, Arc::clone(node));
         }
-    }
-}
-
-impl Scene for Drafts<'_> {
-    fn core(&self) -> &Core {
-        self.core
-    }
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn held(&mut self, writer: &mut Transaction<'_>, id: InodeId) -> Result<Held> {
-        // (1)
-        if let Some(drafted) = self.nodes.get(&id) {
-            return Ok(Held {
-                node: Arc::clone(&drafted.node),
-                inode: drafted.inode.clone(),
-            });
-        }
-        let node = self.core.node_in(writer, id)?;
-        let inode = living(&node)?.inode.clone();
-        Ok(Held { node, inode })
-    }
-
-    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
-        change(&mut self.drafted(node).inode);
-    }
-
-    fn adopt(&mut self, inode: Inode) -> Arc<Node> {
-        let node = self.core.nodes.detached(inode.clone());
-        let drafted = Drafted {
-            node: Arc::clone(&node),
-            inode,
-            is_new: true,
-            has_new_content: false,
-            ended: Vec::new(),
-        };
-        self.nodes.insert(node.id, drafted);
-        node
-    }
-
-    fn note_capability(&mut self, _: &Arc<Node>, _: bool) {
-        // Whoever asks next asks the rows: see `transaction::install`.
     }
 }
 
@@ -184,11 +145,59 @@ impl std::fmt::Debug for Draft<'_> {
     }
 }
 
-impl Draft<'_> {
-    fn held(&mut self, inode: InodeId) -> Result<Held> {
-        self.drafts.held(&mut self.writer, inode)
+impl<'a> Scene<'a> for Draft<'a> {
+    fn core(&self) -> &'a Core {
+        self.drafts.core
     }
 
+    fn writer(&mut self) -> &mut Transaction<'a> {
+        &mut self.writer
+    }
+
+    fn caller(&self) -> &'a Caller {
+        self.caller
+    }
+
+    fn now(&self) -> Timestamp {
+        self.drafts.now
+    }
+
+    fn held(&mut self, id: InodeId) -> Result<Held> {
+        // (1)
+        if let Some(drafted) = self.drafts.nodes.get(&id) {
+            return Ok(Held {
+                node: Arc::clone(&drafted.node),
+                inode: drafted.inode.clone(),
+            });
+        }
+        let node = self.drafts.core.node_in(&mut self.writer, id)?;
+        let inode = node.living()?.inode.clone();
+        Ok(Held { node, inode })
+    }
+
+    fn touch(&mut self, node: &Arc<Node>, change: impl FnOnce(&mut Inode)) {
+        change(&mut self.drafts.drafted(node).inode);
+    }
+
+    fn adopt(&mut self, inode: Inode) -> Arc<Node> {
+        let node = self.drafts.core.content.nodes.detached(inode.clone());
+        let drafted = Drafted {
+            node: Arc::clone(&node),
+            inode,
+            is_new: true,
+            has_new_content: false,
+            ended: Vec::new(),
+        };
+        self.drafts.nodes.insert(node.id, drafted);
+        node
+    }
+
+    fn note_capability(&mut self, _: &Arc<Node>, _: bool) {
+        // Whoever asks next asks the rows: see `transaction::install`.
+    }
+}
+
+impl Draft<'_> {
     /// What `stat` tells of `inode`. Content that is in memory only does not count as blocks.
     ///
     /// # Errors
@@ -202,8 +211,7 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::lookup`.
     pub fn lookup(&mut self, parent: InodeId, name: &[u8]) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let id = namespace::look_up(drafts, &mut self.writer, caller, parent, name)?;
+        let id = namespace::look_up(self, parent, name)?;
         self.attributes(id)
     }
 
@@ -224,8 +232,7 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::create`.
     pub fn create(&mut self, parent: InodeId, name: &[u8], node: &NewNode) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let made = namespace::create_in(drafts, &mut self.writer, caller, parent, name, node)?;
+        let made = namespace::create_in(self, parent, name, node)?;
         self.attributes(made.id)
     }
 
@@ -239,19 +246,11 @@ impl Draft<'_> {
         new_parent: InodeId,
         new_name: &[u8],
     ) -> Result<Attributes> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        let link = Link::plan(
-            drafts,
-            &mut self.writer,
-            caller,
-            inode,
-            new_parent,
-            new_name,
-        )?;
+        let link = Link::plan(self, inode, new_parent, new_name)?;
         if link.needs_drain() {
-            drafts.wait_for_content(&link.node.node);
+            self.drafts.wait_for_content(&link.node.node);
         }
-        link.carry_out(drafts, &mut self.writer)?;
+        link.carry_out(self)?;
         self.attributes(inode)
     }
 
@@ -272,8 +271,7 @@ impl Draft<'_> {
     }
 
     fn remove(&mut self, parent: InodeId, name: &[u8], removal: Removal) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        namespace::remove_in(drafts, &mut self.writer, caller, parent, name, removal).map(drop)
+        namespace::remove_in(self, parent, name, removal).map(drop)
     }
 
     /// Moves a name.
@@ -286,14 +284,13 @@ impl Draft<'_> {
         (new_parent, new_name): (InodeId, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
         let (old, new) = ((parent, name), (new_parent, new_name));
-        let plan = crate::names::rename::plan(drafts, &mut self.writer, caller, old, new, mode)?;
+        let plan = crate::names::rename::plan(self, old, new, mode)?;
         let Some(plan) = plan else { return Ok(()) };
         for node in plan.to_drain() {
-            drafts.pending.insert(node.id, node);
+            self.drafts.pending.insert(node.id, node);
         }
-        plan.carry_out(drafts, &mut self.writer).map(drop)
+        plan.carry_out(self).map(drop)
     }
 
     /// Changes attributes, the length of a file among them.
@@ -332,7 +329,7 @@ impl Draft<'_> {
         let drafted = self.drafts.drafted(node);
         drafted.has_new_content = true;
         drafted.inode.size = size;
-        content_changed_in(&mut drafted.inode, now);
+        content_changed(&mut drafted.inode, now);
         Ok(())
     }
 
@@ -357,10 +354,7 @@ impl Draft<'_> {
             .contents
             .get(index)
             .ok_or(Error::InvalidArgument("no such content".into()))?;
-        let end = content.offset.checked_add(content.data.len() as u64);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(content.offset, content.data.len() as u64)?;
         if content.data.is_empty() {
             return Ok(());
         }
@@ -382,7 +376,7 @@ impl Draft<'_> {
             inode.mode = permission::mode_after_write(inode);
         }
         inode.size = inode.size.max(range.end);
-        content_changed_in(inode, now);
+        content_changed(inode, now);
         drafted.has_new_content = true;
         drafted.ended.push(range);
         Ok(())
@@ -398,14 +392,14 @@ impl Draft<'_> {
             return Err(Error::InvalidArgument("a content is written once".into()));
         }
         let mut start = self.contents[index].offset;
-        let lens = crate::transaction::slice_lens(&self.contents[index]);
+        let lens = slice_lens(&self.contents[index]);
         let core = self.drafts.core;
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
             for (block, len) in placed.into_iter().zip(lens) {
                 let extent = Extent {
                     start,
                     len,
-                    block: number_of(core, writer, block)?,
+                    block: number_of(core, writer, &block, 1)?.0,
                     block_offset: 0,
                 };
                 edit.put(writer, extent)?;
@@ -432,10 +426,7 @@ impl Draft<'_> {
             ));
         }
         let len = from.inode.size;
-        let end = offset.checked_add(len);
-        let end = end
-            .filter(|end| *end <= FILE_BYTES_MAX)
-            .ok_or(Error::FileTooLarge)?;
+        let end = end_in_file(offset, len)?;
         if len == 0 {
             return Ok(());
         }
@@ -452,7 +443,7 @@ impl Draft<'_> {
         let core = self.drafts.core;
         let mut parts = Vec::new();
         for region in 0..len.div_ceil(REGION_BYTES) {
-            if core.holes.around(source, region).is_none() {
+            if core.content.holes.around(source, region).is_none() {
                 let extents = self.writer.region(source, region)?;
                 parts.extend(
                     extents
@@ -462,7 +453,7 @@ impl Draft<'_> {
             }
         }
         let put = |edit: &mut RegionEdit<'_>, writer: &mut Transaction<'_>| {
-            crate::files::copy::put_shared(edit, writer, &parts, 0, at..at + len)
+            put_shared(edit, writer, &parts, 0, at..at + len)
         };
         self.drafts.edit(&mut self.writer, &held.node, put)
     }
@@ -478,8 +469,7 @@ impl Draft<'_> {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        let (drafts, caller) = (&mut self.drafts, self.caller);
-        crate::names::xattr::set_in(drafts, &mut self.writer, caller, inode, name, value, mode)
+        crate::names::xattr::set_in(self, inode, name, value, mode)
     }
 
     /// Removes an extended attribute.
@@ -487,6 +477,6 @@ impl Draft<'_> {
     /// # Errors
     /// As `Filesystem::remove_xattr`.
     pub fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Result<()> {
-        crate::names::xattr::remove_in(&mut self.drafts, &mut self.writer, self.caller, inode, name)
+        crate::names::xattr::remove_in(self, inode, name)
     }
 }

@@ -4,195 +4,50 @@
 //! Gives   that work done, by one thread or by `tick`
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 
-use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use strongroom_format::SegmentId;
-use strongroom_metadata::InodeId;
-
-use crate::core::{Background, Core, Work};
-use crate::drain::{Reason, drain_all, drain_node};
+use crate::commit::commits::commit_all;
+use crate::core::{Background, Core, Work, WorkQueue, Worker};
+use crate::drain::drains::drain_all;
+use crate::trees::give_back::give_back;
+use crate::upkeep::compact::reclaim;
+use crate::upkeep::room::bound_waste_early;
+use crate::upkeep::space::settle;
+use crate::upkeep::urgent::{finish, urgent};
 use crate::{Filesystem, Result};
 
-#[derive(Default)]
-struct Notes {
-    drain: BTreeSet<InodeId>,
-    drain_all: bool,
-    purge: BTreeSet<InodeId>,
-    /// What those had stored.
-    purge_bytes: u64,
-    defragment: BTreeSet<(InodeId, u64)>,
-    finish: HashSet<SegmentId>,
-    settle: bool,
-    commit: bool,
-    stop: bool,
-}
-
-impl Notes {
-    fn is_empty(&self) -> bool {
-        self.drain.is_empty()
-            && !self.drain_all
-            && self.purge.is_empty()
-            && !self.settle
-            && !self.commit
+/// Starts the thread, if the options ask for one.
+pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Worker> {
+    let work = Arc::clone(&core.work);
+    let mut thread = None;
+    if core.options.background == Background::Thread && !core.options.read_only {
+        // Weak: a thread that owned the core would keep the database open after the last handle went.
+        let weak = Arc::downgrade(core);
+        let (queue, interval) = (Arc::clone(&work), core.options.commit_interval);
+        let builder = std::thread::Builder::new().name("strongroom-background".into());
+        thread = Some(builder.spawn(move || run(&weak, &queue, interval))?);
     }
-}
-
-/// Notes of work to do.
-#[derive(Default)]
-pub(crate) struct WorkQueue {
-    notes: Mutex<Notes>,
-    wake: Condvar,
-    /// What nodes had stored whose purge was noted and has not ended.
-    purge_bytes: AtomicU64,
-    /// Held by whoever does what was noted, so that others can wait for it.
-    doing: Mutex<()>,
-}
-
-impl WorkQueue {
-    fn note(&self, change: impl FnOnce(&mut Notes)) {
-        let mut notes = self.notes.lock();
-        change(&mut notes);
-        if !notes.is_empty() || notes.stop {
-            self.wake.notify_one();
-        }
-    }
-
-    /// This node has enough dirty content for a drain.
-    pub(crate) fn drain_soon(&self, inode: InodeId) {
-        self.note(|notes| {
-            notes.drain.insert(inode);
-        });
-    }
-
-    /// Writers wait for room.
-    pub(crate) fn drain_everything(&self) {
-        self.note(|notes| notes.drain_all = true);
-    }
-
-    /// This node, which has so much stored, has neither names nor references.
-    pub(crate) fn purge(&self, inode: InodeId, bytes: u64) {
-        self.note(|notes| {
-            if notes.purge.insert(inode) {
-                notes.purge_bytes += bytes;
-                self.purge_bytes.fetch_add(bytes, Ordering::AcqRel);
-            }
-        });
-    }
-
-    /// What was removed and counts as living until it is purged.
-    pub(crate) fn purge_bytes(&self) -> u64 {
-        self.purge_bytes.load(Ordering::Acquire)
-    }
-
-    /// This cell of a file has too many fragments.
-    pub(crate) fn defragment(&self, inode: InodeId, cell: u64) {
-        self.note(|notes| {
-            notes.defragment.insert((inode, cell));
-        });
-    }
-
-    /// The transaction has grown to its bound.
-    pub(crate) fn commit_soon(&self) {
-        self.note(|notes| notes.commit = true);
-    }
-
-    /// The database carries many blocks.
-    pub(crate) fn settle(&self) {
-        self.note(|notes| notes.settle = true);
-    }
-
-    /// This segment takes no more batches.
-    pub(crate) fn finish_segment(&self, segment: SegmentId) {
-        self.note(|notes| {
-            notes.finish.insert(segment);
-        });
-    }
-
-    fn take(&self) -> Notes {
-        let mut notes = self.notes.lock();
-        let stop = notes.stop;
-        std::mem::replace(
-            &mut *notes,
-            Notes {
-                stop,
-                ..Notes::default()
-            },
-        )
-    }
-}
-
-/// The background thread of one open file system. Ends and is waited for when the last handle goes: nothing
-/// of the store is in use afterwards.
-pub(crate) struct Worker {
-    work: Arc<WorkQueue>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Worker {
-    /// Starts the thread, if the options ask for one.
-    pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
-        let work = Arc::clone(&core.work);
-        let mut thread = None;
-        if core.options.background == Background::Thread && !core.options.read_only {
-            // Weak: a thread that owned the core would keep the database open after the last handle went.
-            let weak = Arc::downgrade(core);
-            let (queue, interval) = (Arc::clone(&work), core.options.commit_interval);
-            let builder = std::thread::Builder::new().name("strongroom-background".into());
-            thread = Some(builder.spawn(move || run(&weak, &queue, interval))?);
-        }
-        Ok(Self {
-            work,
-            thread: Mutex::new(thread),
-        })
-    }
-
-    /// Ends the thread and waits for it. Once is enough; more do nothing.
-    pub(crate) fn stop(&self) {
-        self.work.note(|notes| notes.stop = true);
-        let thread = self.thread.lock().take();
-        if let Some(thread) =
-            thread.filter(|thread| thread.thread().id() != std::thread::current().id())
-        {
-            // A panic there has been reported by the panic hook; what was not durable is still pending.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.stop();
-    }
+    Ok(Worker::new(work, thread))
 }
 
 fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
     let mut last_tick = Instant::now();
     loop {
         let due = last_tick + interval;
-        {
-            let mut notes = work.notes.lock();
-            if notes.is_empty() && !notes.stop {
-                work.wake.wait_until(&mut notes, due);
-            }
-            if notes.stop {
-                return;
-            }
+        if !work.wait(due) {
+            return;
         }
         let Some(core) = core.upgrade() else { return };
         // An error is kept where the next caller meets it: in the pending content or in `failed`.
         let done = catch_unwind(AssertUnwindSafe(|| {
-            let doing = core.work.doing.lock();
+            let doing = core.work.doing();
             let notes = core.work.take();
             let commit = notes.commit;
             let _ = urgent(&core, notes);
             drop(doing);
-            let _ = core.bound_waste_early();
+            let _ = bound_waste_early(&core);
             if commit || Instant::now() >= due {
                 let _ = periodic(&core);
                 last_tick = Instant::now();
@@ -200,48 +55,11 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
         }));
         if done.is_err() {
             // A broken invariant, reported by the panic hook. Nobody may wait for this thread any more.
-            core.failed.store(true, Ordering::Release);
-            core.room.1.notify_all();
+            core.durability.fail();
+            core.content.wake();
             return;
         }
     }
-}
-
-/// Does what was noted and is not done yet, and waits for what is being done. Take no locks.
-pub(crate) fn finish(core: &Core) -> Result<()> {
-    let _doing = core.work.doing.lock();
-    let notes = core.work.take();
-    if notes.commit {
-        core.work.commit_soon();
-    }
-    urgent(core, notes)
-}
-
-/// Drains and purges that were asked for.
-fn urgent(core: &Core, notes: Notes) -> Result<()> {
-    let mut result = Ok(());
-    for inode in notes.drain {
-        if let Some(node) = core.nodes.find(inode) {
-            result = result.and(drain_node(core, &node, Reason::Background));
-        }
-    }
-    if notes.drain_all {
-        result = result.and(drain_all(core));
-    }
-    let purges: Vec<InodeId> = notes.purge.into_iter().collect();
-    result = result.and(crate::upkeep::purge::purge_all(core, &purges));
-    let waiting = &core.work.purge_bytes;
-    waiting.fetch_sub(notes.purge_bytes, Ordering::AcqRel);
-    if notes.settle {
-        result = result.and(crate::upkeep::space::settle(core));
-    }
-    for (inode, cell) in notes.defragment {
-        result = result.and(crate::upkeep::defragment::defragment(core, inode, cell));
-    }
-    for segment in notes.finish {
-        result = result.and(crate::upkeep::space::finish_segment(core, segment));
-    }
-    result
 }
 
 /// What happens every few seconds. One part that fails does not keep the others from their work: a file that
@@ -249,24 +67,19 @@ fn urgent(core: &Core, notes: Notes) -> Result<()> {
 fn periodic(core: &Core) -> Result<()> {
     let drained = drain_all(core);
     let settled = match core.store.waiting_bytes() > core.options.thresholds.waiting_bytes_max {
-        true => crate::upkeep::space::settle(core),
+        true => settle(core),
         false => Ok(()),
     };
     // Moves the bulk of a long log while others work, so that the commit's own part of it is short.
     let moved = {
-        let _doing = core.doing(Work::Checkpoint);
+        let _doing = core.options.doing(Work::Checkpoint);
         let checkpoint = core.store.checkpoint();
         checkpoint.map(drop).map_err(crate::Error::from)
     };
-    let committed = if crate::commit::is_behind(core) {
-        let target = core.changes.load(Ordering::Acquire);
-        crate::commit::commit_covering(core, target)
-    } else {
-        Ok(())
-    };
+    let committed = commit_all(core);
     let tidied = crate::commit::intents::tidy(core);
-    let given_back = crate::history::give_back(core).map(drop);
-    let reclaimed = crate::upkeep::space::reclaim(core).and_then(|()| core.bound_waste_early());
+    let given_back = give_back(core).map(drop);
+    let reclaimed = reclaim(core).and_then(|()| bound_waste_early(core));
     // The reserve that a commit on a full disk used up is set aside again as soon as it fits.
     let reserved = match core.store.reserve_intact() {
         true => Ok(()),

@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
-use crate::blocks::place::{Placed, Placement};
+use crate::blocks::equal_blocks::number_of;
+use crate::blocks::fetch::{Fetched, read_extents};
+use crate::blocks::place::{Placed, Placement, Reason};
+use crate::blocks::stream;
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
 use crate::content::overlay::CELL_BYTES;
 use crate::core::{Core, Work};
-use crate::drain::{RegionEdit, number_of};
-use crate::files::read::Fetched;
+use crate::drain::edit::RegionEdit;
 use crate::{Error, Result};
 
 /// Rewrites the cell at `cell`, unless it has changed or healed meanwhile.
 pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
-    let _doing = core.doing(Work::Defragmentation);
+    let _doing = core.options.doing(Work::Defragmentation);
     let _gate = core.mutate()?;
     let node = match core.node(inode) {
         Err(Error::Stale) => return Ok(()),
@@ -32,13 +34,12 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
     let seen = cell_extents(core, &node, cell)?;
     for run in runs(&seen) {
         let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
-        if crate::files::read::read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
+        if read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
             // The cell heals another time.
             return Ok(());
         }
-        let sealing = core.sealers.sealing();
-        let sealed = core.seal_content(&sealing, vec![clear]);
-        let placement = Placement::appended(core, &sealing, sealed)?;
+        let sealing = core.blocks.sealers.sealing();
+        let placement = stream::place(core, &sealing, vec![clear], Reason::Background)?;
         replace(core, &node, cell, run, placement)?;
     }
     Ok(())
@@ -50,7 +51,9 @@ fn cell_extents(core: &Core, node: &Node, cell: u64) -> Result<Vec<Extent>> {
     if state.purged {
         return Ok(Vec::new());
     }
-    let list = core.region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
+    let list = core
+        .content
+        .region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
     let inside = |extent: &&Extent| extent.start >= cell && extent.start < cell + CELL_BYTES;
     Ok(list.iter().filter(inside).copied().collect())
 }
@@ -72,11 +75,13 @@ fn replace(
     let mut writer = core.store.lock();
     let mut state = node.lock();
     let noted = placement.note_segments(core, &mut writer);
-    core.fail_on_error(noted)?;
+    core.durability.fail_on_error(noted)?;
     if state.purged {
         return Ok(());
     }
-    let list = core.region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
+    let list = core
+        .content
+        .region(&mut writer, node.id, &mut state, cell / REGION_BYTES)?;
     if !run.iter().all(|extent| list.contains(extent)) {
         return Ok(());
     }
@@ -86,9 +91,9 @@ fn replace(
         .expect("one block was sealed");
     let range = run[0].start..extents::end(&run[run.len() - 1]);
     let installed = install(core, &mut writer, node, &mut state, range, placed);
-    core.fail_on_error(installed)?;
+    core.durability.fail_on_error(installed)?;
     state.attributes_dirty = true;
-    core.list_dirty(node, &mut state);
+    core.content.list_dirty(node, &mut state);
     core.changed();
     Ok(())
 }
@@ -101,7 +106,7 @@ fn install(
     range: Range<u64>,
     placed: Placed,
 ) -> Result<()> {
-    let block = number_of(core, writer, placed)?;
+    let (block, _) = number_of(core, writer, &placed, 1)?;
     // Nothing is punched here.
     let mut drops = 0;
     let mut edit = RegionEdit::new(core, node, state, &mut drops);

@@ -4,39 +4,24 @@
 //! Gives   its blocks' references back; the row of inode or hole goes last, so that a crash finds the rest at open
 //! Never   touches an unbounded number of rows in one hold of the writer
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
 use strongroom_metadata::{InodeId, Transaction};
 
-use crate::content::extents;
+use crate::commit::commits::commit_if_large;
 use crate::content::node::Node;
 use crate::core::{Core, Work};
-use crate::limits::{HOLES_MAX, PURGE_NODES_PER_STEP};
+use crate::drain::drop_regions::{drop_regions, hole_step};
+use crate::limits::PURGE_NODES_PER_STEP;
 use crate::{Error, Result};
-
-/// Notes that `inode`, which has no name any more, may be purged. Call without locks.
-pub(crate) fn schedule(core: &Core, inode: InodeId) {
-    let node = core.nodes.find(inode);
-    let stored = node.map_or(0, |node| node.lock().stored_size);
-    core.work.purge(inode, stored);
-}
-
-/// Notes that `inode` has holes to be purged.
-pub(crate) fn schedule_holes(core: &Core, inode: InodeId) {
-    core.work.purge(inode, 0);
-}
 
 /// Purges the holes of `inode`, and all of it unless it has a name or a reference by now.
 pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
-    let _doing = core.doing(Work::Purge);
+    let _doing = core.options.doing(Work::Purge);
     while purge_step(core, inode)? || hole_step(core, inode)? {
-        if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
-            crate::commit::commit_covering(core, core.changes.load(Ordering::Acquire))?;
-        }
+        commit_if_large(core)?;
     }
     Ok(())
 }
@@ -48,7 +33,7 @@ pub(crate) fn purge(core: &Core, inode: InodeId) -> Result<()> {
 pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
     let mut result = Ok(());
     for group in inodes.chunks(PURGE_NODES_PER_STEP) {
-        let has_hole = |inode: &InodeId| core.holes.first(*inode).is_some();
+        let has_hole = |inode: &InodeId| core.content.holes.first(*inode).is_some();
         let (holed, whole): (Vec<InodeId>, Vec<InodeId>) =
             group.iter().copied().partition(has_hole);
         let (left, purged) = purge_group(core, &whole);
@@ -62,13 +47,9 @@ pub(crate) fn purge_all(core: &Core, inodes: &[InodeId]) -> Result<()> {
 
 /// Purges `inodes`, and commits if the transaction has grown to its bound; gives those of which rows are left.
 fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
-    let _doing = core.doing(Work::Purge);
-    let (left, mut result) = purge_together(core, inodes);
-    if core.store.dirty_pages() > core.options.thresholds.dirty_pages_max {
-        let target = core.changes.load(Ordering::Acquire);
-        result = result.and(crate::commit::commit_covering(core, target));
-    }
-    (left, result)
+    let _doing = core.options.doing(Work::Purge);
+    let (left, purged) = purge_together(core, inodes);
+    (left, purged.and(commit_if_large(core)))
 }
 
 /// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
@@ -109,52 +90,9 @@ fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>)
 
 /// Goes on with the holes that an earlier run left, in the background.
 pub(crate) fn resume_holes(core: &Core) {
-    for inode in core.holes.inodes() {
-        schedule_holes(core, inode);
+    for inode in core.content.holes.inodes() {
+        core.work.purge(inode, 0);
     }
-}
-
-/// Purges holes until few enough are left: whoever makes them faster than the background purges them does its work.
-pub(crate) fn bound_holes(core: &Core) -> Result<()> {
-    if core.holes.count() <= HOLES_MAX {
-        return Ok(());
-    }
-    for inode in core.holes.inodes() {
-        while hole_step(core, inode)? {}
-        if core.holes.count() <= HOLES_MAX {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// One step of the lowest hole of `inode`; gives whether more is left. Takes the writer, and no gate: no operation of
-/// anybody begins or ends by it, so it may run within one, and within a barrier.
-fn hole_step(core: &Core, inode: InodeId) -> Result<bool> {
-    if core.options.read_only || core.failed.load(Ordering::Acquire) {
-        return Ok(false);
-    }
-    let mut writer = core.store.lock();
-    let Some(hole) = core.holes.first(inode) else {
-        return Ok(false);
-    };
-    let node = match core.node_in(&mut writer, inode) {
-        // Its rows stay, and `check` names them.
-        Err(Error::Stale) => return Ok(false),
-        node => node?,
-    };
-    let mut state = node.lock();
-    let dropped = drop_regions(core, &mut writer, inode, hole.clone())?;
-    let shrunk = core
-        .holes
-        .shrink(&mut writer, inode, dropped.next.unwrap_or(hole.end));
-    core.fail_on_error(shrunk)?;
-    state.inode.allocated = state.inode.allocated.saturating_sub(dropped.bytes);
-    state.attributes_dirty = true;
-    core.list_dirty(&node, &mut state);
-    drop(state);
-    core.changed();
-    Ok(core.holes.first(inode).is_some())
 }
 
 /// Purges all orphans that an earlier run left.
@@ -187,14 +125,8 @@ struct Step {
 
 /// One step; gives whether more is left.
 fn purge_step(core: &Core, inode: InodeId) -> Result<bool> {
-    let _gate = core.mutate()?;
-    let node = match core.node(inode) {
-        Err(Error::Stale) => return Ok(false),
-        node => node?,
-    };
-    let _flush = node.flush.lock();
-    let mut writer = core.store.lock();
-    purge_node(core, &mut writer, &node).map(|step| step.more)
+    let (left, purged) = purge_together(core, &[inode]);
+    purged.map(|()| !left.is_empty())
 }
 
 /// One step for `node`, whose `flush` is held, unless it has a name or a reference by now.
@@ -202,7 +134,7 @@ fn purge_node(core: &Core, writer: &mut Transaction<'_>, node: &Arc<Node>) -> Re
     let inode = node.id;
     let mut state = node.lock();
     // References are taken under the writer only, so this answer holds until it is released.
-    if state.purged || state.inode.nlink > 0 || core.nodes.references(inode) > 0 {
+    if state.purged || state.inode.nlink > 0 || core.content.nodes.references(inode) > 0 {
         return Ok(Step::default());
     }
     // Whole regions at a time: an error in a later one leaves no row half written.
@@ -212,7 +144,7 @@ fn purge_node(core: &Core, writer: &mut Transaction<'_>, node: &Arc<Node>) -> Re
     state.regions.clear();
     if more {
         state.attributes_dirty = true;
-        core.list_dirty(node, &mut state);
+        core.content.list_dirty(node, &mut state);
     } else {
         let reserves = state.reserved_dirty || !state.stored_reserved.ranges().is_empty();
         let gone = writer
@@ -223,73 +155,18 @@ fn purge_node(core: &Core, writer: &mut Transaction<'_>, node: &Arc<Node>) -> Re
             })
             .and_then(|()| writer.remove_inode(inode))
             .map_err(Error::from)
-            .and_then(|()| core.holes.forget_all(writer, inode));
-        core.fail_on_error(gone)?;
-        core.end_reservation(&mut state, &(0..u64::MAX));
-        core.recount(state.active.cost(), 0);
+            .and_then(|()| core.content.holes.forget_all(writer, inode));
+        core.durability.fail_on_error(gone)?;
+        core.content.end_reservation(&mut state, &(0..u64::MAX));
+        core.content.recount(state.active.cost(), 0);
         state.active = crate::content::overlay::Overlay::default();
         state.attributes_dirty = false;
-        state.listed_dirty = false;
+        core.content.unlist_dirty(&mut state);
         state.purged = true;
-        core.dirty.lock().remove(&inode);
-        core.nodes.remove(inode);
+        core.content.nodes.remove(inode);
     }
     drop(state);
     core.changed();
     let extents = dropped.extents;
     Ok(Step { extents, more })
-}
-
-/// Rows of regions that went.
-#[derive(Default)]
-struct Dropped {
-    /// The region to go on from, if more are left.
-    next: Option<u64>,
-    extents: usize,
-    /// What the rows held.
-    bytes: u64,
-}
-
-/// Drops rows of `regions`, up to the bound of one step.
-fn drop_regions(
-    core: &Core,
-    writer: &mut Transaction<'_>,
-    inode: InodeId,
-    regions: Range<u64>,
-) -> Result<Dropped> {
-    let thresholds = &core.options.thresholds;
-    let (regions_max, extents_max) = (
-        thresholds.purge_regions_per_step,
-        thresholds.purge_extents_per_step,
-    );
-    let mut dropped = Dropped::default();
-    let found = writer.regions_from(inode, regions.start, regions_max + 1)?;
-    for (index, region) in found.into_iter().enumerate() {
-        if region >= regions.end {
-            return Ok(dropped);
-        }
-        let before = match writer.region(inode, region) {
-            // A damaged row ends the step, so that what was dropped before it is accounted for.
-            Err(_) if index > 0 => {
-                dropped.next = Some(region);
-                return Ok(dropped);
-            }
-            before => before?,
-        };
-        if index > 0 && (index == regions_max || dropped.extents + before.len() > extents_max) {
-            dropped.next = Some(region);
-            return Ok(dropped);
-        }
-        dropped.extents += before.len();
-        dropped.bytes += extents::bytes(&before);
-        for (block, count) in extents::references(&before) {
-            match writer.change_references(block, -count) {
-                // Lost already: nothing to give back.
-                Err(error) if error.is_callers() => {}
-                result => drop(result?),
-            }
-        }
-        writer.put_region(inode, region, &[])?;
-    }
-    Ok(dropped)
 }

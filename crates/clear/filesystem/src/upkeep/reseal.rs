@@ -13,30 +13,21 @@
 //! How far it has come is in the rows: whoever opens the vault next goes on from there.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, SegmentId};
-use strongroom_metadata::{BlockNumber, Place, Segment, SegmentNumber, SegmentState, has_no_file};
+use strongroom_metadata::{BlockNumber, Segment, SegmentState, has_no_file};
 
-use crate::commit::commit_covering;
+use crate::blocks::moving::move_next;
+use crate::blocks::sessions::{SESSIONS, is_of_session};
+use crate::commit::commits::commit_all;
+use crate::core::room::{Reclaiming, Resealing};
 use crate::core::{Background, Core, Work};
-use crate::drain::moving::{move_blocks, read_sealed};
-use crate::open::{SESSIONS, is_of_session};
-use crate::upkeep::space::{Reclaiming, end_segment, let_empty_go, note_finished, settle};
+use crate::upkeep::space::{end_segment, let_empty_go, note_finished, settle};
 use crate::{Filesystem, Result};
 
 /// Waiting blocks looked at in one hold of the writer.
 const WAITING_PAGE: usize = 1_024;
-
-/// What is remembered between two steps.
-#[derive(Default)]
-pub(crate) struct Resealing {
-    /// The segment at hand, and the last block of it that was looked at.
-    at: Option<(SegmentNumber, BlockNumber)>,
-    /// Segments that were gone through and hold blocks that do not open.
-    unreadable: HashSet<SegmentNumber>,
-}
 
 /// What came of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +57,12 @@ impl Filesystem {
     pub fn reseal(&self) -> Result<Resealed> {
         let core = &self.core;
         self.check_writable()?;
-        let newest = core.sealers.newest().epoch();
+        let newest = core.blocks.sealers.newest().epoch();
         crate::commit::intents::end_older(core, newest)?;
         if end_older(core, newest)? {
             return Ok(Resealed::More);
         }
-        let mut reclaiming = core.space.reclaiming.lock();
+        let mut reclaiming = core.room.reclaiming.lock();
         let older = older_segments(core, newest)?;
         let has_work = |segment: &&Segment| {
             let known = &reclaiming.resealing.unreadable;
@@ -84,7 +75,7 @@ impl Filesystem {
         if older.iter().any(|segment| segment.live_bytes == 0) {
             let_empty_go(core, &mut reclaiming)?;
             drop(reclaiming);
-            commit_covering(core, core.changes.load(Ordering::Acquire))?;
+            commit_all(core)?;
             return Ok(Resealed::More);
         }
         drop(reclaiming);
@@ -95,8 +86,8 @@ impl Filesystem {
         if !older.is_empty() || waits_for(core, newest)? || has_unknown(core, newest)? {
             return Ok(Resealed::Stuck);
         }
-        commit_covering(core, core.changes.load(Ordering::Acquire))?; // (2)
-        core.segments.sync_removals()?;
+        commit_all(core)?; // (2)
+        core.blocks.segments.sync_removals()?;
         Ok(Resealed::Done(newest))
     }
 
@@ -106,8 +97,8 @@ impl Filesystem {
     /// Of the store.
     pub fn older(&self) -> Result<Older> {
         let core = &self.core;
-        let newest = core.sealers.newest().epoch();
-        let reclaiming = core.space.reclaiming.lock();
+        let newest = core.blocks.sealers.newest().epoch();
+        let reclaiming = core.room.reclaiming.lock();
         let mut found = Older::default();
         for segment in older_segments(core, newest)? {
             found.bytes += segment.live_bytes;
@@ -120,7 +111,7 @@ impl Filesystem {
 
     /// Tries what did not open again, with the next steps.
     pub fn reseal_anew(&self) {
-        self.core.space.reclaiming.lock().resealing = Resealing::default();
+        self.core.room.reclaiming.lock().resealing = Resealing::default();
     }
 
     /// Opens with `sealer` from now on, which lacks the keys of some earlier epochs: nothing is sealed under those any
@@ -128,7 +119,7 @@ impl Filesystem {
     ///
     /// `sealer`: its newest epoch is the one in use.
     pub fn forget_epochs(&self, sealer: BlockSealer) {
-        self.core.sealers.replace(sealer);
+        self.core.blocks.sealers.replace(sealer);
     }
 
     /// Whether this file system works in the background by itself.
@@ -162,7 +153,7 @@ fn waits_for(core: &Core, newest: Epoch) -> Result<bool> {
 /// put back, and then recovery needs those keys.
 fn has_unknown(core: &Core, newest: Epoch) -> Result<bool> {
     // Files first: one that gets its row meanwhile is then known.
-    let files = core.segments.list()?;
+    let files = core.blocks.segments.list()?;
     let (rows, sessions) = {
         let writer = core.store.lock();
         (writer.segments()?, writer.setting(SESSIONS)?)
@@ -174,7 +165,7 @@ fn has_unknown(core: &Core, newest: Epoch) -> Result<bool> {
         .filter(|id| !known.contains(id) && !is_of_session(&sessions, id));
     // One that cannot be read any more has gone, or tells nobody anything.
     Ok(unknown.any(|id| {
-        let scanned = core.segments.scan(id);
+        let scanned = core.blocks.segments.scan(id);
         scanned.is_ok_and(|scanned| scanned.header.epoch < newest)
     }))
 }
@@ -191,8 +182,8 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
     let mut older = older_segments(core, newest)?;
     older.retain(|segment| segment.state == SegmentState::Open);
     for segment in &older {
-        let _doing = core.doing(Work::Rollover);
-        let ended = end_segment(core, &core.sealers.sealing(), segment.id)?;
+        let _doing = core.options.doing(Work::Rollover);
+        let ended = end_segment(core, &core.blocks.sealers.sealing(), segment.id)?;
         if let Some(sequence) = ended {
             note_finished(core, segment.id, sequence)?;
             continue;
@@ -208,31 +199,16 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
 
 /// Seals the next blocks of `segment` anew. (1)
 fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
-    let _doing = core.doing(Work::Resealing);
-    let _gate = core.mutate()?;
+    let _doing = core.options.doing(Work::Resealing);
     let resealing = &mut reclaiming.resealing;
     let number = segment.number;
     let after = match resealing.at {
         Some((at, last)) if at == number => last,
         _ => BlockNumber(0),
     };
-    let limit = core.options.thresholds.move_blocks;
-    let blocks = core.store.lock().blocks_in_segment(number, after, limit)?;
-    let Some(last) = blocks.last().map(|last| last.number) else {
-        resealing.unreadable.insert(number);
-        return Ok(());
-    };
-    let sealing = core.sealers.sealing();
-    let (numbers, sealed) = read_sealed(core, &sealing, segment.id, blocks)?;
-    if !numbers.is_empty() {
-        move_blocks(
-            core,
-            &sealing,
-            &numbers,
-            &sealed,
-            |block| matches!(block.place, Place::Segment(at, _) if at == number),
-        )?;
+    match move_next(core, number, segment.id, after)? {
+        Some((last, _)) => resealing.at = Some((number, last)),
+        None => drop(resealing.unreadable.insert(number)),
     }
-    resealing.at = Some((number, last));
     Ok(())
 }

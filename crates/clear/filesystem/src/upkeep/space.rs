@@ -1,216 +1,33 @@
-//! Gives back what nothing references: carried blocks, empty and sparse segments.
+//! The end of a segment: its table of contents once it is full, and its removal once it is empty.
 //!
-//! Takes   rows about segments
-//! Gives   free space, without ever opening a block that it does not have to move
+//! Takes   rows about segments, and blocks that wait for one
+//! Gives   segments that are finished; free space
 //! Never   unlinks a segment that a durable commit still references
 //!
 //! Invariants
 //!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row goes only once the
 //!      removal is durable: a file that came back after a power cut would be one that nothing explains.
-//!  (2) A moved block has one row all the time; its old bytes stay until (1).
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, RwLock};
 use strongroom_crypto::BlockSealer;
 use strongroom_crypto::record::{padded_len, record_len};
-use strongroom_format::index::{IndexEntry, encode_contents};
+use strongroom_format::index::encode_contents;
 use strongroom_format::limits::SEALED_RECORD_CLEAR_BYTES_MAX;
 use strongroom_format::segment::FOOTER_BYTES;
-use strongroom_format::{Epoch, Kind, SegmentId};
-use strongroom_metadata::{
-    Block, BlockNumber, Place, Segment, SegmentNumber, SegmentState, Transaction, has_no_file,
-};
+use strongroom_format::{Kind, SegmentId};
+use strongroom_metadata::{BlockNumber, Place, Segment, SegmentState, Transaction};
 
-use crate::commit::commit_covering;
+use crate::Result;
+use crate::blocks::moving::{move_blocks, under_newest_epoch};
+use crate::core::blocks::Contents;
+use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
-use crate::drain::moving::{move_blocks, read_sealed, under_newest_epoch};
-use crate::limits::{OPENED_BLOCKS_MAX, Thresholds};
-use crate::upkeep::room::RoomState;
-use crate::{Error, Filesystem, Result};
-
-/// Per batch of a segment the offset of its first block, and its index.
-type Contents = Vec<(u32, Vec<IndexEntry>)>;
-
-/// What the space part keeps in memory.
-#[derive(Default)]
-pub(crate) struct SpaceState {
-    /// Highest sequence of a batch whose blocks are installed.
-    pub(crate) installed_sequence: AtomicU64,
-    pub(crate) room: RoomState,
-    drain_without_space: AtomicBool,
-    drain_failed: AtomicBool,
-    /// Epoch and batch indexes of segments begun in this session, for their tables of contents. Held over each
-    /// append.
-    pub(crate) contents: Mutex<HashMap<SegmentId, (Epoch, Contents)>>,
-    /// Shared from an append until its rows are written; exclusive for unlinking.
-    pub(crate) placing: RwLock<()>,
-    /// Segments that are removed, or just being so, and still have their rows, with their bytes: they make no room any more.
-    removed: Mutex<HashMap<SegmentNumber, u64>>,
-    /// How many want every segment file to stay, see `backup.rs`.
-    pub(crate) keepers: AtomicUsize,
-    /// Whoever moves blocks out of segments excludes the others; holds what they remember.
-    pub(crate) reclaiming: Mutex<Reclaiming>,
-    /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
-    suspects: Mutex<Suspects>,
-    /// Blocks that opened lately as a whole: new content is named after them without another look.
-    opened: Mutex<Opened>,
-}
-
-#[derive(Default)]
-pub(crate) struct Reclaiming {
-    /// `changes` when a segment was made leaving: once that is durable, it may go.
-    left: HashMap<SegmentNumber, u64>,
-    /// Segments with blocks that do not open: compaction goes on with others.
-    passed_over: HashSet<SegmentNumber>,
-    /// How far sealing anew has come, see `reseal.rs`.
-    pub(crate) resealing: crate::upkeep::reseal::Resealing,
-}
-
-#[derive(Default)]
-struct Suspects {
-    blocks: HashSet<BlockNumber>,
-    segments: HashSet<SegmentNumber>,
-}
-
-/// The blocks that opened last, in two generations of at most `OPENED_BLOCKS_MAX` each: the older one goes as a whole.
-#[derive(Default)]
-struct Opened {
-    recent: HashSet<BlockNumber>,
-    older: HashSet<BlockNumber>,
-}
-
-impl SpaceState {
-    /// Remembers how a drain ended, for the next writer that waits for room.
-    pub(crate) fn note_drain(&self, result: &Result<()>) {
-        let without_space = matches!(result, Err(Error::NoSpace));
-        self.drain_without_space
-            .store(without_space, Ordering::Release);
-        self.drain_failed
-            .store(result.is_err() && !without_space, Ordering::Release);
-    }
-
-    /// The error of the last drain, once.
-    pub(crate) fn take_drain_error(&self) -> Result<()> {
-        if self.drain_without_space.swap(false, Ordering::AcqRel) {
-            return Err(Error::NoSpace);
-        }
-        if self.drain_failed.swap(false, Ordering::AcqRel) {
-            return Err(Error::Failed);
-        }
-        Ok(())
-    }
-
-    /// The waste of rows whose files are gone.
-    pub(crate) fn removed_bytes(&self) -> u64 {
-        self.removed.lock().values().sum()
-    }
-
-    /// This block did not open.
-    pub(crate) fn suspect_block(&self, number: BlockNumber) {
-        self.suspects.lock().blocks.insert(number);
-        let mut opened = self.opened.lock();
-        opened.recent.remove(&number);
-        opened.older.remove(&number);
-    }
-
-    /// All of this block was read and opened just now.
-    pub(crate) fn note_opened(&self, number: BlockNumber) {
-        let mut opened = self.opened.lock();
-        if opened.recent.len() >= OPENED_BLOCKS_MAX {
-            opened.older = std::mem::take(&mut opened.recent);
-        }
-        opened.recent.insert(number);
-    }
-
-    /// Whether all of this block was read and opened a short while ago, and nothing was found wrong with it since.
-    pub(crate) fn opened_lately(&self, number: BlockNumber) -> bool {
-        let opened = self.opened.lock();
-        opened.recent.contains(&number) || opened.older.contains(&number)
-    }
-
-    /// The blocks that did not open: for a transaction, which may trust some and be rolled back.
-    pub(crate) fn suspected_blocks(&self) -> Vec<BlockNumber> {
-        self.suspects.lock().blocks.iter().copied().collect()
-    }
-
-    /// This segment is lost or damaged.
-    pub(crate) fn suspect_segment(&self, number: SegmentNumber) {
-        self.suspects.lock().segments.insert(number);
-    }
-
-    /// This block has good bytes again.
-    pub(crate) fn trust(&self, number: BlockNumber) {
-        self.suspects.lock().blocks.remove(&number);
-    }
-
-    /// Whether anything is suspect at all.
-    pub(crate) fn has_suspects(&self) -> bool {
-        let suspects = self.suspects.lock();
-        !suspects.blocks.is_empty() || !suspects.segments.is_empty()
-    }
-}
-
-impl Core {
-    /// Whether the stored bytes of a block are known to be damaged or lost.
-    pub(crate) fn is_suspect(&self, reads: &Transaction<'_>, number: BlockNumber) -> Result<bool> {
-        if !self.space.has_suspects() {
-            return Ok(false);
-        }
-        let block = reads.block(number)?;
-        Ok(block.is_some_and(|block| self.is_suspect_block(&block)))
-    }
-
-    /// The same of a block whose row is at hand.
-    pub(crate) fn is_suspect_block(&self, block: &Block) -> bool {
-        let suspects = self.space.suspects.lock();
-        let lost = matches!(block.place, Place::Segment(segment, _) if suspects.segments.contains(&segment));
-        lost || suspects.blocks.contains(&block.number)
-    }
-}
-
-impl Filesystem {
-    /// Joins and empties segments until nothing is worth it, and gives the space back. What is stored or freed meanwhile may
-    /// stay for the next time, so this ends beside a writer that never rests.
-    ///
-    /// # Errors
-    /// Of the stores; what was moved until then stays moved.
-    pub fn compact(&self) -> Result<()> {
-        let core = &self.core;
-        crate::history::give_all_back(core)?;
-        self.sync()?;
-        settle(core)?;
-        if let Some(open) = core.segments.open_segment() {
-            // Its waste can go only once nothing is appended to it any more.
-            finish_segment(core, open)?;
-        }
-        let segments = core.store.lock().segments()?;
-        let newest = segments.iter().map(|segment| segment.number).max();
-        let newest = newest.unwrap_or(SegmentNumber(0));
-        loop {
-            // A segment that filled up is not finished yet, and only finished ones are compacted.
-            crate::upkeep::background::finish(core)?;
-            let moved = compact_one(
-                core,
-                &mut core.space.reclaiming.lock(),
-                Eagerness::ByHand { newest },
-            )?;
-            self.sync()?;
-            reclaim(core)?;
-            self.sync()?;
-            reclaim(core)?;
-            if !moved {
-                return Ok(());
-            }
-        }
-    }
-}
 
 /// Writes the table of contents and the footer of a segment that takes no more batches.
 pub(crate) fn finish_segment(core: &Core, id: SegmentId) -> Result<()> {
-    let _doing = core.doing(Work::Rollover);
-    let ended = end_segment(core, &core.sealers.sealing(), id)?;
+    let _doing = core.options.doing(Work::Rollover);
+    let ended = end_segment(core, &core.blocks.sealers.sealing(), id)?;
     ended.map_or(Ok(()), |sequence| note_finished(core, id, sequence))
 }
 
@@ -221,7 +38,7 @@ pub(crate) fn end_segment(
     id: SegmentId,
 ) -> Result<Option<u64>> {
     let sealed = seal_contents(core, sealing, id)?;
-    match core.segments.finish(id, &sealed) {
+    match core.blocks.segments.finish(id, &sealed) {
         // Finished before a crash, or gone already: nothing to do.
         Err(
             strongroom_segments::Error::NotUnfinished(_)
@@ -234,7 +51,7 @@ pub(crate) fn end_segment(
 
 /// Makes the end of a segment durable, and says in its row that it has one.
 pub(crate) fn note_finished(core: &Core, id: SegmentId, sequence: u64) -> Result<()> {
-    core.segments.sync(sequence)?;
+    core.blocks.segments.sync(sequence)?;
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     if let Some(segment) = writer.segment_by_id(&id)? {
@@ -247,7 +64,7 @@ pub(crate) fn note_finished(core: &Core, id: SegmentId, sequence: u64) -> Result
 /// The sealed table of contents. Empty where it would be longer than a record or its room may be, or where the segment
 /// is of an older epoch, whose keys seal nothing any more: a reader then goes by the indexes of the batches.
 fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec<u8>> {
-    let known = core.space.contents.lock().remove(&id);
+    let known = core.blocks.contents.lock().remove(&id);
     let row = core.store.lock().segment_by_id(&id)?;
     let mut clear = match (known, row) {
         (Some((epoch, batches)), _) if epoch == sealer.epoch() => encode_contents(&batches),
@@ -257,7 +74,7 @@ fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec
         _ => Vec::new(),
     };
     // Zeros behind it are no batch; so its length shows to the sector only.
-    let room = core.segments.contents_room(id).unwrap_or(0);
+    let room = core.blocks.segments.contents_room(id).unwrap_or(0);
     let mut padded = padded_len(clear.len(), FOOTER_BYTES);
     if padded > SEALED_RECORD_CLEAR_BYTES_MAX || record_len(padded) as u64 > room {
         clear = Vec::new();
@@ -268,7 +85,7 @@ fn seal_contents(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Vec
 }
 
 fn scan_batches(core: &Core, sealer: &BlockSealer, id: SegmentId) -> Result<Contents> {
-    let file = core.segments.whole(id)?;
+    let file = core.blocks.segments.whole(id)?;
     let survey = file.survey();
     let mut batches = Vec::with_capacity(survey.batches.len());
     for batch in survey.batches.iter().filter(|batch| batch.is_whole) {
@@ -288,11 +105,11 @@ pub(crate) fn settle(core: &Core) -> Result<()> {
 
 /// Moves those that are no newer than `until`: others may be added all the time.
 pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
-    let _doing = core.doing(Work::Settling);
+    let _doing = core.options.doing(Work::Settling);
     let mut after = BlockNumber(0);
     loop {
         let _gate = core.mutate()?;
-        let sealing = core.sealers.sealing();
+        let sealing = core.blocks.sealers.sealing();
         let mut sealed = Vec::new();
         let mut numbers = Vec::new();
         {
@@ -323,20 +140,13 @@ pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
     }
 }
 
-/// Lets empty segments go, and compacts one that is worth it.
-pub(crate) fn reclaim(core: &Core) -> Result<()> {
-    let mut reclaiming = core.space.reclaiming.lock();
-    let_empty_go(core, &mut reclaiming)?;
-    compact_one(core, &mut reclaiming, Eagerness::Idle).map(drop)
-}
-
 /// Takes empty segments one step further on their way out.
 ///
 /// Gives whether some have to wait for a commit before they go.
 pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<bool> {
     let segments = core.store.lock().segments()?;
-    let open = core.segments.open_segment();
-    let durable = crate::commit::durable(core);
+    let open = core.blocks.segments.open_segment();
+    let durable = core.durability.durable();
     let mut waits = false;
     let mut unlinked = Vec::new();
     for segment in &segments {
@@ -369,38 +179,12 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
     if unlinked.is_empty() {
         return Ok(waits);
     }
-    core.segments.sync_removals()?;
+    core.blocks.segments.sync_removals()?;
     for segment in unlinked {
         forget_row(core, segment)?;
         reclaiming.left.remove(&segment.number);
     }
     Ok(waits)
-}
-
-/// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take
-/// no locks.
-pub(crate) fn reclaim_until(
-    core: &Core,
-    eagerness: Eagerness,
-    enough: &dyn Fn() -> bool,
-) -> Result<bool> {
-    let mut reclaiming = core.space.reclaiming.lock();
-    loop {
-        // Somebody else may have done it meanwhile.
-        if enough() {
-            return Ok(true);
-        }
-        if let_empty_go(core, &mut reclaiming)? {
-            commit_covering(core, core.changes.load(Ordering::Acquire))?;
-            let_empty_go(core, &mut reclaiming)?;
-            if enough() {
-                return Ok(true);
-            }
-        }
-        if !compact_one(core, &mut reclaiming, eagerness)? {
-            return Ok(false);
-        }
-    }
 }
 
 /// Makes an empty segment leaving; gives the count of changes that must be durable before it may go.
@@ -414,21 +198,21 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
     writer.set_segment_state(segment.number, SegmentState::Leaving)?;
     core.changed();
     // Read under the writer: no commit that covers less can cover the change above.
-    Ok(Some(core.changes.load(Ordering::Acquire)))
+    Ok(Some(core.durability.changes()))
 }
 
 /// Unlinks a segment, if it is still empty with nothing on its way into it, and nobody wants it to stay; gives whether it did.
 fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
-    let _doing = core.doing(Work::Removal);
+    let _doing = core.options.doing(Work::Removal);
     let _gate = core.mutate()?;
-    let _placing = core.space.placing.write();
+    let _placing = core.blocks.placing.write();
     let writer = core.store.lock();
-    if core.space.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
+    if core.blocks.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
         return Ok(false);
     }
-    let removed = &core.space.removed;
+    let removed = &core.room.removed;
     removed.lock().insert(segment.number, segment.total_bytes);
-    if let Err(error) = core.segments.remove(segment.id) {
+    if let Err(error) = core.blocks.segments.remove(segment.id) {
         removed.lock().remove(&segment.number);
         return Err(error.into());
     }
@@ -437,121 +221,18 @@ fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
 
 /// Removes the row of a segment whose file is gone for good. (1)
 fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
-    let _doing = core.doing(Work::Removal);
+    let _doing = core.options.doing(Work::Removal);
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     if is_going(&writer, segment)? {
         writer.remove_segment(segment.number)?;
         core.changed();
     }
-    core.space.removed.lock().remove(&segment.number);
+    core.room.removed.lock().remove(&segment.number);
     Ok(())
 }
 
 fn is_going(writer: &Transaction<'_>, segment: &Segment) -> Result<bool> {
     let now = writer.segment_by_id(&segment.id)?;
     Ok(now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Leaving))
-}
-
-/// How hard compaction looks for work.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Eagerness {
-    /// Only segments of which less than half lives, and many short ones.
-    Idle,
-    /// Those of which less than two thirds live: where waste is more than half of what lives, there is one.
-    Bound,
-    /// Those that give back a ninth or more: somebody waits for room.
-    Room,
-    /// Everything with waste up to the segment `newest`, and many short ones.
-    ByHand { newest: SegmentNumber },
-}
-
-impl Eagerness {
-    /// A segment of which less than this share lives is compacted.
-    const fn live_share(self) -> (u64, u64) {
-        match self {
-            Self::Idle => (1, 2),
-            Self::Bound => (2, 3),
-            Self::Room => (8, 9),
-            Self::ByHand { .. } => (1, 1),
-        }
-    }
-
-    /// Whether a segment is looked at.
-    fn considers(self, number: SegmentNumber) -> bool {
-        match self {
-            Self::ByHand { newest } => number <= newest,
-            Self::Idle | Self::Bound | Self::Room => true,
-        }
-    }
-
-    /// Whether short segments are joined where there are many.
-    const fn joins(self) -> bool {
-        matches!(self, Self::Idle | Self::ByHand { .. })
-    }
-}
-
-/// Moves the live blocks of the worst segment; gives whether there was one.
-fn compact_one(core: &Core, reclaiming: &mut Reclaiming, eagerness: Eagerness) -> Result<bool> {
-    let mut segments = core.store.lock().segments()?;
-    segments.retain(|segment| {
-        !has_no_file(&segment.id)
-            && !reclaiming.passed_over.contains(&segment.number)
-            && eagerness.considers(segment.number)
-    });
-    let Some(worst) = choose(&segments, eagerness, &core.options.thresholds) else {
-        return Ok(false);
-    };
-    let (number, id) = (worst.number, worst.id);
-    let _doing = core.doing(Work::Compaction);
-    let mut after = BlockNumber(0);
-    loop {
-        let _gate = core.mutate()?;
-        let blocks = core.store.lock().blocks_in_segment(
-            number,
-            after,
-            core.options.thresholds.move_blocks,
-        )?;
-        let Some(last) = blocks.last() else {
-            return Ok(true);
-        };
-        after = last.number;
-        let sealing = core.sealers.sealing();
-        let (numbers, sealed) = read_sealed(core, &sealing, id, blocks)?;
-        if numbers.is_empty() {
-            // Damaged blocks stay where they are, and nothing is lost by it.
-            reclaiming.passed_over.insert(number);
-            continue;
-        }
-        move_blocks(
-            core,
-            &sealing,
-            &numbers,
-            &sealed,
-            |block| matches!(block.place, Place::Segment(at, _) if at == number),
-        )?;
-    }
-}
-
-/// The segment that gives back most for the least copying.
-fn choose<'a>(
-    segments: &'a [Segment],
-    eagerness: Eagerness,
-    thresholds: &Thresholds,
-) -> Option<&'a Segment> {
-    let finished = || {
-        segments
-            .iter()
-            .filter(|s| s.state == SegmentState::Finished && s.live_bytes > 0)
-    };
-    let (part, whole) = eagerness.live_share();
-    let sparse = finished()
-        .filter(|s| s.live_bytes * whole < s.total_bytes * part)
-        .min_by_key(|s| s.live_bytes * 1000 / s.total_bytes.max(1));
-    sparse.or_else(|| {
-        let small = || finished().filter(|s| s.total_bytes < thresholds.small_segment_bytes);
-        (eagerness.joins() && small().count() > thresholds.small_segments_max)
-            .then(|| small().min_by_key(|s| s.total_bytes))
-            .flatten()
-    })
 }

@@ -522,9 +522,11 @@ fn a_first_read_costs_two_statements_per_block_and_the_next_none() {
 /// Goal: small files beside one another are not fetched one by one, and what was fetched with a neighbour hides no damage.
 #[test]
 fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
+    // Several times what is kept in memory of what was fetched.
+    const FILES: u64 = 2_000;
     let lab = Lab::new();
-    let files: Vec<InodeId> = (0..600)
-        .map(|number| lab.file(ROOT, &format!("file{number:03}")))
+    let files: Vec<InodeId> = (0..FILES)
+        .map(|number| lab.file(ROOT, &format!("file{number:04}")))
         .collect();
     for (seed, file) in (1..).zip(&files) {
         write(&lab, *file, seed, 5_000);
@@ -540,11 +542,11 @@ fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
     }
     let after = lab.counters().segments;
     let reads = after.reads - before.reads;
-    assert!(reads <= 600 / 10, "{reads} reads for 600 files");
+    assert!(reads <= FILES / 10, "{reads} reads for {FILES} files");
     let bytes = after.bytes_read - before.bytes_read;
     assert!(
-        bytes <= 2 * 600 * 5_000,
-        "{bytes} bytes for three megabytes"
+        bytes <= 2 * FILES * 5_000,
+        "{bytes} bytes for {FILES} files of 5,000"
     );
 
     for segment in crate::segment_files(&lab) {
@@ -554,7 +556,7 @@ fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
     }
     let damaged = files.iter().filter(|file| read(**file).is_err()).count();
     // Other stretches have taken the place of those that were kept by the time they would be asked for.
-    assert_eq!(damaged, 600);
+    assert_eq!(damaged as u64, FILES);
 }
 
 /// What SQLite does with a journal that it keeps (`PERSIST`), as the superuser. Failed before: each transaction took a commit, as the

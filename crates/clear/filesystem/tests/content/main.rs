@@ -12,6 +12,7 @@ mod reservation;
 mod space;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree_reads;
 mod truncation;
 
 mod epochs;

@@ -1,7 +1,7 @@
 //! Truncating and punching files of many regions: at once for whoever looks, in steps for the rows.
 
 use strongroom_filesystem::{
-    AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, XattrMode, limits,
+    AllocateMode, Caller, Error, InodeId, SeekTarget, SetAttributes, XattrMode, limits::Thresholds,
 };
 
 use crate::support::{Lab, ROOT, assert_refused};
@@ -10,7 +10,7 @@ use crate::{pattern, truncate};
 const REGION: u64 = 4 << 20;
 
 /// Regions of a file that no single hold of the writer may empty: six steps.
-const REGIONS: u64 = 6 * limits::PURGE_REGIONS_PER_STEP as u64;
+const REGIONS: u64 = 6 * Thresholds::DEFAULT.purge_regions_per_step as u64;
 
 const SIZE: u64 = REGIONS * REGION;
 
@@ -67,7 +67,9 @@ fn no_hold_of_the_writer_changes_more_than_a_step_of_rows() {
     );
     let most = lab.counters().metadata.hold_changes_max;
     // Each extent and each region is a change; the two ends of a punch come to a step of their own.
-    let step = (limits::PURGE_EXTENTS_PER_STEP + 2 * 64 + limits::PURGE_REGIONS_PER_STEP) as u64;
+    let step = (Thresholds::DEFAULT.purge_extents_per_step
+        + 2 * 64
+        + Thresholds::DEFAULT.purge_regions_per_step) as u64;
     assert!(most <= step + 50, "{most} changes in one hold");
 }
 

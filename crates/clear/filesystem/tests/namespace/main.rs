@@ -7,7 +7,6 @@ mod attributes;
 mod directories;
 mod links;
 mod listings;
-mod locks;
 mod names;
 mod renames;
 mod xattrs;

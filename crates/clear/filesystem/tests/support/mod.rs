@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use strongroom_crypto::{BlockSealer, EpochKey, IdKey, Random, RandomError, SystemRandom};
+use strongroom_crypto::{
+    BlockSealer, EpochKey, IdKey, Random, RandomError, RevisionSigner, SystemRandom,
+};
 use strongroom_filesystem::{
     Attributes, Background, Caller, Checks, Clock, Disk, Error, Filesystem, InodeId, Listing,
     NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp, Watcher,
 };
-use strongroom_format::{Epoch, SegmentId, SuiteId};
+use strongroom_format::{Epoch, SegmentId, SuiteId, VaultId};
 use strongroom_segments::{SegmentStore, StoreOptions};
 
 /// The root directory.
@@ -192,6 +194,7 @@ fn parts(
         segments: SegmentStore::open(&path.join("segments"), segment_options)
             .expect("the segments open"),
         sealer: sealer_from(oldest, epoch),
+        signer: RevisionSigner::from_seed([5; 32], VaultId([6; 32])),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         random: Arc::clone(random) as Arc<dyn Random>,

@@ -5,11 +5,12 @@
 //! Never   opens what cannot hold an answer
 //! Spec    spec/6-history.md, section 6.3
 
-use super::{FAN, Key, LEVELS, Node, Ref, Source, Trie, open};
+use super::{FAN, Key, LEVELS, Node, Ref, Trie, open};
+use crate::blocks::Blocks;
 use crate::error::Error;
 
 /// The item of `key`.
-pub(crate) fn get<T: Trie, S: Source>(
+pub(crate) fn get<T: Trie, S: Blocks>(
     source: &S,
     root: Ref,
     level: usize,
@@ -33,7 +34,7 @@ pub(crate) fn get<T: Trie, S: Source>(
 }
 
 /// Up to `limit` items from the one numbered `skip` on, in the order of their keys.
-pub(crate) fn page<T: Trie, S: Source>(
+pub(crate) fn page<T: Trie, S: Blocks>(
     source: &S,
     root: Ref,
     skip: u64,
@@ -44,7 +45,7 @@ pub(crate) fn page<T: Trie, S: Source>(
     Ok(found)
 }
 
-fn collect<T: Trie, S: Source>(
+fn collect<T: Trie, S: Blocks>(
     source: &S,
     at: &Ref,
     depth: usize,
@@ -79,7 +80,7 @@ fn collect<T: Trie, S: Source>(
 }
 
 /// Gives the items whose keys lie in `from..=to` to `take`, in order, until it gives false.
-pub(crate) fn range<T: Trie, S: Source>(
+pub(crate) fn range<T: Trie, S: Blocks>(
     source: &S,
     root: Ref,
     level: usize,
@@ -123,7 +124,7 @@ pub(crate) fn range<T: Trie, S: Source>(
 
 /// How two trees differ, by key, from the first key behind `after` on: what one has and what the other has, until `take`
 /// gives false. Parts that are the same are not opened. Gives whether the end was reached.
-pub(crate) fn compare<T: Trie, S: Source>(
+pub(crate) fn compare<T: Trie, S: Blocks>(
     source: &S,
     one: Option<Ref>,
     other: Option<Ref>,
@@ -178,12 +179,12 @@ pub(crate) fn compare<T: Trie, S: Source>(
     }
 }
 
-fn load<T: Trie, S: Source>(source: &S, at: Option<Ref>) -> Result<Node<T>, S::Error> {
+fn load<T: Trie, S: Blocks>(source: &S, at: Option<Ref>) -> Result<Node<T>, S::Error> {
     at.map_or_else(|| Ok(Node::Leaf(Vec::new())), |at| open(source, &at))
 }
 
 /// All items of a node.
-fn gather<T: Trie, S: Source>(source: &S, node: Node<T>) -> Result<Vec<T::Item>, S::Error> {
+fn gather<T: Trie, S: Blocks>(source: &S, node: Node<T>) -> Result<Vec<T::Item>, S::Error> {
     match node {
         Node::Leaf(items) => Ok(items),
         Node::Branch(children) => {

@@ -11,7 +11,7 @@ use libsqlite3_sys as ffi;
 
 use crate::error::OTHER_STATE;
 use crate::limits::PAGE_BYTES;
-use crate::log_layout::{self, FRAME_HEADER_BYTES, Part};
+use crate::pages::log_layout::{self, FRAME_HEADER_BYTES, Part};
 use crate::pages::{Mixed, Pages};
 
 /// What a read of the database gives SQLite: pages of the newest commit only. Less than a page it asks for only to learn what

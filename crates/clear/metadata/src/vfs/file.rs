@@ -25,15 +25,17 @@ use std::ptr;
 use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
+use strongroom_folder::is_full;
 
 use crate::disk::{Disk, DiskEvent, FileKind, fault_code, with_reserve};
 use crate::error::OTHER_STATE;
-use crate::frames::{Due, Frames, Gathered};
 use crate::limits::PAGE_BYTES;
-use crate::log_index::{Hold, REGION_BYTES};
-use crate::log_layout::{self, HEADER_BYTES};
 use crate::pages::Pages;
+use crate::pages::frames::{Due, Frames, Gathered};
+use crate::pages::log_layout::{self, HEADER_BYTES};
 use crate::vfs::checked_read::{check_frame, check_page, place_in_log};
+use crate::vfs::database::Database;
+use crate::vfs::log_index::{Hold, REGION_BYTES};
 
 /// What every open file of the VFS begins with; the system's file follows behind it. (1)
 #[repr(C)]
@@ -41,7 +43,7 @@ pub(super) struct ShimFile {
     base: ffi::sqlite3_file,
     kind: FileKind,
     /// From `Arc::into_raw`; given back by `close`.
-    disk: *const Disk,
+    database: *const Database,
     /// Of a log: what its file does not have yet.
     frames: Frames,
     /// Of a database: what its connection holds of the index of the log.
@@ -68,17 +70,17 @@ pub(super) unsafe fn prepare(file: *mut ffi::sqlite3_file) {
 ///
 /// # Safety
 /// `file` was given by SQLite to `open` of this VFS, and the system's file behind it is open. (1)
-pub(super) unsafe fn begin(file: *mut ffi::sqlite3_file, kind: FileKind, disk: Arc<Disk>) {
-    let methods = if disk.frozen {
+pub(super) unsafe fn begin(file: *mut ffi::sqlite3_file, kind: FileKind, database: Arc<Database>) {
+    let methods = if database.frozen {
         &raw const FROZEN_METHODS
     } else {
         &raw const METHODS
     };
-    let has_seals = disk.pages.is_some();
+    let has_seals = database.pages.is_some();
     let opened = ShimFile {
         base: ffi::sqlite3_file { pMethods: methods },
         kind,
-        disk: Arc::into_raw(disk),
+        database: Arc::into_raw(database),
         frames: Frames::new(has_seals),
         hold: Hold::default(),
     };
@@ -104,14 +106,14 @@ unsafe fn parts<'a>(
 ) -> (
     *mut ffi::sqlite3_file,
     &'a ffi::sqlite3_io_methods,
-    &'a Disk,
+    &'a Database,
     FileKind,
 ) {
     // SAFETY: (1), and as the caller promises: both files are open, and the `Arc` is held until `close`.
     unsafe {
         let shim = &*file.cast::<ShimFile>();
         let real = system_file(file);
-        (real, &*(*real).pMethods, &*shim.disk, shim.kind)
+        (real, &*(*real).pMethods, &*shim.database, shim.kind)
     }
 }
 
@@ -203,16 +205,16 @@ macro_rules! system_method {
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes open files only.
-    let (real, _, disk, kind) = unsafe { parts(file) };
+    let (real, _, database, kind) = unsafe { parts(file) };
     if kind == FileKind::Log {
-        disk.log_file.take(real);
+        database.log_file.take(real);
     }
     let result = system_method!(file, xClose(), ffi::SQLITE_IOERR_CLOSE);
     let shim = file.cast::<ShimFile>();
     // SAFETY: the file was begun, and nothing of it is used after this. What a commit that broke off may have gathered goes
     // with it: without its end nobody would read it.
     unsafe {
-        drop(Arc::from_raw((*shim).disk));
+        drop(Arc::from_raw((*shim).database));
         ptr::drop_in_place(shim);
         prepare(file);
     }
@@ -225,7 +227,7 @@ unsafe extern "C" fn read(
     len: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
-    let (disk, kind) = match up_to_date(file) {
+    let (database, kind) = match up_to_date(file) {
         Ok(known) => known,
         Err(failed) => return failed,
     };
@@ -233,7 +235,7 @@ unsafe extern "C" fn read(
         file: kind,
         len: len.max(0) as u64,
     };
-    if let Err(fault) = disk.before(&event) {
+    if let Err(fault) = database.disk.before(&event) {
         return fault_code(fault, ffi::SQLITE_IOERR_READ);
     }
     // SAFETY: SQLite gives room for `len` bytes, which no one else uses; the system's VFS filled what is looked at.
@@ -241,7 +243,7 @@ unsafe extern "C" fn read(
         std::slice::from_raw_parts(out.cast::<u8>().add(from), len)
     };
     let wanted = (offset.max(0).cast_unsigned(), len.max(0) as usize);
-    match (&disk.pages, kind) {
+    match (&database.pages, kind) {
         (Some(pages), FileKind::Database) => {
             let attempt = || {
                 let result = system_method!(file, xRead(out, len, offset), ffi::SQLITE_IOERR_READ);
@@ -309,8 +311,8 @@ fn write_gathered(file: *mut ffi::sqlite3_file) -> c_int {
 /// Writes frames, with the seal of the commit that they end.
 fn write_frames(file: *mut ffi::sqlite3_file, due: Due<'_>) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
-    let (_, _, disk, _) = unsafe { parts(file) };
-    let Some(pages) = &disk.pages else {
+    let (_, _, database, _) = unsafe { parts(file) };
+    let Some(pages) = &database.pages else {
         return write_at(file, due.start, due.bytes);
     };
     match pages.append(due.first, due.frames) {
@@ -331,13 +333,13 @@ fn write_frames(file: *mut ffi::sqlite3_file, due: Due<'_>) -> c_int {
 /// Carries out a write of SQLite that is no frame of a commit.
 fn write_through(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
-    let (_, _, disk, kind) = unsafe { parts(file) };
-    let Some(pages) = &disk.pages else {
+    let (_, _, database, kind) = unsafe { parts(file) };
+    let Some(pages) = &database.pages else {
         return write_at(file, offset, bytes);
     };
     match kind {
         FileKind::Log if offset == 0 && bytes.len() == HEADER_BYTES => {
-            match pages.restart_log(disk, Some(bytes)) {
+            match pages.restart_log(&database.disk, Some(bytes)) {
                 Ok(()) => write_at(file, offset, bytes),
                 Err(error) => not_filed(&error),
             }
@@ -366,16 +368,16 @@ fn write_page(file: *mut ffi::sqlite3_file, pages: &Pages, offset: u64, bytes: &
 
 /// The result code for leaves that could not be filed.
 fn not_filed(error: &std::io::Error) -> c_int {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ffi::SQLITE_FULL,
-        _ => ffi::SQLITE_IOERR_FSYNC,
+    match is_full(error) {
+        true => ffi::SQLITE_FULL,
+        false => ffi::SQLITE_IOERR_FSYNC,
     }
 }
 
 /// Writes `bytes` into the system's file.
 fn write_at(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
     // SAFETY: SQLite calls methods on open files only.
-    let (_, _, disk, kind) = unsafe { parts(file) };
+    let (_, _, database, kind) = unsafe { parts(file) };
     let event = DiskEvent::Write {
         file: kind,
         offset,
@@ -383,37 +385,37 @@ fn write_at(file: *mut ffi::sqlite3_file, offset: u64, bytes: &[u8]) -> c_int {
     };
     let (data, len) = (bytes.as_ptr().cast(), bytes.len() as c_int);
     let offset = offset.cast_signed();
-    with_reserve(disk, || match disk.before(&event) {
+    with_reserve(&database.disk, || match database.disk.before(&event) {
         Err(fault) => fault_code(fault, ffi::SQLITE_IOERR_WRITE),
         Ok(()) => system_method!(file, xWrite(data, len, offset), ffi::SQLITE_IOERR_WRITE),
     })
 }
 
 /// (2): what was written is in the file. Gives what the store knows, or why it could not be written.
-fn up_to_date<'a>(file: *mut ffi::sqlite3_file) -> Result<(&'a Disk, FileKind), c_int> {
+fn up_to_date<'a>(file: *mut ffi::sqlite3_file) -> Result<(&'a Database, FileKind), c_int> {
     match write_gathered(file) {
         ffi::SQLITE_OK => {
             // SAFETY: SQLite calls methods on open files only.
-            let (_, _, disk, kind) = unsafe { parts(file) };
-            Ok((disk, kind))
+            let (_, _, database, kind) = unsafe { parts(file) };
+            Ok((database, kind))
         }
         failed => Err(failed),
     }
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, len: ffi::sqlite3_int64) -> c_int {
-    let (disk, kind) = match up_to_date(file) {
+    let (database, kind) = match up_to_date(file) {
         Ok(known) => known,
         Err(failed) => return failed,
     };
-    if let (Some(pages), FileKind::Log) = (&disk.pages, kind) {
-        match (len, pages.restart_log(disk, None)) {
+    if let (Some(pages), FileKind::Log) = (&database.pages, kind) {
+        match (len, pages.restart_log(&database.disk, None)) {
             (0, Ok(())) => {}
             (0, Err(error)) => return not_filed(&error),
             _ => return ffi::SQLITE_IOERR_TRUNCATE,
         }
     }
-    match disk.before(&DiskEvent::Truncate {
+    match database.disk.before(&DiskEvent::Truncate {
         file: kind,
         len: len.max(0).cast_unsigned(),
     }) {
@@ -428,13 +430,13 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     }
     // SAFETY: SQLite calls methods on open files only, and does not close one meanwhile.
     unsafe {
-        let (real, _, disk, kind) = parts(file);
-        if let (Some(pages), FileKind::Database) = (&disk.pages, kind)
-            && let Err(error) = pages.file_leaves(disk)
+        let (real, _, database, kind) = parts(file);
+        if let (Some(pages), FileKind::Database) = (&database.pages, kind)
+            && let Err(error) = pages.file_leaves(&database.disk)
         {
             return not_filed(&error);
         }
-        sync_system(disk, kind, real, flags)
+        sync_system(&database.disk, kind, real, flags)
     }
 }
 
@@ -442,12 +444,12 @@ unsafe extern "C" fn file_size(
     file: *mut ffi::sqlite3_file,
     out: *mut ffi::sqlite3_int64,
 ) -> c_int {
-    let (disk, kind) = match up_to_date(file) {
+    let (database, kind) = match up_to_date(file) {
         Ok(known) => known,
         Err(failed) => return failed,
     };
     let result = system_method!(file, xFileSize(out), ffi::SQLITE_IOERR_FSTAT);
-    let Some(pages) = disk.pages.as_ref().filter(|_| result == ffi::SQLITE_OK) else {
+    let Some(pages) = database.pages.as_ref().filter(|_| result == ffi::SQLITE_OK) else {
         return result;
     };
     // What was put behind the last page or frame is not of the database, however much it is.
@@ -531,11 +533,13 @@ unsafe extern "C" fn shm_map(
     out: *mut *mut c_void,
 ) -> c_int {
     // SAFETY: SQLite calls methods on open files only, and uses a file on one thread at a time.
-    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
+    let (database, hold) = unsafe { (parts(file).2, hold(file)) };
     if region_len as usize != REGION_BYTES {
         return ffi::SQLITE_IOERR_SHMMAP;
     }
-    let found = disk.index.region(hold, region.max(0) as usize, extend != 0);
+    let found = database
+        .index
+        .region(hold, region.max(0) as usize, extend != 0);
     // SAFETY: SQLite gives a place for the answer.
     unsafe { *out = found.map_or(ptr::null_mut(), |region| region.cast_mut().cast()) };
     match found {
@@ -551,8 +555,8 @@ unsafe extern "C" fn shm_lock(
     flags: c_int,
 ) -> c_int {
     // SAFETY: as in `shm_map`.
-    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
-    match disk
+    let (database, hold) = unsafe { (parts(file).2, hold(file)) };
+    match database
         .index
         .lock(hold, first.max(0) as usize, count.max(0) as usize, flags)
     {
@@ -567,7 +571,7 @@ unsafe extern "C" fn shm_barrier(_: *mut ffi::sqlite3_file) {
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     // SAFETY: as in `shm_map`.
-    let (disk, hold) = unsafe { (parts(file).2, hold(file)) };
-    disk.index.detach(hold);
+    let (database, hold) = unsafe { (parts(file).2, hold(file)) };
+    database.index.detach(hold);
     ffi::SQLITE_OK
 }

@@ -87,7 +87,7 @@ fn numbers_are_not_given_twice_once_committed() {
 
     let store = folder.open();
     let mut transaction = store.lock();
-    assert!(transaction.next_inode() > id);
+    assert!(transaction.next_inode().unwrap() > id);
     assert!(transaction.next_cookie() > cookie);
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn sealed(clear_len: u32) -> Vec<u8> {
 /// Puts one file with a name into the root, in the open transaction.
 pub(crate) fn create_file(store: &Store, name: &str) -> InodeId {
     let mut transaction = store.lock();
-    let id = transaction.next_inode();
+    let id = transaction.next_inode().unwrap();
     let cookie = transaction.next_cookie();
     transaction.put_inode(&inode(id.0, NodeKind::File)).unwrap();
     transaction

@@ -18,14 +18,14 @@ use crate::Result;
 use crate::execute::session::Session;
 use crate::folder::switch;
 use crate::folder::{Folder, REPLICA, REVISIONS, below};
-use crate::kept::record::record_name;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::metadata_key;
+use crate::records::record_name;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Response};
 
 /// What the owner keeps for somebody who makes a backup.
-pub(crate) struct Kept {
+pub(crate) struct Backup {
     _segments: KeptSegments,
     /// The records of the revisions that the copied database knows.
     records: BTreeSet<String>,
@@ -38,25 +38,25 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
         BackupRequest::Database { target } => {
             let target = folder(target);
             // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
-            let _turn = session.engine.kept.turn();
+            let _turn = session.filesystem().hold_revisions();
             let put = session
-                .engine
+                .vault
                 .with_keys(|keys| put_database(session, keys, &target));
             put.map(|header| Response::Backup(header.map(ByteBuffer)))
         }
         BackupRequest::End { renewed } => {
-            let kept = session.backup.lock().take();
-            if let (Some(renewed), Some(kept)) = (renewed, kept) {
-                remove_records(&folder(renewed), &kept.records)?;
+            let backup = session.backup.lock().take();
+            if let (Some(renewed), Some(backup)) = (renewed, backup) {
+                remove_records(&folder(renewed), &backup.records)?;
             }
-            Ok(Response::Done)
+            Ok(().into())
         }
         BackupRequest::Begin => {
-            *session.backup.lock() = Some(Kept {
+            *session.backup.lock() = Some(Backup {
                 _segments: session.filesystem().keep_segments(),
                 records: BTreeSet::new(),
             });
-            Ok(Response::Done)
+            Ok(().into())
         }
     }
 }
@@ -81,8 +81,8 @@ fn put_database(
         progress: &|done, pages| log::debug!("{done} of {pages} pages are in the backup"),
     })?;
     let records = put_records(session, target)?;
-    if let Some(kept) = session.backup.lock().as_mut() {
-        kept.records = records;
+    if let Some(backup) = session.backup.lock().as_mut() {
+        backup.records = records;
     }
     Ok(Ok(keys.folder().header()?))
 }
@@ -91,7 +91,7 @@ fn put_database(
 fn put_records(session: &Session, target: &Folder) -> Result<BTreeSet<String>> {
     let there = target.inside(REVISIONS);
     let mut all = BTreeSet::new();
-    for (name, bytes) in session.engine.kept.record_files()? {
+    for (name, bytes) in session.vault.records.files()? {
         // One that cannot be read is named by a verification of the vault; an earlier backup may have it.
         if let Some(bytes) = bytes {
             there.make()?;

@@ -17,8 +17,8 @@ use crate::execute::session::Session;
 use crate::limits::TRANSACTION_CONTENT_BYTES_MAX;
 use crate::observer::Change;
 use crate::path::{Links, Place, Tree, resolve_in, resolve_place_in, wants_directory};
+use crate::request::Handle;
 use crate::request::steps::{Step, Steps};
-use crate::request::{Handle, Response};
 use crate::{Error, Result};
 
 /// Carries out `steps`, all or none.
@@ -26,7 +26,7 @@ pub(crate) fn transaction(
     session: &Session,
     steps: &Steps<'_>,
     durability: Durability,
-) -> Result<Response> {
+) -> Result<()> {
     steps.check_bounds()?;
     let contents = contents(&steps.0);
     let mut told = Told::default();
@@ -49,11 +49,11 @@ pub(crate) fn transaction(
         }
         Ok::<(), Error>(())
     });
-    // Whatever else failed may have failed after it happened; to be told of nothing new does no harm.
+    // Whatever else failed may have failed after it happened; to hear of nothing new does no harm.
     if !matches!(result, Err(Error::Operation { .. })) {
         session.tell(&told.into_changes());
     }
-    result.map(|()| Response::Done)
+    result
 }
 
 /// What the steps write, in their order.

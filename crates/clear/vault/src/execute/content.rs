@@ -5,23 +5,29 @@
 //! Never   reads or writes a handle that was not opened for it
 
 use strongroom_filesystem::{
-    self as filesystem, AllocateMode, InodeId, Listing, NewNode, NodeKind, SetAttributes,
+    self as filesystem, AllocateMode, Attributes, InodeId, Listing, NewNode, NodeKind,
+    SetAttributes,
 };
 
-use crate::directory::DirectoryEntry;
 use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::LIST_ENTRIES_MAX;
 use crate::observer::Change;
-use crate::path::{Held, Links, Place, resolve, resolve_place, wants_directory};
-use crate::request::{Creation, Handle, Opening, Response};
+use crate::path::{HeldNode, Links, Place, resolve, resolve_place, wants_directory};
+use crate::request::{Creation, DirectoryEntry, Handle, Opening};
 use crate::{Error, Result};
 
-/// How often opening starts anew when the name comes and goes under it.
+/// How often opening starts again when the name comes and goes under it.
 const OPEN_ATTEMPTS_MAX: usize = 100;
 
+/// A handle, and what it opened.
+type Opened = (Handle, Attributes);
+
+/// Entries of a directory, each with its cookie.
+type Entries = Vec<(u64, DirectoryEntry)>;
+
 /// Opens what `path` names, making it first if `opening` says so.
-pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<Response> {
+pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<Opened> {
     let node = match opening.create {
         Creation::Never => resolve(session.filesystem(), &session.caller, path, Links::Follow)?,
         Creation::IfMissing | Creation::Always => open_or_make(session, path, opening)?,
@@ -48,7 +54,7 @@ pub(crate) fn open(session: &Session, path: &[u8], opening: Opening) -> Result<R
 /// Opens a file by its number, as it was open at an owner that has gone.
 ///
 /// Whether it is the same file, and no other one that has its number after a crash, the client sees.
-pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Result<Response> {
+pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Result<Opened> {
     // Held before anybody looks at it, so that it is not purged in between.
     session.filesystem().retain(inode);
     let found = match session.filesystem().attributes(inode) {
@@ -58,7 +64,7 @@ pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Res
             return Err(error.into());
         }
     };
-    let held = Held::take(session.filesystem(), found);
+    let held = HeldNode::take(session.filesystem(), found);
     if held.attributes.kind != NodeKind::File {
         return Err(Error::File(filesystem::Error::Stale));
     }
@@ -66,9 +72,9 @@ pub(crate) fn reopen(session: &Session, inode: InodeId, opening: Opening) -> Res
     opened(session, handle, inode)
 }
 
-fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Response> {
+fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Opened> {
     match session.filesystem().attributes(inode) {
-        Ok(attributes) => Ok(Response::Opened(handle, attributes)),
+        Ok(attributes) => Ok((handle, attributes)),
         Err(error) => {
             session.close(handle);
             Err(error.into())
@@ -76,7 +82,7 @@ fn opened(session: &Session, handle: Handle, inode: InodeId) -> Result<Response>
     }
 }
 
-fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<Held> {
+fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<HeldNode> {
     if wants_directory(path) {
         return Err(Error::File(filesystem::Error::IsADirectory));
     }
@@ -109,7 +115,7 @@ fn open_or_make(session: &Session, path: &[u8], opening: Opening) -> Result<Held
 }
 
 /// Opens a new file without a name, to be named by `Request::Name`.
-pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<Response> {
+pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<Opened> {
     let directory = resolve(session.filesystem(), &session.caller, path, Links::Follow)?;
     let attributes =
         session
@@ -121,16 +127,16 @@ pub(crate) fn open_unnamed(session: &Session, path: &[u8], mode: u32) -> Result<
         write: true,
         ..Opening::default()
     };
-    let handle = session.keep(Held::take(session.filesystem(), attributes), opening)?;
+    let handle = session.keep(HeldNode::take(session.filesystem(), attributes), opening)?;
     opened(session, handle, inode)
 }
 
-/// Sets attributes and tells of it.
+/// Sets attributes and notifies observers.
 pub(crate) fn set_attributes(
     session: &Session,
     inode: InodeId,
     set: &SetAttributes,
-) -> Result<Response> {
+) -> Result<Attributes> {
     let before = match set.size {
         Some(_) => Some(session.filesystem().attributes(inode)?.size),
         None => None,
@@ -147,11 +153,11 @@ pub(crate) fn set_attributes(
         _ => Change::Attributes { inode },
     };
     session.tell(&[change]);
-    Ok(Response::Attributes(attributes))
+    Ok(attributes)
 }
 
 /// Lists entries behind the cookie `after`, with attributes.
-pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) -> Result<Response> {
+pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) -> Result<Entries> {
     let inode = session.readable(handle)?;
     let limit = limit.clamp(1, LIST_ENTRIES_MAX) as usize;
     let mut after = after;
@@ -164,7 +170,7 @@ pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) ->
             Listing::WithAttributes,
         )?;
         let Some(last) = entries.last() else {
-            return Ok(Response::Entries(Vec::new()));
+            return Ok(Vec::new());
         };
         after = last.cookie;
         // Those of which the node is missing are left out. An empty page would be the end.
@@ -176,7 +182,7 @@ pub(crate) fn list(session: &Session, handle: Handle, after: u64, limit: u32) ->
             })
             .collect();
         if !shown.is_empty() {
-            return Ok(Response::Entries(shown));
+            return Ok(shown);
         }
     }
 }
@@ -193,12 +199,7 @@ pub(crate) fn read(
 }
 
 /// Writes all of `data` at `offset`, or at the end if the file was opened to append.
-pub(crate) fn write(
-    session: &Session,
-    handle: Handle,
-    offset: u64,
-    data: &[u8],
-) -> Result<Response> {
+pub(crate) fn write(session: &Session, handle: Handle, offset: u64, data: &[u8]) -> Result<u64> {
     let node = session.writable(handle)?;
     if node.opening.append {
         return append(session, handle, data);
@@ -210,11 +211,11 @@ pub(crate) fn write(
         offset,
         len: data.len() as u64,
     }]);
-    Ok(Response::Count(offset))
+    Ok(offset)
 }
 
 /// Writes all of `data` at the end; answers the offset it went to.
-pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<Response> {
+pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<u64> {
     let inode = session.writable(handle)?.inode;
     drop_privileges(session, inode)?;
     let offset = session.filesystem().append(inode, data)?;
@@ -223,10 +224,10 @@ pub(crate) fn append(session: &Session, handle: Handle, data: &[u8]) -> Result<R
         offset,
         len: data.len() as u64,
     }]);
-    Ok(Response::Count(offset))
+    Ok(offset)
 }
 
-/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others are told of next covers it.
+/// A change of content by anyone but the superuser drops the suid and sgid bits. The change that others hear of next covers it.
 fn drop_privileges(session: &Session, inode: InodeId) -> Result<()> {
     if session.caller.uid != 0 {
         session.filesystem().drop_privileges(inode)?;
@@ -241,10 +242,10 @@ pub(crate) fn allocate(
     mode: AllocateMode,
     offset: u64,
     len: u64,
-) -> Result<Response> {
+) -> Result<()> {
     let inode = session.writable(handle)?.inode;
     drop_privileges(session, inode)?;
     session.filesystem().allocate(inode, mode, offset, len)?;
     session.tell(&[Change::Content { inode, offset, len }]);
-    Ok(Response::Done)
+    Ok(())
 }

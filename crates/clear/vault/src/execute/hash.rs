@@ -13,28 +13,24 @@ use crate::limits::{HASH_FILES_MAX, HASH_NAMES_BYTES_MAX, HASH_NAMES_MAX, TRANSF
 use crate::request::Response;
 use crate::request::failure::Failure;
 use crate::request::hash::{
-    ContentHash, EqualContents, HashRequest, HashResponse, HashedFields, NamedContent,
+    ContentHash, EqualContents, HashRequest, HashedContent, HashedFields, NamedContent,
 };
 use crate::{Error, Result};
 
 /// Carries out one request.
 pub(crate) fn execute(session: &Session, request: &HashRequest) -> Result<Response> {
     let filesystem = session.filesystem();
-    let response = match request {
+    Ok(match request {
         HashRequest::Files {
             inodes,
             algorithm,
             bytes_max,
-        } => files(filesystem, inodes, of(*algorithm)?, *bytes_max)?,
+        } => files(filesystem, inodes, of(*algorithm)?, *bytes_max)?.into(),
         HashRequest::Missing { after, algorithm } => {
             let after = InodeId(*after);
             let missing = filesystem.files_without_hash(of(*algorithm)?, after, HASH_FILES_MAX)?;
-            HashResponse::Missing(
-                missing
-                    .into_iter()
-                    .map(|(inode, size)| (inode.0, size))
-                    .collect(),
-            )
+            let missing = missing.into_iter().map(|(inode, size)| (inode.0, size));
+            missing.collect::<Vec<(u64, u64)>>().into()
         }
         HashRequest::Named {
             algorithm,
@@ -45,7 +41,7 @@ pub(crate) fn execute(session: &Session, request: &HashRequest) -> Result<Respon
             let (files, next) = filesystem.files_with_hash(of(*algorithm)?, &after, last)?;
             let (files, cut) = page(filesystem, files)?;
             let next = cut.or(next.map(|(hash, inode)| (hash, inode.0)));
-            HashResponse::Named { files, next }
+            (files, next).into()
         }
         HashRequest::Paths { files } => {
             let files: Vec<_> = files
@@ -53,16 +49,14 @@ pub(crate) fn execute(session: &Session, request: &HashRequest) -> Result<Respon
                 .take(HASH_FILES_MAX)
                 .map(|(inode, hash)| (InodeId(*inode), *hash))
                 .collect();
-            let (files, next) = page(filesystem, filesystem.named_files(&files)?)?;
-            HashResponse::Named { files, next }
+            page(filesystem, filesystem.named_files(&files)?)?.into()
         }
         HashRequest::Equal {
             algorithm,
             after,
             size_min,
-        } => equal(filesystem, of(*algorithm)?, *after, *size_min)?,
-    };
-    Ok(Response::Hash(response))
+        } => equal(filesystem, of(*algorithm)?, *after, *size_min)?.into(),
+    })
 }
 
 fn of(algorithm: u8) -> Result<HashAlgorithm> {
@@ -74,7 +68,7 @@ fn files(
     inodes: &[u64],
     algorithm: HashAlgorithm,
     bytes_max: u64,
-) -> Result<HashResponse> {
+) -> Result<(Vec<HashedFields>, u64)> {
     if inodes.len() > HASH_FILES_MAX {
         return Err(Error::Protocol("too many files at once"));
     }
@@ -84,10 +78,7 @@ fn files(
         .iter()
         .zip(done.files)
         .map(|(inode, result)| fields(filesystem, *inode, result));
-    Ok(HashResponse::Files {
-        files: files.collect(),
-        bytes: done.bytes,
-    })
+    Ok((files.collect(), done.bytes))
 }
 
 fn fields(
@@ -96,11 +87,11 @@ fn fields(
     result: filesystem::Result<Hashed>,
 ) -> HashedFields {
     match result {
-        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole {
+        Ok(Hashed::Whole { hash, size, stored }) => HashedFields::Whole(HashedContent {
             hash: ContentHash(hash),
             size,
             stored,
-        },
+        }),
         Ok(Hashed::Unfinished) => HashedFields::Unfinished,
         Ok(Hashed::Changing) => HashedFields::Changing,
         Err(error) => {
@@ -155,7 +146,7 @@ fn equal(
     algorithm: HashAlgorithm,
     after: Option<[u8; 32]>,
     size_min: u64,
-) -> Result<HashResponse> {
+) -> Result<(Vec<EqualContents>, Option<[u8; 32]>)> {
     let (found, mut next) = filesystem.equal_files(algorithm, after, size_min)?;
     let mut groups: Vec<EqualContents> = Vec::new();
     let mut left = TRANSFER_BYTES_MAX;
@@ -177,5 +168,5 @@ fn equal(
             extra_bytes: group.extra_bytes,
         });
     }
-    Ok(HashResponse::Equal { groups, next })
+    Ok((groups, next))
 }

@@ -3,8 +3,8 @@
 //! Takes   a session and a request
 //! Gives   revisions, what they differ in and hold, and what was restored or erased
 
-use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE};
-use strongroom_history::{NewRevision, Retention, RevisionId, Taken};
+use strongroom_filesystem::{self as filesystem, Filesystem, HISTORY_INODE, Taken};
+use strongroom_history::{NewRevision, Retention, RevisionId};
 
 use crate::execute::restore::restore;
 use crate::execute::session::Session;
@@ -12,9 +12,7 @@ use crate::limits::{LIST_ENTRIES_MAX, REVISIONS_MAX, TRANSFER_BYTES_MAX};
 use crate::observer::Change;
 use crate::path::{Links, resolve};
 use crate::request::Response;
-use crate::request::history::{
-    HistoryRequest, HistoryResponse, PathDifference, RevisionInfo, Usage,
-};
+use crate::request::history::{HistoryRequest, HistoryResponse, RevisionInfo};
 use crate::{Error, Result};
 
 /// The setting that keeps the rule for snapshots.                                                  [6.10.4]
@@ -27,7 +25,7 @@ pub(crate) fn stored_rule(filesystem: &Filesystem) -> Result<Option<Retention>> 
     };
     let damaged = || Error::Damaged {
         what: "metadata.db",
-        why: "the rule for snapshots is none; set it anew with `strongroom snapshot keep`"
+        why: "the rule for snapshots is none; set it again with `strongroom snapshot keep`"
             .to_owned(),
     };
     Ok(Some(Retention::decode(&bytes).ok_or_else(damaged)?))
@@ -44,7 +42,7 @@ fn told(session: &Session) {
 
 /// Carries out a request about revisions.
 pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Response> {
-    let (filesystem, kept) = (session.filesystem(), &session.engine.kept);
+    let (filesystem, records) = (session.filesystem(), &session.vault.records);
     let response = match request {
         HistoryRequest::Take {
             message,
@@ -58,7 +56,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
                 tags,
                 only_if_changed: *only_if_changed,
             };
-            let taken = kept.take(filesystem, &new)?;
+            let taken = records.take(filesystem, &new)?;
             told(session);
             HistoryResponse::Taken(match taken {
                 Taken::New(revision) => Some(RevisionInfo::from(&*revision)),
@@ -75,8 +73,9 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             let behind = behind.as_deref();
             let limit = LIST_ENTRIES_MAX as usize;
             let sides = (before, after.as_ref());
-            let page = kept.differences(filesystem, sides, path, behind, limit)?;
-            let page = page.iter().map(PathDifference::from);
+            let page = filesystem
+                .differences(sides, path, behind, limit)?
+                .into_iter();
             // One path fits by far.
             HistoryResponse::Differences(fitting(page, |one| one.path.len() + 128))
         }
@@ -84,9 +83,9 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
             HistoryResponse::Restored(restore(session, &RevisionId(*id), path, to)?)
         }
         HistoryRequest::Remove { id } => {
-            kept.remove(filesystem, RevisionId(*id))?;
+            records.remove(filesystem, RevisionId(*id))?;
             told(session);
-            return Ok(Response::Done);
+            return Ok(().into());
         }
         HistoryRequest::Retention => {
             HistoryResponse::Retention(stored_rule(filesystem)?.map(|rule| rule.encode()))
@@ -100,14 +99,14 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
         }
         HistoryRequest::HeldAlone { ids } => {
             let ids: Vec<_> = ids.iter().copied().map(RevisionId).collect();
-            HistoryResponse::HeldAlone(kept.held_alone(filesystem, &ids)?)
+            HistoryResponse::HeldAlone(filesystem.held_alone(&ids)?)
         }
         HistoryRequest::EachHeldAlone { ids } => {
             let ids = ids.iter().copied().map(RevisionId);
             let ids: Vec<_> = ids.take(REVISIONS_MAX).collect();
-            HistoryResponse::EachHeldAlone(kept.each_held_alone(filesystem, &ids)?)
+            HistoryResponse::EachHeldAlone(filesystem.each_held_alone(&ids)?)
         }
-        HistoryRequest::Usage => HistoryResponse::Usage(usage(session)?),
+        HistoryRequest::Usage => HistoryResponse::Usage(filesystem.usage()?),
         HistoryRequest::Erase { path, trial } => erase(session, path, *trial)?,
     };
     Ok(Response::History(response))
@@ -115,7 +114,7 @@ pub(crate) fn execute(session: &Session, request: &HistoryRequest) -> Result<Res
 
 /// A page of revisions, behind `after`.
 fn list(session: &Session, after: Option<&[u8; 32]>) -> Result<HistoryResponse> {
-    let all = session.engine.kept.revisions(session.filesystem())?;
+    let all = session.filesystem().revisions()?;
     let changed = || {
         let why = "the list of revisions changed while it was read; try again";
         Error::Revision(why.to_owned())
@@ -145,16 +144,7 @@ fn fitting<T>(items: impl Iterator<Item = T>, len: impl Fn(&T) -> usize) -> Vec<
     fitting.collect()
 }
 
-fn usage(session: &Session) -> Result<Usage> {
-    let stored = session.engine.kept.stored(session.filesystem())?;
-    Ok(Usage {
-        live_bytes: stored.live_bytes,
-        kept_bytes: stored.kept_bytes,
-        waste_bytes: stored.waste_bytes,
-    })
-}
-
-/// Takes what was at `path` out of every kept state; what is there now has to be removed first.
+/// Takes what was at `path` out of every snapshot; what is there now has to be removed first.
 fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse> {
     let filesystem = session.filesystem();
     match resolve(filesystem, &session.caller, path, Links::Stay) {
@@ -165,7 +155,7 @@ fn erase(session: &Session, path: &[u8], trial: bool) -> Result<HistoryResponse>
         }
         Err(error) => return Err(error),
     }
-    let erased = session.engine.kept.erase(filesystem, path, trial)?;
+    let erased = filesystem.erase_content(path, trial)?;
     told(session);
     Ok(HistoryResponse::Erased(erased))
 }

@@ -8,7 +8,7 @@ use strongroom_filesystem::{self as filesystem, InodeId, NewNode, NodeKind, Rena
 
 use crate::execute::session::Session;
 use crate::observer::Change;
-use crate::path::{Held, Links, Place, resolve_place, wants_directory};
+use crate::path::{HeldNode, Links, Place, resolve_place, wants_directory};
 use crate::{Error, Result};
 
 /// The names a session sees and changes.
@@ -27,7 +27,7 @@ impl Names<'_> {
     }
 
     /// Makes a node; only a directory's path may end in a slash.
-    pub(crate) fn make(&self, path: &[u8], node: &NewNode) -> Result<Held> {
+    pub(crate) fn make(&self, path: &[u8], node: &NewNode) -> Result<HeldNode> {
         let place = self.place(path)?;
         if wants_directory(path) && node.kind != NodeKind::Directory {
             return Err(Error::File(filesystem::Error::NotADirectory));
@@ -36,28 +36,28 @@ impl Names<'_> {
     }
 
     /// Makes a node at a resolved place.
-    pub(crate) fn make_at(&self, place: &Place, node: &NewNode) -> Result<Held> {
+    pub(crate) fn make_at(&self, place: &Place, node: &NewNode) -> Result<HeldNode> {
         let Session { caller, .. } = self.session;
         let parent = place.parent.inode();
         let attributes = self
             .session
             .filesystem()
             .create(caller, parent, &place.name, node)?;
-        let held = Held::take(self.session.filesystem(), attributes);
+        let held = HeldNode::take(self.session.filesystem(), attributes);
         self.session
             .tell(&[entry(place), Change::Attributes { inode: parent }]);
         Ok(held)
     }
 
     /// Gives `inode` the further name `path`.
-    pub(crate) fn link(&self, inode: InodeId, path: &[u8]) -> Result<Held> {
+    pub(crate) fn link(&self, inode: InodeId, path: &[u8]) -> Result<HeldNode> {
         let place = self.place(path)?;
         let parent = place.parent.inode();
         let attributes =
             self.session
                 .filesystem()
                 .link(&self.session.caller, inode, parent, &place.name)?;
-        let held = Held::take(self.session.filesystem(), attributes);
+        let held = HeldNode::take(self.session.filesystem(), attributes);
         self.session.tell(&[
             entry(&place),
             Change::Attributes { inode: parent },

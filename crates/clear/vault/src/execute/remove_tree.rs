@@ -9,19 +9,18 @@ use strongroom_filesystem::{self as filesystem, Attributes, InodeId, Listing, No
 use crate::execute::session::Session;
 use crate::limits::{REMOVE_NODES_MAX, REMOVE_PAGE};
 use crate::observer::Change;
-use crate::path::{Held, Links, resolve_place};
-use crate::request::Response;
+use crate::path::{HeldNode, Links, resolve_place};
 use crate::{Error, Result};
 
 /// A directory on the way down, held so that its number stays its own.
 struct Level {
     parent: InodeId,
     name: Vec<u8>,
-    node: Held,
+    node: HeldNode,
 }
 
-/// Removes a part of the tree at `path`, or all of it.
-pub(crate) fn remove(session: &Session, path: &[u8]) -> Result<Response> {
+/// Removes a part of the tree at `path`, or all of it; gives whether nothing is left.
+pub(crate) fn remove(session: &Session, path: &[u8]) -> Result<bool> {
     let filesystem = session.filesystem();
     let mut place = resolve_place(filesystem, &session.caller, path, Links::Stay)?;
     let node = place.node.take();
@@ -37,7 +36,7 @@ pub(crate) fn remove(session: &Session, path: &[u8]) -> Result<Response> {
     let mut left = REMOVE_NODES_MAX;
     while let Some(level) = levels.last() {
         if left == 0 {
-            return Ok(Response::Removed { whole: false });
+            return Ok(false);
         }
         match remove_inside(session, level.node.inode(), &mut left)? {
             Inside::Directory(below) => levels.push(below),
@@ -50,7 +49,7 @@ pub(crate) fn remove(session: &Session, path: &[u8]) -> Result<Response> {
             Inside::More => {}
         }
     }
-    Ok(Response::Removed { whole: true })
+    Ok(true)
 }
 
 /// What is left in a directory.
@@ -70,11 +69,14 @@ fn remove_inside(session: &Session, directory: InodeId, left: &mut usize) -> Res
         return Ok(Inside::Empty);
     }
     // All of them held from the start, so that each reference is given back on every way out.
-    let held: Vec<(Vec<u8>, Option<Held>)> = entries
+    let held: Vec<(Vec<u8>, Option<HeldNode>)> = entries
         .into_iter()
         .map(|entry| {
             let node = entry.attributes;
-            (entry.name, node.map(|node| Held::take(filesystem, node)))
+            (
+                entry.name,
+                node.map(|node| HeldNode::take(filesystem, node)),
+            )
         })
         .collect();
     for (name, node) in held {

@@ -1,7 +1,7 @@
 //! Brings back what a kept revision holds.
 //!
 //! Takes   a revision, a path in it, and where to
-//! Gives   the same nodes anew, made beside their place and put there in one step; files that were erased are left out, and told
+//! Gives   the same nodes, made again beside their place and put there in one step; files that were erased are left out, and told
 //! Never   copies content, or removes what it replaces before the new is whole
 //! Spec    spec/6-history.md, section 6.8
 //!
@@ -21,7 +21,7 @@ use crate::execute::namespace::Names;
 use crate::execute::session::Session;
 use crate::limits::{LIST_ENTRIES_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
 use crate::observer::Change;
-use crate::path::{Held, Links, resolve};
+use crate::path::{HeldNode, Links, resolve};
 use crate::request::history::Restored;
 use crate::{Error, Result};
 
@@ -46,7 +46,7 @@ pub(crate) fn restore(
         .filter(|name| !name.is_empty());
     let first = names.next();
     if first == Some(HISTORY_NAME) {
-        return Err(Error::File(filesystem::Error::KeptState));
+        return Err(Error::File(filesystem::Error::InSnapshot));
     }
     let mut restorer = Restorer {
         session,
@@ -75,7 +75,7 @@ struct Restorer<'s> {
     session: &'s Session,
     /// Nodes with several names that were made already, by their kept numbers; each holds a reference.
     links: HashMap<InodeId, InodeId>,
-    /// The path in the kept state of what is brought back now.
+    /// The path in the snapshot of what is brought back now.
     at: Vec<u8>,
     restored: Restored,
     /// Bytes of the paths that are told.
@@ -179,11 +179,11 @@ impl<'s> Restorer<'s> {
         Ok(())
     }
 
-    fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<Held> {
+    fn lookup(&self, parent: InodeId, name: &[u8]) -> Result<HeldNode> {
         let found = self
             .filesystem()
             .lookup(&self.session.caller, parent, name)?;
-        Ok(Held::take(self.filesystem(), found))
+        Ok(HeldNode::take(self.filesystem(), found))
     }
 
     fn unfinished_name(&self, parent: InodeId) -> Result<Vec<u8>> {
@@ -216,7 +216,7 @@ impl<'s> Restorer<'s> {
         }
     }
 
-    /// Makes the node `from` anew as `name` in `parent`, with all below it.
+    /// Makes the node `from` again as `name` in `parent`, with all below it.
     fn node(
         &mut self,
         from: &Attributes,
@@ -246,7 +246,7 @@ impl<'s> Restorer<'s> {
             target,
         };
         let made = filesystem.create(caller, parent, name, &new)?;
-        let made = Held::take(filesystem, made);
+        let made = HeldNode::take(filesystem, made);
         match from.kind {
             NodeKind::File => match self.content(from, made.inode()) {
                 // What was asked for by its name is an error; below a directory the rest is brought back.

@@ -1,4 +1,4 @@
-//! Takes the keys of earlier epochs out of use: what they sealed is sealed anew in the background, then they are forgotten.
+//! Takes the keys of earlier epochs out of use: what they sealed is re-sealed in the background, then they are forgotten.
 //!
 //! Takes   the wish for it, which `Keys::rotate` leaves in the metadata
 //! Gives   a vault in which nothing needs the old keys, and a header that does not have them
@@ -6,7 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.10
 //!
 //! Invariants
-//!  (1) Order: everything sealed anew and durable, records of revisions too, then the header without the old keys.  [1.10.4]
+//!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
 //!  (2) Whoever opens the vault after a crash goes on where the rows say that it stopped.                    [1.10.1]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use strongroom_filesystem::{Filesystem, Resealed};
 use strongroom_format::Epoch;
 
-use crate::execute::session::Engine;
+use crate::execute::session::OpenVault;
 use crate::keyring::held_keys::ROTATION;
 use crate::request::Rotation;
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ impl Rotating {
     }
 }
 
-impl Engine {
+impl OpenVault {
     /// How far it is.
     pub(crate) fn rotation(&self) -> Result<Rotation> {
         let (oldest, newest) = self.epochs();
@@ -94,7 +94,7 @@ impl Engine {
             Resealed::Done(first) => first,
         };
         // (1). Under an epoch that is over nothing begins to be sealed, so `first` stays true.
-        self.kept.reseal_records(&self.filesystem, || {
+        self.records.reseal(&self.filesystem, || {
             self.on_keys(|keys| keys.forget_before(first, &self.filesystem))
                 .map(drop)
         })?;
@@ -117,26 +117,26 @@ fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {
 
 /// The thread that rotates.
 pub(crate) struct Rotator {
-    engine: Arc<Engine>,
+    vault: Arc<OpenVault>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Rotator {
     /// Starts it; it goes on at once with what an earlier run left. (2)
-    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Self> {
-        let of_thread = Arc::clone(engine);
+    pub(crate) fn start(vault: &Arc<OpenVault>) -> Result<Self> {
+        let of_thread = Arc::clone(vault);
         let thread = std::thread::Builder::new().name("vault-rotation".to_owned());
         let thread = thread.spawn(move || run(&of_thread));
         Ok(Self {
-            engine: Arc::clone(engine),
+            vault: Arc::clone(vault),
             thread: Mutex::new(Some(thread.map_err(Error::io("starting a thread"))?)),
         })
     }
 
     /// Ends it after the step at hand, and waits for that. Once is enough; more do nothing.
     pub(crate) fn stop(&self) {
-        self.engine.rotating.notes.lock().stop = true;
-        self.engine.rotating.told.notify_all();
+        self.vault.rotating.notes.lock().stop = true;
+        self.vault.rotating.told.notify_all();
         if let Some(thread) = self.thread.lock().take() {
             // A panic there has been reported by the panic hook.
             let _ = thread.join();
@@ -150,12 +150,12 @@ impl Drop for Rotator {
     }
 }
 
-fn run(engine: &Engine) {
-    let rotating = &engine.rotating;
+fn run(vault: &OpenVault) {
+    let rotating = &vault.rotating;
     loop {
         rotating.notes.lock().asked = false;
         let began = Instant::now();
-        let (trouble, rest) = match engine.rotate_step() {
+        let (trouble, rest) = match vault.rotate_step() {
             Ok(Step::More) => (None, Some(began.elapsed().min(REST_MAX))),
             Ok(Step::Idle) => (None, None),
             Ok(Step::Stuck) => {
@@ -184,7 +184,7 @@ fn run(engine: &Engine) {
             notes.asked
         };
         if was_asked {
-            engine.filesystem.reseal_anew();
+            vault.filesystem.reseal_anew();
         }
     }
 }

@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
 use strongroom_format::Epoch;
 
-use crate::execute::backup::Kept as Backup;
+use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
-use crate::kept::Kept;
 use crate::keyring::held_keys::{HeldKeys, Installed};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
-use crate::path::Held;
+use crate::path::HeldNode;
+use crate::records::Records;
 use crate::request::Purpose;
 use crate::request::lock::{LockKind, Patience};
 use crate::request::{Access, Handle, Information, Opening};
@@ -34,13 +34,13 @@ pub(crate) trait Leaver: Send + Sync {
 }
 
 /// An open file system and what all its sessions share.
-pub(crate) struct Engine {
+pub(crate) struct OpenVault {
     pub(crate) filesystem: Filesystem,
     pub(crate) observers: Arc<Observers>,
     pub(crate) information: Mutex<Information>,
     /// Held over a change of keys: one after the other.
     keys: Mutex<HeldKeys>,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) records: Records,
     pub(crate) rotating: Rotating,
     pub(crate) locks: Locks,
     /// How many sessions there were.
@@ -55,13 +55,13 @@ pub(crate) struct Engine {
     _lock: Option<OwnerLock>,
 }
 
-impl Engine {
+impl OpenVault {
     pub(crate) fn new(
         filesystem: Filesystem,
         information: Information,
         keys: HeldKeys,
         sight: Sight,
-        kept: Arc<Kept>,
+        records: Records,
         lock: Option<OwnerLock>,
     ) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Engine {
             observers: Arc::default(),
             information: Mutex::new(information),
             keys: Mutex::new(keys),
-            kept,
+            records,
             rotating: Rotating::default(),
             locks: Locks::default(),
             sessions: AtomicU64::default(),
@@ -104,7 +104,7 @@ impl Engine {
         installed
     }
 
-    /// Runs `work` on the keys; what is told of them is true of them afterwards.
+    /// Runs `work` on the keys; what is shown of them is true of them afterwards.
     pub(crate) fn on_keys<T>(&self, work: impl FnOnce(&mut HeldKeys) -> Result<T>) -> Result<T> {
         let mut keys = self.keys.lock();
         let worked = work(&mut keys);
@@ -114,7 +114,7 @@ impl Engine {
         information.epoch = keys.keyring().epoch().0;
         information.members = keys.members();
         information.unknown_records = keys.unknown_records();
-        self.kept.sign_with(keys.keyring().revision_signer());
+        self.filesystem.sign_with(keys.keyring().revision_signer());
         worked
     }
 
@@ -210,10 +210,10 @@ pub(crate) struct OpenNode {
 
 /// One user of the vault.
 pub(crate) struct Session {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) vault: Arc<OpenVault>,
     pub(crate) caller: Caller,
     pub(crate) access: Access,
-    /// Which one of its engine's: who holds its locks.
+    /// Which one of its vault's: who holds its locks.
     number: u64,
     nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
     /// While it copies the vault folder.
@@ -221,10 +221,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(engine: Arc<Engine>, caller: Caller, access: Access) -> Self {
-        let number = engine.sessions.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(vault: Arc<OpenVault>, caller: Caller, access: Access) -> Self {
+        let number = vault.sessions.fetch_add(1, Ordering::Relaxed);
         Self {
-            engine,
+            vault,
             caller,
             access,
             number,
@@ -234,16 +234,16 @@ impl Session {
     }
 
     pub(crate) fn filesystem(&self) -> &Filesystem {
-        &self.engine.filesystem
+        &self.vault.filesystem
     }
 
     /// Tells the observers.
     pub(crate) fn tell(&self, changes: &[Change]) {
-        self.engine.observers.tell(changes);
+        self.vault.observers.tell(changes);
     }
 
     /// Keeps `node` open.
-    pub(crate) fn keep(&self, node: Held, opening: Opening) -> Result<Handle> {
+    pub(crate) fn keep(&self, node: HeldNode, opening: Opening) -> Result<Handle> {
         let mut nodes = self.nodes.lock();
         if nodes.1.len() >= HANDLES_MAX {
             return Err(Error::TooManyOpenFiles);
@@ -294,10 +294,10 @@ impl Session {
     pub(crate) fn lock(&self, handle: Handle, kind: LockKind, patience: Patience) -> Result<bool> {
         let inode = self.node(handle)?.inode;
         let holder = (self.number, handle);
-        let locked = self.engine.locks.lock(inode, holder, kind, patience);
+        let locked = self.vault.locks.lock(inode, holder, kind, patience);
         // Closed by another thread meanwhile: nobody else would give the lock back.
         if let Err(closed) = self.node(handle) {
-            self.engine.locks.unlock(inode, holder);
+            self.vault.locks.unlock(inode, holder);
             return Err(closed);
         }
         Ok(locked)
@@ -306,20 +306,20 @@ impl Session {
     /// Gives back the lock of the node behind `handle`.
     pub(crate) fn unlock(&self, handle: Handle) -> Result<()> {
         let inode = self.node(handle)?.inode;
-        self.engine.locks.unlock(inode, (self.number, handle));
+        self.vault.locks.unlock(inode, (self.number, handle));
         Ok(())
     }
 
     /// Gives back all locks.
     pub(crate) fn unlock_all(&self) {
-        self.engine.locks.unlock_all(self.number);
+        self.vault.locks.unlock_all(self.number);
     }
 
     /// Gives the node back; closing twice does nothing.
     pub(crate) fn close(&self, handle: Handle) {
         let node = self.nodes.lock().1.remove(&handle);
         if let Some(node) = node {
-            self.engine.locks.unlock(node.inode, (self.number, handle));
+            self.vault.locks.unlock(node.inode, (self.number, handle));
             self.filesystem().forget(node.inode, 1);
         }
     }
@@ -334,7 +334,7 @@ impl Drop for Session {
         self.unlock_all();
         let nodes = std::mem::take(&mut self.nodes.get_mut().1);
         for node in nodes.into_values() {
-            self.engine.filesystem.forget(node.inode, 1);
+            self.vault.filesystem.forget(node.inode, 1);
         }
     }
 }

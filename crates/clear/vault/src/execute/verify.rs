@@ -9,50 +9,38 @@ use std::collections::{HashMap, HashSet};
 
 use strongroom_crypto::UnlockError;
 use strongroom_filesystem::{
-    self as filesystem, Filesystem, LostChunks, Proof, ReplayFault, Strangers, VerifiedPart,
-    VerifyRange,
+    self as filesystem, Engine, Filesystem, LostChunks, Proof, ReplayFault, Strangers,
+    VerifiedPart, VerifyRange,
 };
-use strongroom_format::{BlockId, Kind, SegmentId, hex};
-use strongroom_history::{Blocks, Revision, Survey, TreeDamage, TreeLoss};
-use strongroom_metadata::{BlockNumber, DATABASE_FILE};
+use strongroom_format::{BlockId, SegmentId, hex};
+use strongroom_history::{Revision, Survey, TreeDamage, TreeLoss};
+use strongroom_metadata::BlockNumber;
 use strongroom_segments::INTENT_LOG;
 
+use crate::Result;
 use crate::execute::session::Session;
 use crate::execute::{verify_state, whole};
 use crate::folder::{BACKUP, HEADER, HEADER_SAVED, REPLICA, REPLICA_SAVED, REVISIONS, SEGMENTS};
-use crate::kept::record::{open_revision, record_name};
 use crate::keyring::held_keys::HeldKeys;
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_LINES_MAX, VERIFY_PAGE_BYTES};
+use crate::records::{open_revision, record_name};
 use crate::request::Response;
 use crate::request::verify::{
-    DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest, VerifyResponse,
+    DamageLine, DamagePage, FileProblem, Loss, PartFields, VerifyRequest,
 };
-use crate::{Error, Result};
 
-/// Carries out one step. A damaged database is an answer, not an error: other steps may not need what is damaged.
+/// Carries out one step.
 pub(crate) fn execute(session: &Session, request: &VerifyRequest) -> Result<Response> {
-    match step(session, request) {
-        Err(Error::Damaged { what, why }) if what == DATABASE_FILE => {
-            Ok(Response::Verify(VerifyResponse::Ruined(why)))
-        }
-        response => response,
-    }
-}
-
-fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
     let filesystem = session.filesystem();
     let proof = |deep: bool| if deep { Proof::Full } else { Proof::Tags };
-    let response = match request {
+    Ok(match request {
         VerifyRequest::Size { after } => {
             let size = filesystem.verify_size(after.map(SegmentId))?;
-            VerifyResponse::Size {
-                segments: size.segments,
-                bytes: size.bytes,
-            }
+            size.bytes.into()
         }
-        VerifyRequest::Structure => VerifyResponse::Structure(whole::check(filesystem)?),
+        VerifyRequest::Structure => whole::check(filesystem)?.into(),
         VerifyRequest::Files => {
-            let mut problems = session.engine.with_keys(file_problems);
+            let mut problems = session.vault.with_keys(file_problems);
             problems.extend(intents_problem(filesystem));
             problems.extend(verify_state::problem(session));
             let odd = filesystem.odd_segment_folders()?.into_iter();
@@ -61,11 +49,9 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                 what: format!("it is {}: the segments in it are missing", odd.what),
             }));
             problems.extend(record_problems(session)?);
-            VerifyResponse::Files(problems)
+            problems.into()
         }
-        VerifyRequest::Carried { deep } => {
-            VerifyResponse::Part(fields(&filesystem.verify_carried(proof(*deep))?))
-        }
+        VerifyRequest::Carried { deep } => fields(&filesystem.verify_carried(proof(*deep))?).into(),
         VerifyRequest::Segments {
             after,
             only,
@@ -82,23 +68,22 @@ fn step(session: &Session, request: &VerifyRequest) -> Result<Response> {
                     false => Strangers::Told,
                 },
             };
-            VerifyResponse::Part(fields(&filesystem.verify_segments(&range)?))
+            fields(&filesystem.verify_segments(&range)?).into()
         }
         VerifyRequest::Damage { blocks, deep, skip } => {
             let lost = |(number, chunks): &(u64, u16)| (BlockNumber(*number), LostChunks(*chunks));
             let blocks = blocks.iter().map(lost).collect();
-            VerifyResponse::Damage(damage(session, &blocks, *deep, *skip)?)
+            damage(session, &blocks, *deep, *skip)?.into()
         }
-        VerifyRequest::Resume { deep } => verify_state::resume(session, *deep)?,
-        VerifyRequest::Keep(state) => verify_state::keep(session, state)?,
-        VerifyRequest::End => verify_state::end(session)?,
-    };
-    Ok(Response::Verify(response))
+        VerifyRequest::Resume { deep } => verify_state::resume(session, *deep)?.into(),
+        VerifyRequest::Keep(state) => verify_state::keep(session, state).into(),
+        VerifyRequest::End => verify_state::end(session)?.into(),
+    })
 }
 
 /// Whether the folder is a backup: one that was interrupted has more than its database knows.
 fn is_backup(session: &Session) -> bool {
-    session.engine.with_keys(|keys| keys.folder().has(BACKUP))
+    session.vault.with_keys(|keys| keys.folder().has(BACKUP))
 }
 
 /// The path of a segment inside the vault folder.
@@ -209,14 +194,14 @@ fn record_problems(session: &Session) -> Result<Vec<FileProblem>> {
         return Ok(problems);
     }
     // A snapshot may have come or gone between the looks at rows and files. While this is held none does.
-    let _turn = session.engine.kept.turn();
+    let _turn = session.filesystem().hold_revisions();
     compare_records(session)
 }
 
 fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
-    let (engine, kept) = (session.filesystem().engine(), &session.engine.kept);
+    let engine = session.filesystem().engine();
     let brings_more = is_backup(session);
-    let (oldest, newest) = session.engine.epochs();
+    let (oldest, newest) = session.vault.epochs();
     let before = engine.sealer();
     let rows = engine.reader()?.revisions()?;
     let mut bodies: HashMap<String, Vec<u8>> = rows
@@ -225,7 +210,7 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
         .collect();
     let mut problems = Vec::new();
     let mut there: HashSet<String> = HashSet::new();
-    let files = kept.record_files()?;
+    let files = session.vault.records.files()?;
     // Keys may have begun or gone while the files were read: a record is of the one time or the other.
     let after = engine.sealer();
     for (name, bytes) in files {
@@ -274,20 +259,6 @@ fn compare_records(session: &Session) -> Result<Vec<FileProblem>> {
 }
 
 // ---- what people lose
-
-/// Nodes of trees, read past everything that is kept in memory.
-struct FromDisk<'a>(filesystem::Engine<'a>);
-
-impl Blocks for FromDisk<'_> {
-    type Error = Error;
-
-    fn open(&self, kind: Kind, id: &BlockId) -> Result<Option<Vec<u8>>> {
-        match self.0.open(kind, id) {
-            Err(filesystem::Error::DamagedHistory) => Ok(None),
-            opened => Ok(opened?),
-        }
-    }
-}
 
 /// Lines of a page, with those before it counted only.
 struct Page {
@@ -351,9 +322,8 @@ fn damage(
     // What a snapshot needs that is let go meanwhile stays until all have been gone over.
     let engine = filesystem.engine();
     let _held = engine.hold();
-    let from_disk = FromDisk(engine);
-    let mut survey = Survey::new(&from_disk, lost_of);
-    for (id, revision) in session.engine.kept.each_revision(filesystem)? {
+    let mut survey = Survey::new(&engine, lost_of);
+    for (id, revision) in filesystem.each_revision()? {
         match revision {
             Ok(revision) => tree_damage(&mut survey, &revision, &mut page)?,
             // Its row is not as it was signed: nothing in it can be trusted.
@@ -365,7 +335,7 @@ fn damage(
 }
 
 fn tree_damage(
-    survey: &mut Survey<'_, FromDisk<'_>>,
+    survey: &mut Survey<'_, Engine<'_>>,
     revision: &Revision,
     page: &mut Page,
 ) -> Result<()> {
@@ -383,7 +353,7 @@ fn tree_damage(
             TreeLoss::Xattrs => Loss::Xattrs,
         };
         page.push(&damage.path, what, Some(id));
-        Ok::<(), Error>(())
+        Ok::<_, filesystem::Error>(())
     })?;
     if !named {
         page.push(b"/", Loss::Structure, Some(id));

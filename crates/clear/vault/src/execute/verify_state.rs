@@ -18,7 +18,7 @@ use crate::clock::now_s;
 use crate::execute::session::Session;
 use crate::folder::Folder;
 use crate::limits::VERIFY_SUSPECTS_MAX;
-use crate::request::verify::{FileProblem, KeptState, ResumeFields, VerifyResponse};
+use crate::request::verify::{FileProblem, ResumeFields, StoppedAt};
 use crate::{Error, Result};
 
 /// The file of a verification that was stopped.
@@ -46,12 +46,12 @@ struct Sealed {
     /// The segments up to the last one that was read, and their lengths.                                  (2)
     segments: [u8; 32],
     kept_s: u64,
-    state: KeptState,
+    state: StoppedAt,
 }
 
 /// What a verification of this depth can go on from.
-pub(crate) fn resume(session: &Session, deep: bool) -> Result<VerifyResponse> {
-    let fields = match load(session, deep)? {
+pub(crate) fn resume(session: &Session, deep: bool) -> Result<ResumeFields> {
+    Ok(match load(session, deep)? {
         Ok(sealed) => ResumeFields {
             kept_s: sealed.kept_s,
             state: Some(sealed.state),
@@ -61,8 +61,7 @@ pub(crate) fn resume(session: &Session, deep: bool) -> Result<VerifyResponse> {
             refused: why.to_owned(),
             ..ResumeFields::default()
         },
-    };
-    Ok(VerifyResponse::Resume(fields))
+    })
 }
 
 fn load(session: &Session, deep: bool) -> Result<std::result::Result<Sealed, &'static str>> {
@@ -118,16 +117,16 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Keeps `state`; the one before is good for nothing from now on. Gives false where nothing can be kept.
-pub(crate) fn keep(session: &Session, state: &KeptState) -> Result<VerifyResponse> {
+pub(crate) fn keep(session: &Session, state: &StoppedAt) -> bool {
     let kept = state.suspects.len() <= VERIFY_SUSPECTS_MAX && write(session, state).is_ok();
     if !kept {
         // Media that cannot be written keep no state, and have none to remove.
         folder(session).remove_state(FILE);
     }
-    Ok(VerifyResponse::Kept(kept))
+    kept
 }
 
-fn write(session: &Session, state: &KeptState) -> Result<()> {
+fn write(session: &Session, state: &StoppedAt) -> Result<()> {
     let filesystem = session.filesystem();
     filesystem.check_writable()?;
     let random = || Error::Keys("the system gives no randomness".to_owned());
@@ -157,14 +156,14 @@ fn write(session: &Session, state: &KeptState) -> Result<()> {
 }
 
 /// The verification came to its end: nothing may be gone on from.
-pub(crate) fn end(session: &Session) -> Result<VerifyResponse> {
+pub(crate) fn end(session: &Session) -> Result<()> {
     let filesystem = session.filesystem();
     folder(session).remove_state(FILE);
     let known = filesystem.setting(LAST)?.unwrap_or_default();
     if !known.is_empty() && filesystem.check_writable().is_ok() {
         filesystem.keep_setting(LAST, &[])?;
     }
-    Ok(VerifyResponse::Kept(false))
+    Ok(())
 }
 
 /// Something else than a file in the place of the state: nothing is lost by it, and nobody but a stranger put it there.
@@ -179,7 +178,7 @@ pub(crate) fn problem(session: &Session) -> Option<FileProblem> {
 }
 
 fn folder(session: &Session) -> Folder {
-    session.engine.with_keys(|keys| keys.folder().clone())
+    session.vault.with_keys(|keys| keys.folder().clone())
 }
 
 /// The segments up to `last` that hold something, with their lengths, as one number.                      (2)

@@ -13,49 +13,40 @@ use crate::request::{CheckReport, Response, WholeRequest};
 /// Carries out a request about the whole vault.
 pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<Response> {
     let filesystem = session.filesystem();
-    match request {
-        WholeRequest::Space => Ok(Response::Space(filesystem.space()?)),
-        WholeRequest::Quota => Ok(Response::Quota(filesystem.quota())),
-        WholeRequest::SetQuota { bytes } => {
-            filesystem.set_quota(*bytes)?;
-            Ok(Response::Done)
-        }
+    Ok(match request {
+        WholeRequest::Space => filesystem.space()?.into(),
+        WholeRequest::Quota => filesystem.quota().into(),
+        WholeRequest::SetQuota { bytes } => filesystem.set_quota(*bytes)?.into(),
         WholeRequest::SetCompression(compression) => {
-            filesystem.set_compression(*compression)?;
-            Ok(Response::Done)
+            filesystem.set_compression(*compression)?.into()
         }
-        WholeRequest::Sync => {
-            filesystem.sync()?;
-            Ok(Response::Done)
-        }
-        WholeRequest::Information => Ok(Response::Information(session.engine.information())),
-        WholeRequest::Counters => Ok(Response::Counters(session.engine.counters())),
-        WholeRequest::Compact => {
-            filesystem.compact()?;
-            Ok(Response::Done)
-        }
-        WholeRequest::Rotation => Ok(Response::Rotation(session.engine.rotation()?)),
+        WholeRequest::Sync => filesystem.sync()?.into(),
+        WholeRequest::Information => session.vault.information().into(),
+        WholeRequest::Counters => session.vault.counters().into(),
+        WholeRequest::Compact => filesystem.compact()?.into(),
+        WholeRequest::Rotation => session.vault.rotation()?.into(),
         WholeRequest::InstallKeys {
             base,
             header,
             handover,
             purpose,
-        } => match session.engine.install_keys(
+        } => match session.vault.install_keys(
             *base,
             header.0,
             handover.as_ref().map(|handover| handover.0),
             *purpose,
         )? {
-            Installed::Yes => Ok(Response::Done),
-            Installed::Stale => Ok(Response::KeysStale),
+            Installed::Yes => Response::Done(()),
+            Installed::Stale => Response::KeysStale,
         },
         WholeRequest::AcceptRecords => {
-            let engine = &session.engine;
-            engine.on_keys(|keys| keys.accept_records(&engine.filesystem))?;
-            Ok(Response::Done)
+            let vault = &session.vault;
+            vault
+                .on_keys(|keys| keys.accept_records(&vault.filesystem))?
+                .into()
         }
-        WholeRequest::Check => Ok(Response::Check(check(filesystem)?)),
-    }
+        WholeRequest::Check => check(filesystem)?.into(),
+    })
 }
 
 /// What the structural check says.

@@ -13,7 +13,7 @@
 //!  (3) A header and a replica file that came with the new database take their places after it, with their second copies: until
 //!      then the folder is still there, and nobody opens the vault before all is finished.
 
-use strongroom_folder::{Error as BelowError, Folder as Held};
+use strongroom_folder::{Error as BelowError, Folder as HeldFolder};
 use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, TREE_FILE};
 
 use crate::folder::{Folder, HEADER, REPLICA, below, saved_name};
@@ -57,7 +57,7 @@ impl Old {
     }
 
     /// Whether the old database has made room.
-    fn is_gone(&self, held: &Held) -> strongroom_folder::Result<bool> {
+    fn is_gone(&self, held: &HeldFolder) -> strongroom_folder::Result<bool> {
         match self {
             Self::Kept(aside) => Ok(held.check_file(aside)?.is_some()),
             Self::Removed => Ok(true),
@@ -182,7 +182,7 @@ fn finish_one(folder: &Folder, name: &str, old: &Old) -> strongroom_folder::Resu
 }
 
 /// Makes room for a new database, durably. The log goes first: a log must never stand beside another database than its own.
-fn put_aside(held: &Held, old: &Old) -> strongroom_folder::Result<()> {
+fn put_aside(held: &HeldFolder, old: &Old) -> strongroom_folder::Result<()> {
     held.remove(&index())?;
     match old {
         Old::Kept(aside) => {
@@ -209,7 +209,7 @@ fn index() -> String {
 }
 
 /// Moves what is there. If something has the new name already, that is the old one, and this the new one.
-fn move_aside(held: &Held, name: &str, new: &str) -> strongroom_folder::Result<()> {
+fn move_aside(held: &HeldFolder, name: &str, new: &str) -> strongroom_folder::Result<()> {
     if held.check_file(new)?.is_some() {
         return held.remove(name).map(drop);
     }

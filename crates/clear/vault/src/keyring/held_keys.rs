@@ -157,7 +157,7 @@ impl HeldKeys {
             .collect()
     }
 
-    /// What people are told of membership records that nobody here made.
+    /// What people are shown of membership records that nobody here made.
     pub(crate) fn unknown_records(&self) -> Vec<String> {
         let places = self.unlocked.unknown.iter();
         places

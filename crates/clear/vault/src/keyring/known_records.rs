@@ -72,7 +72,7 @@ pub(crate) fn accept(settings: &dyn Settings) -> Result<()> {
     keep_unknown(settings, &[])
 }
 
-/// What a person is told of the record at `sequence`.
+/// What a person is shown of the record at `sequence`.
 pub(crate) fn describe(keyring: &Keyring, sequence: u64) -> Option<String> {
     let records = keyring.records_from(sequence);
     let record: &RecordInfo = records.first()?;

@@ -63,7 +63,7 @@ impl Unlocked {
         Ok(Self::made(keyring, replica))
     }
 
-    /// Seals the replica file anew if keys changed since, and finishes a change that was cut off.              (1)
+    /// Re-seals the replica file if keys changed since, and finishes a change that was cut off.              (1)
     pub(crate) fn refresh_replica(&mut self, folder: &Folder) -> Result<()> {
         self.replica = own_replica::settle(folder, &self.keyring, &self.replica)?;
         Ok(())

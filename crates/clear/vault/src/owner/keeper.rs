@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::execute::session::Engine;
+use crate::execute::session::OpenVault;
 use crate::{Error, Result};
 
 /// How far the record is behind at most. A command that is done sooner writes it once, when it closes the vault.
@@ -24,9 +24,9 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Self> {
+    pub(crate) fn start(vault: &Arc<OpenVault>) -> Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (of_thread, stopped) = (Arc::clone(engine), Arc::clone(&stop));
+        let (of_thread, stopped) = (Arc::clone(vault), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("vault-seen".to_owned());
         let thread = thread.spawn(move || {
             loop {

@@ -61,7 +61,7 @@ impl Port {
     ) -> std::result::Result<usize, Unanswered> {
         let len = buffer.len().min(TRANSFER_BYTES_MAX);
         if let Self::Owner(owner) = self {
-            if owner.session.engine.is_closed() {
+            if owner.session.vault.is_closed() {
                 return Err(Unanswered::Failed(Error::Closed));
             }
             return content::read(&owner.session, handle, offset, &mut buffer[..len])

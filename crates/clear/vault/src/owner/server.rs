@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use strongroom_filesystem::{Caller, Checks};
 
 use crate::execute::execute;
-use crate::execute::session::{Engine, Session};
+use crate::execute::session::{OpenVault, Session};
 use crate::limits::{CLOSE_WAIT_MS, CONNECTIONS_MAX, SESSION_IDLE_MS};
 use crate::owner::socket::{Listener, is_same_user};
 use crate::request::failure::Failure;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    engine: Arc<Engine>,
+    vault: Arc<OpenVault>,
     listener: Listener,
     clients: Mutex<Clients>,
     /// Told when a session gets idle or a connection ends.
@@ -84,11 +84,11 @@ impl ClientSession {
 
 impl Server {
     /// Begins to serve those who connect to `listener`.
-    pub(crate) fn start(engine: Arc<Engine>, listener: Listener) -> Result<Self> {
+    pub(crate) fn start(vault: Arc<OpenVault>, listener: Listener) -> Result<Self> {
         let (wake, woken) = UnixStream::pair().map_err(Error::io("making a socket pair"))?;
         let clients = Mutex::default();
         let shared = Arc::new(Shared {
-            engine,
+            vault,
             listener,
             clients,
             changed: Condvar::new(),
@@ -336,7 +336,7 @@ impl Connection<'_> {
             };
             ClientSession {
                 session: Arc::new(Session::new(
-                    Arc::clone(&self.shared.engine),
+                    Arc::clone(&self.shared.vault),
                     caller,
                     greeting.access,
                 )),

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::folder::Folder;
 use crate::limits::SOCKET_PATH_BYTES_MAX;
-use crate::private_folder::{KeptName, PrivateFolders};
+use crate::private_folder::{PrivateFolders, WatchedName};
 use crate::{Error, Result};
 
 /// The name of the socket: the vault may lie at a long path, or where sockets cannot be made.
@@ -40,7 +40,7 @@ pub(crate) struct Listener {
 pub(crate) struct Bound {
     pub(crate) socket: UnixListener,
     /// Its folder may go while the owner runs, with the session of its user.                                  (2)
-    pub(crate) kept: KeptName,
+    pub(crate) kept: WatchedName,
 }
 
 impl Listener {
@@ -103,7 +103,7 @@ fn bind_in(folder: &Path, name: &str) -> std::result::Result<Bound, &'static str
         _ => {}
     }
     let socket = UnixListener::bind(&path).map_err(|_| "a socket cannot be made there")?;
-    let kept = KeptName::of(&path);
+    let kept = WatchedName::of(&path);
     Ok(Bound { socket, kept })
 }
 

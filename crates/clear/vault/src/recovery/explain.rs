@@ -1,4 +1,4 @@
-//! Explains what a database does not know: kept states are kept again, content gets a name, and the rest goes aside.
+//! Explains what a database does not know: snapshots are kept again, content gets a name, and the rest goes aside.
 //!
 //! Takes   a repair under way, and what lies in the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
@@ -6,17 +6,18 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A kept state is kept again in one transaction with the rows of its blocks and their references.
+//!  (1) A snapshot is kept again in one transaction with the rows of its blocks and their references.
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_filesystem::admit;
 use strongroom_format::{BlockId, Kind, SegmentId, hex};
-use strongroom_history::{self as history, Blocks, Revision, Salvage, Survey};
+use strongroom_history::{Blocks, Revision, Salvage, Survey};
 use strongroom_metadata::{self as metadata, BlockNumber};
 
 use crate::execute::verify::show_segment;
 use crate::folder::{REVISIONS, UNEXPLAINED, below};
-use crate::kept::record::{open_revision, record_files, record_name};
+use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::FoundBlocks;
 use crate::recovery::recover::Trial;
 use crate::recovery::repair::Repair;
@@ -28,7 +29,6 @@ const LOST_FOUND: &str = "/lost+found";
 impl Repair<'_> {
     /// Keeps revisions that have a record and a root, and no row.
     pub(crate) fn adopt(&mut self, blocks: &FoundBlocks<'_>) -> Result<()> {
-        let kept = &self.owner.session.engine.kept;
         let engine = self.filesystem().engine();
         let known: HashSet<[u8; 32]> = engine
             .reader()?
@@ -44,7 +44,7 @@ impl Repair<'_> {
                     let epoch = strongroom_format::Epoch(epoch);
                     open_revision(&engine.sealer(), epoch, &bytes)
                 });
-            let revision = opened.and_then(|clear| kept.prove(&clear).ok());
+            let revision = opened.and_then(|clear| self.filesystem().prove_revision(&clear).ok());
             let fresh = |revision: &Revision| {
                 !known.contains(&revision.id.0) && !unknown.iter().any(|one| one.id == revision.id)
             };
@@ -106,17 +106,7 @@ impl Repair<'_> {
                     }
                 }
             }
-            let number = writer
-                .block_by_id(&root)?
-                .ok_or(history::Error::MissingBlock)?;
-            count(writer, number)?;
-            writer.insert_revision(&metadata::Revision {
-                number: 0,
-                id: revision.id.0,
-                root: number,
-                taken: revision.body.time,
-                body: revision.encode(),
-            })?;
+            admit(writer, revision)?;
             writer.skip_sequence(revision.body.sequence)?;
             Ok::<(), Error>(())
         })?;
@@ -241,7 +231,7 @@ impl Repair<'_> {
         moved.map_err(below("setting a file of the vault folder aside"))
     }
 
-    /// Damaged records of kept revisions are written anew; others that do not open are set aside.
+    /// Damaged records of kept revisions are written again; others that do not open are set aside.
     pub(crate) fn records(&mut self) -> Result<()> {
         let engine = self.filesystem().engine();
         let rows = engine.reader()?.revisions()?;
@@ -266,11 +256,7 @@ impl Repair<'_> {
         }
         self.report.records = bodies.keys().filter(|id| !sound.contains(*id)).count() as u64;
         if self.trial == Trial::ForReal {
-            self.owner
-                .session
-                .engine
-                .kept
-                .mend_records(self.filesystem())?;
+            self.owner.session.vault.records.mend(self.filesystem())?;
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Whether there is a block of that name, be it in part.
+    /// Whether there is a block of that name, or a part of one.
     pub(crate) fn has(&self, id: &BlockId) -> bool {
         self.blocks.contains_key(id)
     }

@@ -12,7 +12,7 @@
 use std::io::Read;
 
 use rustix::fs::FileType;
-use strongroom_folder::{Folder as Held, Purpose};
+use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::limits::SECTOR_BYTES;
 use strongroom_format::segment::SegmentHeader;
 use strongroom_format::{SegmentId, hex};
@@ -64,7 +64,7 @@ fn put_right_below(folder: &Folder, trial: Trial) -> strongroom_folder::Result<u
     Ok(count)
 }
 
-fn give_its_name(segments: &Held, one: &Misnamed) -> strongroom_folder::Result<()> {
+fn give_its_name(segments: &HeldFolder, one: &Misnamed) -> strongroom_folder::Result<()> {
     let name = hex::encode(&one.id.0);
     let from = segments.folder(&one.folder)?;
     if segments.kind(&name[..2])?.is_none() && segments.make_folder(&name[..2])? {
@@ -83,7 +83,7 @@ fn give_its_name(segments: &Held, one: &Misnamed) -> strongroom_folder::Result<(
 }
 
 /// Every file in the folders of segments whose header says another name than it has.
-fn find(segments: &Held) -> strongroom_folder::Result<Vec<Misnamed>> {
+fn find(segments: &HeldFolder) -> strongroom_folder::Result<Vec<Misnamed>> {
     let mut found = Vec::new();
     for folder in segments.list()? {
         if folder.kind != FileType::Directory {
@@ -112,7 +112,7 @@ fn find(segments: &Held) -> strongroom_folder::Result<Vec<Misnamed>> {
 }
 
 /// Which segment a file says that it is, if its header is sound.
-fn header_id(folder: &Held, name: &str) -> Option<SegmentId> {
+fn header_id(folder: &HeldFolder, name: &str) -> Option<SegmentId> {
     let mut sector = vec![0; SECTOR_BYTES];
     let mut file = folder.open_file(name, Purpose::Read).ok()?;
     file.read_exact(&mut sector).ok()?;

@@ -1,4 +1,4 @@
-//! Writes the rows of a vault anew, from its kept states and from what lies in its segments.
+//! Rebuilds the rows of a vault, from its snapshots and from what lies in its segments.
 //!
 //! Takes   an empty metadata store, an inventory, the revisions that could be read
 //! Gives   rows that agree with one another and with the segments; what could not be brought back, by path and bytes
@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!
 //! Invariants
-//!  (1) A block has a row if a kept state names it, and counts those who do, as the engine would count them. [6.3.4]
+//!  (1) A block has a row if a snapshot names it, and counts those who do, as the engine would count them. [6.3.4]
 //!  (2) Content that nothing names has a row too, and a name in `lost+found`.
 //!
 //! Memory: some 200 bytes per block and 100 per node.
@@ -79,7 +79,7 @@ pub(crate) struct Work<'a, 'b> {
     pub(crate) segments: Vec<SegmentNumber>,
     lost_segment: Option<SegmentNumber>,
     pub(crate) numbers: HashMap<BlockId, BlockNumber>,
-    /// How often kept trees name blocks that are lost.
+    /// How often trees of snapshots name blocks that are lost.
     missing: HashMap<BlockId, u32>,
     /// References that rows do not count yet.
     pub(crate) more: HashMap<BlockNumber, u32>,

@@ -17,7 +17,7 @@ use strongroom_crypto::{
     Changed, Keyring, Random, Replica, Secret, SystemRandom, UnlockError, unlock,
 };
 use strongroom_filesystem::Timestamp;
-use strongroom_format::{Epoch, ReplicaFile};
+use strongroom_format::{Epoch, ReplicaFile, SuiteId};
 use strongroom_history::{Revision, RevisionId};
 use strongroom_metadata::{self as metadata, Store};
 use strongroom_segments::{
@@ -30,7 +30,6 @@ use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, below};
 use crate::join::Joining;
-use crate::kept::record::{open_revision, record_files, record_name};
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
 use crate::keyring::own_replica::save_copies;
@@ -38,6 +37,7 @@ use crate::keyring::own_replica::{Files, settle};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
 use crate::owner::port::Port;
+use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
 use crate::recovery::rebuild::{Rebuilding, Rebuilt};
@@ -113,7 +113,7 @@ pub fn recover(
     let log = format!("{}-wal", metadata::DATABASE_FILE);
     let was_left = folder.has(INTENT_LOG) || folder.has(&log);
     let mut report = recover_locked(&folder, secret, &options, Trial::ForReal, told)?;
-    if was_left && !matches!(report.database, Brought::Anew(_)) {
+    if was_left && !matches!(report.database, Brought::Rebuilt(_)) {
         let fault = take_in_intents(&folder, lock, secret, options.trust)?;
         report.files.extend(fault);
     }
@@ -186,7 +186,7 @@ pub(crate) fn recover_locked(
         }
     }
     if !matches!(state, DatabaseState::Ruined(_)) {
-        if matches!(report.replica, Brought::Anew(_)) && trial == Trial::ForReal {
+        if matches!(report.replica, Brought::Rebuilt(_)) && trial == Trial::ForReal {
             note_device(folder, &keyring, &keys)?;
         }
         return Ok(report);
@@ -303,7 +303,7 @@ fn bring_replica(
     writes.push((HEADER, header));
     writes.push((REPLICA, next.seal_replica(&replica, &SystemRandom)?));
     *keyring = next;
-    Ok((replica, Brought::Anew(None)))
+    Ok((replica, Brought::Rebuilt(None)))
 }
 
 /// Refuses to give up a replica file that is as it was written, of this vault, of an epoch that the header knows, and does not
@@ -349,7 +349,7 @@ fn to_mend(keys: &Replica) -> metadata::Options {
 
 fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseState> {
     let key = keys.metadata_key().bytes();
-    let ruined = |error: &dyn std::fmt::Display| Ok(DatabaseState::Ruined(error.to_string()));
+    let because = |why: &str| Ok(DatabaseState::Ruined(why.to_owned()));
     let below = |error| strongroom_filesystem::Error::from(error).into();
     let opened = match Store::open_read_only(folder.path(), key, to_mend(keys)) {
         Err(metadata::Error::OlderVersion { .. }) => Store::open(folder.path(), key, to_mend(keys)),
@@ -357,11 +357,11 @@ fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseSt
     };
     let store = match opened {
         Ok(store) => store,
-        Err(
-            error @ (metadata::Error::WrongKey
-            | metadata::Error::Damaged(_)
-            | metadata::Error::Missing),
-        ) => return ruined(&error),
+        // Without the advice that goes with it elsewhere: here is what can be done.
+        Err(metadata::Error::Damaged(why)) => return because(why),
+        Err(error @ (metadata::Error::WrongKey | metadata::Error::Missing)) => {
+            return because(&error.to_string());
+        }
         // The database is there; that it cannot be read now is another matter.
         Err(error) => return Err(below(error)),
     };
@@ -370,14 +370,15 @@ fn look(folder: &Folder, keyring: &Keyring, keys: &Replica) -> Result<DatabaseSt
         Err(error @ (Error::GenerationBehind { .. } | Error::HeaderForeign { .. })) => {
             return Err(error);
         }
-        Err(error) => return ruined(&error),
+        Err(error) => return because(&error.to_string()),
         Ok(_) => {}
     }
     match store.state_of_file() {
         Ok(metadata::FileState::Sound) => Ok(DatabaseState::Sound),
         Ok(metadata::FileState::Longer) => Ok(DatabaseState::Surplus),
-        Ok(metadata::FileState::Damaged) => ruined(&"a page of it is damaged"),
-        Err(error @ (metadata::Error::Damaged(_) | metadata::Error::WrongKey)) => ruined(&error),
+        Ok(metadata::FileState::Damaged) => because("a page of it is damaged"),
+        Err(metadata::Error::Damaged(why)) => because(why),
+        Err(error @ metadata::Error::WrongKey) => because(&error.to_string()),
         Err(error) => Err(below(error)),
     }
 }
@@ -424,7 +425,7 @@ fn rebuild(
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<()> {
     let sealer = keyring.block_sealer();
-    let segments = open_segments(folder, keyring)?;
+    let segments = open_segments(folder, keyring.suite())?;
     let epochs: Vec<Epoch> = keyring.epochs().collect();
     let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
         told(RecoverProgress::Segments(bytes, total));
@@ -468,7 +469,7 @@ fn rebuild(
             None
         }
     };
-    report.database = Brought::Anew(aside);
+    report.database = Brought::Rebuilt(aside);
     report.files.extend(inventory.problems);
     report.lost_revisions = lost;
     fill(report, rebuilt);
@@ -487,14 +488,14 @@ fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     report.unnamed = rebuilt.unnamed;
 }
 
-fn open_segments(folder: &Folder, keyring: &Keyring) -> Result<SegmentStore> {
+pub(crate) fn open_segments(folder: &Folder, suite: SuiteId) -> Result<SegmentStore> {
     let options = StoreOptions {
         access: match folder.has(SEGMENTS) {
             true => SegmentAccess::ReadOnly,
             // A vault needs the folder, even if nothing is left in it.
             false => SegmentAccess::ReadWrite,
         },
-        ..StoreOptions::new(keyring.suite())
+        ..StoreOptions::new(suite)
     };
     let held = folder.hold().map_err(below("opening the vault folder"))?;
     SegmentStore::open_in(&held, SEGMENTS, options)

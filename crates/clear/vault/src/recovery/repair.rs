@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants
-//!  (1) A block is mended by storing its proven content again under its name: files and kept states that name it do not change.
+//!  (1) A block is mended by storing its proven content again under its name: files and snapshots that name it do not change.
 //!  (2) Killed at any moment, what was mended stays mended, and nothing is worse than before.
 //!  (3) Done twice, the second time finds nothing to do.
 
@@ -17,25 +17,24 @@ use std::sync::Arc;
 use strongroom_crypto::{Compression, Secret};
 use strongroom_filesystem::{DamagedBlock, Filesystem, LostChunks};
 use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
-use strongroom_segments::{Access as SegmentAccess, SegmentStore, StoreOptions};
 
 use crate::execute::verify::show_segment;
+use crate::folder::Folder;
 use crate::folder::switch;
-use crate::folder::{Folder, SEGMENTS, below};
 use crate::join::Joining;
 use crate::keyring::unlocked::Way;
-use crate::open::{self, OpenOptions, no_segments};
+use crate::open::{self, OpenOptions};
 use crate::owner::Owner;
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::recover::{
-    Rebuild, RecoverOptions, RecoverProgress, Trial, recover_locked, take_lock,
+    Rebuild, RecoverOptions, RecoverProgress, Trial, open_segments, recover_locked, take_lock,
 };
 use crate::recovery::report::RecoverReport;
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
-use crate::{Error, GoOn, Result, Vault};
+use crate::{GoOn, Result, Vault};
 
 /// Bytes of content mended together.
 const MEND_BYTES: usize = 4 * 1024 * 1024;
@@ -62,9 +61,9 @@ pub struct RepairReport {
     pub mended_blocks: u64,
     /// Blocks that stay lost, or lost in part.
     pub lost_blocks: u64,
-    /// Kept states that the database did not know and knows now.
+    /// Snapshots that the database did not know and knows now.
     pub adopted: Vec<String>,
-    /// Records of revisions that were written anew.
+    /// Records of revisions that were written again.
     pub records: u64,
     /// Files of the folder that were moved to `unexplained`.
     pub set_aside: Vec<String>,
@@ -184,19 +183,13 @@ impl<'a> Repair<'a> {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
-        let keys = self.owner.session.engine.with_keys(|keys| {
+        let (suite, epochs) = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
         });
-        let options = StoreOptions {
-            access: SegmentAccess::ReadOnly,
-            ..StoreOptions::new(keys.0)
-        };
-        let held = self.folder.hold();
-        let held = held.map_err(below("opening the vault folder"))?;
-        let segments = SegmentStore::open_in(&held, SEGMENTS, options).map_err(no_segments)?;
+        let segments = open_segments(self.folder, suite)?;
         let sealer = self.filesystem().engine().sealer();
-        let inventory = Inventory::take(&segments, &sealer, &keys.1, &mut |bytes, total| {
+        let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
             told(RecoverProgress::Segments(bytes, total));
         })?;
         let blocks = FoundBlocks {
@@ -219,7 +212,7 @@ impl<'a> Repair<'a> {
         self.filesystem().drop_empty_segments()?;
         self.owner
             .session
-            .engine
+            .vault
             .with_keys(|keys| crate::keyring::own_replica::save_copies(keys.folder()))?;
         self.filesystem().sync()?;
         self.report.left = self.verify(told)?.0;
@@ -300,7 +293,7 @@ impl<'a> Repair<'a> {
                 damaged.remove(&number);
                 continue;
             };
-            // As it was sealed: compressed anew it might get another name.
+            // As it was sealed: compressed again it might get another name.
             let mut clear = blocks.open_exactly(&row.id);
             if let Place::Segment(segment, _) = row.place
                 && clear.is_none()
@@ -331,11 +324,11 @@ impl<'a> Repair<'a> {
         }
         let engine = self.filesystem().engine();
         let epoch = engine.sealer().epoch();
-        engine.store(epoch, batch, |_, _, _, _| Ok::<(), Error>(()))?;
+        engine.store(epoch, batch, &[])?;
         Ok(engine.commit()?)
     }
 
-    /// Nodes of kept states that are lost are built anew from the living state, where that still is what they held.
+    /// Nodes of snapshots that are lost are rebuilt from the living state, where that still is what they held.
     fn mend_nodes(
         &mut self,
         lost: HashMap<BlockNumber, LostChunks>,
@@ -355,8 +348,7 @@ impl<'a> Repair<'a> {
                 .iter()
                 .any(|node| Compression::of_kind(node.kind) == compression)
             {
-                let kept = &self.owner.session.engine.kept;
-                kept.store_nodes(self.filesystem(), compression)?;
+                self.filesystem().store_nodes(compression)?;
             }
         }
         let mut left = lost;

@@ -13,8 +13,8 @@ pub enum Brought {
     PutBack,
     /// It was sound, and what was behind its last page was cut off.
     Cut,
-    /// It was made anew. With the name under which the old one is kept, if there was one.
-    Anew(Option<String>),
+    /// It was rebuilt. With the name under which the old one is kept, if there was one.
+    Rebuilt(Option<String>),
 }
 
 /// What a recovery did, and what it could not do.
@@ -22,11 +22,11 @@ pub enum Brought {
 pub struct RecoverReport {
     /// The header.
     pub header: Brought,
-    /// This copy's own facts; made anew, it acts as a new device.
+    /// This copy's own facts; rebuilt, it acts as a new device.
     pub replica: Brought,
     /// The database.
     pub database: Brought,
-    /// The state in which the vault is now, if its database was made anew and there was one.
+    /// The state in which the vault is now, if its database was rebuilt and there was one.
     pub revision: Option<RevisionInfo>,
     /// How many revisions are kept.
     pub revisions: u64,
@@ -42,7 +42,7 @@ pub struct RecoverReport {
     pub renamed: u64,
     /// Files of the vault folder that are damaged, or not of this vault.
     pub files: Vec<FileProblem>,
-    /// Files with content that no kept state names, in `lost+found`, and their bytes.
+    /// Files with content that no snapshot names, in `lost+found`, and their bytes.
     pub unnamed: (u64, u64),
 }
 
@@ -51,8 +51,8 @@ impl RecoverReport {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let is_nothing_newer = match self.database {
-            // Content that no kept state names was stored behind the newest one, or removed; nothing says which.
-            Brought::Anew(_) => self.revision.is_some() && self.unnamed.0 == 0,
+            // Content that no snapshot names was stored behind the newest one, or removed; nothing says which.
+            Brought::Rebuilt(_) => self.revision.is_some() && self.unnamed.0 == 0,
             _ => true,
         };
         is_nothing_newer
@@ -62,10 +62,10 @@ impl RecoverReport {
     }
 
     /// Whether something may have been lost of which nothing is left to tell: names, attributes and small content that were
-    /// newer than the newest kept state lay in the lost database alone.
+    /// newer than the newest snapshot lay in the lost database alone.
     #[must_use]
     pub const fn may_lack_newer(&self) -> bool {
-        matches!(self.database, Brought::Anew(_))
+        matches!(self.database, Brought::Rebuilt(_))
     }
 
     /// Whether header, replica file and database were sound, and every segment had its name.

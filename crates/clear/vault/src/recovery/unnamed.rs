@@ -1,6 +1,6 @@
 //! Gives names to what nothing names: content of segments goes to `lost+found`.
 //!
-//! Takes   a rebuilding whose kept states and living state are written
+//! Takes   a rebuilding whose snapshots and living state are written
 //! Gives   one file for each segment that holds content which neither names
 //! Never   drops such content: nobody can tell what was removed from what was just stored
 //! Spec    spec/7-recovery.md, [7.4.5]
@@ -69,7 +69,7 @@ impl Work<'_, '_> {
                 block_offset: 0,
             });
         }
-        let inode = self.writer.next_inode();
+        let inode = self.writer.next_inode()?;
         let held = self.put_extents(inode, &rows)?;
         // Not content of the living state.
         self.result.bytes -= held;
@@ -109,7 +109,7 @@ impl Work<'_, '_> {
             number += 1;
             name = [LOST_FOUND, format!("-{number}").as_bytes()].concat();
         }
-        let inode = self.writer.next_inode();
+        let inode = self.writer.next_inode()?;
         let node = Inode {
             birth_id: self.birth_id()?,
             mode: 0o700,

@@ -1,7 +1,7 @@
 //! A verification from outside: step by step, so that it can tell how far it is, stop, and go on another day.
 //!
-//! Takes   an open vault, how deep to look, who is told of the progress
-//! Gives   a report that names files, bytes and kept states; or a state from which to go on
+//! Takes   an open vault, how deep to look, who hears of the progress
+//! Gives   a report that names files, bytes and snapshots; or a state from which to go on
 //! Never   goes on from a state that the vault did not keep (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
@@ -12,13 +12,11 @@ use strongroom_history::RevisionId;
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::limits::{VERIFY_BLOCKS_MAX, VERIFY_STEP_BYTES, VERIFY_SUSPECTS_MAX};
-use crate::owner::port::unexpected;
 use crate::request::verify::{
-    DamagePage, FileProblem, KeptState, Loss, PartFields, ResumeFields, VerifyRequest,
-    VerifyResponse,
+    DamagePage, FileProblem, Loss, PartFields, ResumeFields, StoppedAt, VerifyRequest,
 };
 use crate::request::{CheckReport, Request, Response};
-use crate::{Result, Vault};
+use crate::{Error, Result, Vault};
 
 /// What one step should take.
 const STEP: Duration = Duration::from_millis(500);
@@ -26,7 +24,7 @@ const STEP: Duration = Duration::from_millis(500);
 /// How a vault is verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// Compute the names of blocks anew, and go over every kept state.
+    /// Compute the names of blocks again, and go over every snapshot.
     pub deep: bool,
     /// Go on where an earlier one was stopped, if there is one of the same depth.
     pub resume: bool,
@@ -63,7 +61,7 @@ pub struct Damage {
     pub what: Loss,
     /// Whether the living state lost it.
     pub now: bool,
-    /// The kept states that lost it, oldest first.
+    /// The snapshots that lost it, oldest first.
     pub revisions: Vec<RevisionId>,
 }
 
@@ -82,7 +80,7 @@ pub struct VerifyReport {
     pub damages: Vec<Damage>,
     /// How far it came.
     pub progress: VerifyProgress,
-    /// Nodes of kept states that were gone over.
+    /// Nodes of snapshots that were gone over.
     pub nodes: u64,
     /// Blocks that do not open beyond those whose files are named.
     pub damaged_more: u64,
@@ -148,7 +146,7 @@ impl Vault {
         };
         let stopped = run.segments(state, told)?;
         if let Some(after) = stopped {
-            // On media that cannot be written the next one begins anew.
+            // On media that cannot be written the next one begins at the start.
             run.report.can_resume = run.keep(after)?;
             return Ok((run.report, run.damaged));
         }
@@ -157,39 +155,22 @@ impl Vault {
         run.end()?;
         Ok((run.report, run.damaged))
     }
-
-    fn ask_verify(&self, request: VerifyRequest) -> Result<VerifyResponse> {
-        match self.ask(&Request::Verify(request))? {
-            (_, Response::Verify(response)) => Ok(response),
-            _ => Err(unexpected()),
-        }
-    }
 }
 
 impl Verification<'_> {
     /// What there is to go on from.
-    fn resume(&mut self) -> Result<Option<KeptState>> {
+    fn resume(&mut self) -> Result<Option<StoppedAt>> {
         let deep = self.deep;
-        match self.vault.ask_verify(VerifyRequest::Resume { deep })? {
-            VerifyResponse::Resume(ResumeFields {
-                state: Some(state),
-                kept_s,
-                ..
-            }) => {
-                self.report.resumed_s = Some(kept_s);
-                Ok(Some(state))
-            }
-            VerifyResponse::Resume(ResumeFields { refused, .. }) => {
-                self.report.begun_anew = Some(refused);
-                Ok(None)
-            }
-            VerifyResponse::Ruined(why) => {
-                self.ruined(why);
-                self.report.begun_anew = Some("the database is damaged".to_owned());
-                Ok(None)
-            }
-            _ => Err(unexpected()),
+        let found: Option<ResumeFields> = self.ask(VerifyRequest::Resume { deep })?;
+        let (state, kept_s, refused) = match found {
+            Some(found) => (found.state, found.kept_s, found.refused),
+            None => (None, 0, "the database is damaged".to_owned()),
+        };
+        match state {
+            Some(_) => self.report.resumed_s = Some(kept_s),
+            None => self.report.begun_anew = Some(refused),
         }
+        Ok(state)
     }
 
     /// Keeps where it was stopped; gives whether the next one can go on there.
@@ -198,32 +179,25 @@ impl Verification<'_> {
             self.end()?;
             return Ok(false);
         };
-        let state = KeptState {
+        let state = StoppedAt {
             deep: self.deep,
             after,
             bytes: self.report.progress.bytes,
             blocks: self.report.progress.blocks,
             suspects: self.suspects.clone(),
         };
-        match self.vault.ask_verify(VerifyRequest::Keep(state))? {
-            VerifyResponse::Kept(kept) => Ok(kept),
-            VerifyResponse::Ruined(_) => Ok(false),
-            _ => Err(unexpected()),
-        }
+        Ok(self.ask(VerifyRequest::Keep(state))?.unwrap_or(false))
     }
 
     /// Nothing is left to go on from.
-    fn end(&self) -> Result<()> {
-        match self.vault.ask_verify(VerifyRequest::End)? {
-            VerifyResponse::Kept(_) | VerifyResponse::Ruined(_) => Ok(()),
-            _ => Err(unexpected()),
-        }
+    fn end(&mut self) -> Result<()> {
+        self.ask::<()>(VerifyRequest::End).map(drop)
     }
 
     /// Goes over the segments; gives where it was stopped, if it was.
     fn segments(
         &mut self,
-        state: Option<KeptState>,
+        state: Option<StoppedAt>,
         told: &mut dyn FnMut(&VerifyProgress) -> GoOn,
     ) -> Result<Option<Option<[u8; 16]>>> {
         let mut after = state.as_ref().map(|state| state.after);
@@ -231,13 +205,8 @@ impl Verification<'_> {
             Some(state) => (state.bytes, state.blocks, state.suspects),
             None => (0, 0, Vec::new()),
         };
-        let bytes = match self.vault.ask_verify(VerifyRequest::Size { after })? {
-            VerifyResponse::Size { bytes, .. } => bytes,
-            VerifyResponse::Ruined(why) => {
-                self.ruined(why);
-                return Ok(None);
-            }
-            _ => return Err(unexpected()),
+        let Some(bytes) = self.ask::<u64>(VerifyRequest::Size { after })? else {
+            return Ok(None);
         };
         self.report.progress.bytes = bytes_before;
         self.report.progress.blocks = blocks_before;
@@ -280,7 +249,7 @@ impl Verification<'_> {
         only: Vec<[u8; 16]>,
         bytes_max: u64,
     ) -> Result<Option<PartFields>> {
-        self.part(VerifyRequest::Segments {
+        self.ask(VerifyRequest::Segments {
             after,
             only,
             bytes_max,
@@ -288,20 +257,16 @@ impl Verification<'_> {
         })
     }
 
-    /// `None` if the database does not let the step be carried out.
-    fn part(&mut self, request: VerifyRequest) -> Result<Option<PartFields>> {
-        match self.vault.ask_verify(request)? {
-            VerifyResponse::Part(part) => Ok(Some(part)),
-            VerifyResponse::Ruined(why) => {
-                self.ruined(why);
-                Ok(None)
-            }
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// The database is damaged; told once.
-    fn ruined(&mut self, what: String) {
+    /// One step. `None` if the database is so damaged that it cannot be carried out, which is said once: other steps may not
+    /// need what is damaged.
+    fn ask<T: TryFrom<Response, Error = Error>>(
+        &mut self,
+        request: VerifyRequest,
+    ) -> Result<Option<T>> {
+        let what = match self.vault.ask_for(&Request::Verify(request)) {
+            Err(Error::Damaged { what, why }) if what == DATABASE_FILE => why,
+            answer => return answer.map(Some),
+        };
         let problem = FileProblem {
             file: DATABASE_FILE.to_owned(),
             what,
@@ -309,6 +274,7 @@ impl Verification<'_> {
         if !self.report.files.contains(&problem) {
             self.report.files.push(problem);
         }
+        Ok(None)
     }
 
     fn take(&mut self, part: PartFields) {
@@ -328,21 +294,14 @@ impl Verification<'_> {
 
     /// Everything but the segments: it takes little, and names what was found there.
     fn rest(&mut self) -> Result<()> {
-        let carried = self.part(VerifyRequest::Carried { deep: self.deep })?;
+        let carried: Option<PartFields> = self.ask(VerifyRequest::Carried { deep: self.deep })?;
         let (bytes, total) = (self.report.progress.bytes, self.report.progress.bytes_total);
         self.take(carried.unwrap_or_default());
         // The progress is that of segments.
         (self.report.progress.bytes, self.report.progress.bytes_total) = (bytes, total.max(bytes));
-        match self.vault.ask_verify(VerifyRequest::Files)? {
-            VerifyResponse::Files(files) => self.report.files.extend(files),
-            VerifyResponse::Ruined(why) => self.ruined(why),
-            _ => return Err(unexpected()),
-        }
-        match self.vault.ask_verify(VerifyRequest::Structure)? {
-            VerifyResponse::Structure(found) => self.report.structure = found,
-            VerifyResponse::Ruined(why) => self.ruined(why),
-            _ => return Err(unexpected()),
-        }
+        let files: Option<Vec<FileProblem>> = self.ask(VerifyRequest::Files)?;
+        self.report.files.extend(files.unwrap_or_default());
+        self.report.structure = self.ask(VerifyRequest::Structure)?.unwrap_or_default();
         self.damages()
     }
 
@@ -383,13 +342,6 @@ impl Verification<'_> {
             deep: self.deep,
             skip,
         };
-        match self.vault.ask_verify(request)? {
-            VerifyResponse::Damage(page) => Ok(page),
-            VerifyResponse::Ruined(why) => {
-                self.ruined(why);
-                Ok(DamagePage::default())
-            }
-            _ => Err(unexpected()),
-        }
+        Ok(self.ask(request)?.unwrap_or_default())
     }
 }

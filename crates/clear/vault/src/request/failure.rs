@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::{self as filesystem, InodeId, Timestamp};
+use strongroom_folder::is_full;
 use strongroom_metadata::DATABASE_FILE;
 
 use crate::Error;
@@ -15,6 +16,7 @@ use crate::folder::HEADER;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Failure {
     File(FileFailure),
+    Same(SameFailure),
     Damaged {
         inode: u64,
         offset: u64,
@@ -24,38 +26,56 @@ pub(crate) enum Failure {
         offset: u64,
         when: Option<i64>,
     },
-    TooManySymlinks,
-    PathTooLong,
     NotOpenForReading,
     NotOpenForWriting,
-    TooManyOpenFiles,
-    TransactionTooLarge,
-    Changed,
     Closed,
     /// The header in the vault folder is damaged, or another one was put there.
     Header(String),
-    GenerationBehind {
-        seen: u64,
-        found: u64,
-    },
-    HeaderForeign {
-        record: u64,
-    },
-    FolderMoved,
-    Keys(String),
-    Revision(String),
-    TagTaken {
-        tag: String,
-        revision: String,
-    },
     Storage(String),
-    Odd {
-        file: String,
-        what: String,
-    },
     /// The database is damaged.
     Database(String),
 }
+
+/// What is the same on its way: a variant of `Error`, and its fields, each with a name here.
+macro_rules! same_failures {
+    ($($variant:ident { $($field:tt $name:ident: $type:ty),* }),+ $(,)?) => {
+        /// An error that travels as it is.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub(crate) enum SameFailure { $($variant { $($name: $type),* }),+ }
+
+        fn same_failure(error: &Error) -> Option<SameFailure> {
+            match error {
+                $(Error::$variant { $($field: $name),* } => {
+                    Some(SameFailure::$variant { $($name: $name.clone()),* })
+                })+
+                _ => None,
+            }
+        }
+
+        impl From<SameFailure> for Error {
+            fn from(failure: SameFailure) -> Self {
+                match failure {
+                    $(SameFailure::$variant { $($name),* } => Self::$variant { $($field: $name),* },)+
+                }
+            }
+        }
+    };
+}
+
+same_failures!(
+    TooManySymlinks {},
+    PathTooLong {},
+    TooManyOpenFiles {},
+    TransactionTooLarge {},
+    Changed {},
+    FolderMoved {},
+    GenerationBehind { seen seen: u64, found found: u64 },
+    HeaderForeign { record record: u64 },
+    Keys { 0 text: String },
+    Revision { 0 text: String },
+    TagTaken { tag tag: String, revision revision: String },
+    Odd { file file: String, what what: String },
+);
 
 macro_rules! file_failures {
     ($($variant:ident),+) => {
@@ -105,7 +125,7 @@ file_failures!(
     NoSpace,
     QuotaExceeded,
     ReadOnly,
-    KeptState,
+    InSnapshot,
     Failed,
     DamagedHistory
 );
@@ -129,50 +149,27 @@ impl From<&Error> for Failure {
             Error::File(file) => {
                 file_failure(file).map_or_else(|| Self::Storage(file.to_string()), Self::File)
             }
-            Error::TooManySymlinks => Self::TooManySymlinks,
-            Error::PathTooLong => Self::PathTooLong,
             Error::NotOpenFor("reading") => Self::NotOpenForReading,
             Error::NotOpenFor(_) => Self::NotOpenForWriting,
-            Error::TooManyOpenFiles => Self::TooManyOpenFiles,
-            Error::TransactionTooLarge => Self::TransactionTooLarge,
-            Error::Changed => Self::Changed,
             Error::Closed => Self::Closed,
             Error::Damaged { what: HEADER, why } => Self::Header(why.clone()),
             Error::Damaged {
                 what: DATABASE_FILE,
                 why,
             } => Self::Database(why.clone()),
-            Error::GenerationBehind { seen, found } => Self::GenerationBehind {
-                seen: *seen,
-                found: *found,
-            },
-            Error::Odd { file, what } => Self::Odd {
-                file: file.clone(),
-                what: what.clone(),
-            },
-            Error::HeaderForeign { record } => Self::HeaderForeign { record: *record },
-            Error::FolderMoved => Self::FolderMoved,
-            Error::Keys(text) => Self::Keys(text.clone()),
             Error::Io { source, .. } if is_full(source) => Self::File(FileFailure::NoSpace),
-            Error::Revision(text) => Self::Revision(text.clone()),
-            Error::TagTaken { tag, revision } => Self::TagTaken {
-                tag: tag.clone(),
-                revision: revision.clone(),
-            },
-            other => Self::Storage(other.to_string()),
+            other => {
+                same_failure(other).map_or_else(|| Self::Storage(other.to_string()), Self::Same)
+            }
         }
     }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), QuotaExceeded | StorageFull)
 }
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::File(file) => file.into(),
+            Failure::Same(same) => same.into(),
             Failure::Damaged { inode, offset } => Self::File(filesystem::Error::Damaged {
                 inode: InodeId(inode),
                 offset,
@@ -186,27 +183,15 @@ impl From<Failure> for Error {
                 offset,
                 when: when.map(Timestamp),
             }),
-            Failure::TooManySymlinks => Self::TooManySymlinks,
-            Failure::PathTooLong => Self::PathTooLong,
             Failure::NotOpenForReading => Self::NotOpenFor("reading"),
             Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
-            Failure::TooManyOpenFiles => Self::TooManyOpenFiles,
-            Failure::TransactionTooLarge => Self::TransactionTooLarge,
-            Failure::Changed => Self::Changed,
-            // The owner closed under the client: for the client that is an owner gone.
-            Failure::Closed => Self::OwnerGone,
             Failure::Database(why) => Self::Damaged {
                 what: DATABASE_FILE,
                 why,
             },
             Failure::Header(why) => Self::Damaged { what: HEADER, why },
-            Failure::GenerationBehind { seen, found } => Self::GenerationBehind { seen, found },
-            Failure::Odd { file, what } => Self::Odd { file, what },
-            Failure::HeaderForeign { record } => Self::HeaderForeign { record },
-            Failure::FolderMoved => Self::FolderMoved,
-            Failure::Keys(text) => Self::Keys(text),
-            Failure::Revision(text) => Self::Revision(text),
-            Failure::TagTaken { tag, revision } => Self::TagTaken { tag, revision },
+            // The owner closed under the client: for the client that is an owner gone.
+            Failure::Closed => Self::OwnerGone,
             Failure::Storage(text) => Self::Storage(text),
         }
     }

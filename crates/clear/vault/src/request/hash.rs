@@ -37,39 +37,25 @@ pub(crate) enum HashRequest {
     },
 }
 
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum HashResponse {
-    /// One for each file, and how many bytes were read.
-    Files {
-        files: Vec<HashedFields>,
-        bytes: u64,
-    },
-    /// Files and their lengths.
-    Missing(Vec<(u64, u64)>),
-    /// A page of files, and where the next begins.
-    Named {
-        files: Vec<NamedContent>,
-        next: Option<([u8; 32], u64)>,
-    },
-    Equal {
-        groups: Vec<EqualContents>,
-        next: Option<[u8; 32]>,
-    },
-}
-
 /// What came of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HashedFields {
-    Whole {
-        hash: ContentHash,
-        size: u64,
-        stored: bool,
-    },
+    Whole(HashedContent),
     Unfinished,
     Changing,
     /// With a path of the file, if it has one.
     Failed(Failure, Option<Vec<u8>>),
+}
+
+/// A content that was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HashedContent {
+    /// Its hash.
+    pub hash: ContentHash,
+    /// Its length.
+    pub size: u64,
+    /// Whether the hash is stored; a vault that is read-only or full stores none.
+    pub stored: bool,
 }
 
 /// The hash of a whole content, as `b3sum` or `sha256sum` gives it.

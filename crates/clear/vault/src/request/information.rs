@@ -41,7 +41,7 @@ pub struct Information {
 /// How far a rotation of keys is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotation {
-    /// Whether what earlier keys sealed is being sealed anew.
+    /// Whether what earlier keys sealed is being re-sealed.
     pub is_running: bool,
     /// The epoch whose keys seal.
     pub newest_epoch: u32,

@@ -6,8 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::CheckReport;
-
 /// The steps of a verification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum VerifyRequest {
@@ -27,7 +25,7 @@ pub(crate) enum VerifyRequest {
         bytes_max: u64,
         deep: bool,
     },
-    /// What files and kept trees lost with `blocks`, each with its lost chunks, from the `skip`th line on. `deep`: every kept tree is gone over.
+    /// What files and trees of snapshots lost with `blocks`, each with its lost chunks, from the `skip`th line on. `deep`: the tree of every snapshot is gone over.
     Damage {
         blocks: Vec<(u64, u16)>,
         deep: bool,
@@ -36,32 +34,14 @@ pub(crate) enum VerifyRequest {
     /// What a verification of this depth can go on from.
     Resume { deep: bool },
     /// It is stopped here.
-    Keep(KeptState),
+    Keep(StoppedAt),
     /// It came to its end.
     End,
 }
 
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum VerifyResponse {
-    Size {
-        segments: u64,
-        bytes: u64,
-    },
-    Structure(CheckReport),
-    Files(Vec<FileProblem>),
-    Part(PartFields),
-    Damage(DamagePage),
-    Resume(ResumeFields),
-    /// Whether a state is kept.
-    Kept(bool),
-    /// The database is damaged so that the step could not be carried out.
-    Ruined(String),
-}
-
 /// Where a verification was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeptState {
+pub(crate) struct StoppedAt {
     pub(crate) deep: bool,
     /// The last segment that was read.
     pub(crate) after: [u8; 16],
@@ -74,7 +54,7 @@ pub(crate) struct KeptState {
 /// What can be gone on from, or why nothing can.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResumeFields {
-    pub(crate) state: Option<KeptState>,
+    pub(crate) state: Option<StoppedAt>,
     /// When it was kept, in seconds since 1970.
     pub(crate) kept_s: u64,
     pub(crate) refused: String,
@@ -109,16 +89,16 @@ pub(crate) struct DamagePage {
     pub(crate) lines: Vec<DamageLine>,
     /// Whether there are further lines.
     pub(crate) more: bool,
-    /// Nodes of kept trees that were gone over.
+    /// Nodes of trees of snapshots that were gone over.
     pub(crate) nodes: u64,
 }
 
-/// One thing that was lost, in the living state or in a kept one.
+/// One thing that was lost, in the living state or in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DamageLine {
     pub(crate) path: Vec<u8>,
     pub(crate) what: Loss,
-    /// The kept state; `None` for the living one.
+    /// The snapshot; `None` for the living state.
     pub(crate) revision: Option<[u8; 32]>,
 }
 
@@ -131,9 +111,9 @@ pub enum Loss {
     Names(u64),
     /// The extended attributes.
     Xattrs,
-    /// The whole kept state.
+    /// The whole snapshot.
     Tree,
-    /// Nothing that can be named: the kept state does not hold together.
+    /// Nothing that can be named: the snapshot does not hold together.
     Structure,
     /// Content of a file that has no name any more.
     Unnamed,

@@ -75,7 +75,7 @@ impl WholeRequest<'_> {
 pub(crate) enum Purpose {
     /// What is stored from now on.
     Future,
-    /// What was stored before too: it is to be sealed anew under the epoch that begins.
+    /// What was stored before too: it is to be re-sealed under the epoch that begins.
     Rotation,
 }
 

@@ -288,7 +288,7 @@ pub struct LastSeen {
     pub path_of_others: Vec<String>,
 }
 
-/// What was last seen of the vault in `folder`, of whose header nobody vouches.
+/// What was last seen of the vault in `folder`, whose header nothing proves.
 ///
 /// # Errors
 /// `NotAVault`, `Damaged`, `UnknownFormat`.

@@ -206,7 +206,7 @@ pub(super) fn replace(
         fs::rename(&new, folder.join(name))
     };
     write().inspect_err(|_| {
-        // Nothing refers to it; if it stays, the next writer begins it anew.
+        // Nothing refers to it; if it stays, the next writer begins it again.
         let _ = fs::remove_file(&new);
     })
 }

@@ -91,7 +91,7 @@ impl BlockSealer {
         decompressed(kind, exactly)
     }
 
-    /// As `open`, but gives the very bytes that were sealed: of a compressed kind its frame, to be sealed anew.
+    /// As `open`, but gives the very bytes that were sealed: of a compressed kind its frame, to be re-sealed.
     ///
     /// # Errors
     /// Every `OpenError` but `RangeOutside`.

@@ -167,7 +167,7 @@ impl Keyring {
 
     /// Forgets the keys of every epoch before `first`, here and in the header. What is still sealed under them is lost.
     ///
-    /// Call it when everything was sealed anew; the header gets shorter. The newest epoch is always kept.
+    /// Call it when everything was re-sealed; the header gets shorter. The newest epoch is always kept.
     ///
     /// # Errors
     /// `NotADevice` or `Exhausted`.

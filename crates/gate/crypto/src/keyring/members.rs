@@ -43,8 +43,8 @@ pub struct RecordInfo {
     pub epoch: Option<Epoch>,
 }
 
-/// The members that `header`, the content of a `vault.json`, names: its chain is verified, but nobody vouches that it is the
-/// newest one, nor for the slots' labels.
+/// The members that `header`, the content of a `vault.json`, names: its chain is verified, but nothing proves that it is the
+/// newest one, nor the slots' labels.
 ///
 /// # Errors
 /// As `unlock` before a secret is tried.

@@ -71,30 +71,6 @@ impl MetadataKey {
     pub fn bytes(&self) -> &[u8; METADATA_KEY_BYTES] {
         self.0.bytes()
     }
-
-    /// The key as SQLCipher's `PRAGMA key` takes a raw one: `x'` and exactly 160 hexadecimal digits and `'`.
-    ///
-    /// SQLCipher takes a text of any other length for a passphrase, without a word.
-    #[must_use]
-    pub fn to_sqlcipher_raw_key(&self) -> Zeroizing<String> {
-        let mut text = Zeroizing::new(String::with_capacity(2 * METADATA_KEY_BYTES + 3));
-        text.push_str("x'");
-        for byte in self.bytes() {
-            for nibble in [byte >> 4, byte & 15] {
-                text.push(
-                    char::from_digit(u32::from(nibble), 16)
-                        .expect("(hex) holds: four bits are a digit"),
-                );
-            }
-        }
-        text.push('\'');
-        assert_eq!(
-            text.len(),
-            2 * METADATA_KEY_BYTES + 3,
-            "a raw key of another length would be taken for a passphrase"
-        );
-        text
-    }
 }
 
 impl Replica {

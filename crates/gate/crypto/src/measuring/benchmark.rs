@@ -108,23 +108,6 @@ impl Effort {
     }
 }
 
-/// Measures every work of `algorithm` by each provider that can run here.
-///
-/// `time`: about how long it takes in all. `sizes` in bytes; algorithms whose work has a size of its own take that.
-/// `threads`: counts, each measured apart.
-#[must_use]
-pub fn benchmark(
-    algorithm: Algorithm,
-    time: Duration,
-    sizes: &[usize],
-    threads: &[usize],
-    elapsed: Clock<'_>,
-) -> Vec<Row> {
-    let mut contests = contests(&[algorithm], sizes, threads);
-    run(&mut contests, Effort::Thorough, time, elapsed, &mut |_| ());
-    rows(contests)
-}
-
 /// One provider in a contest.
 struct Contestant {
     provider: &'static dyn Provider,
@@ -175,7 +158,7 @@ pub(super) fn contests(
 
 /// Runs all `contests` in turns, round by round, until all rounds are done or `time` is up.                    (2)
 ///
-/// `progress` is told the part that is done, 0 to 1.
+/// `progress` gets the part that is done, 0 to 1.
 pub(super) fn run(
     contests: &mut [Contest],
     effort: Effort,
@@ -335,7 +318,7 @@ fn together_for(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::{Implementation, Sha256};
+    use crate::providers::{Blake3, Implementation};
     use std::cell::{Cell, RefCell};
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -366,16 +349,23 @@ mod tests {
         fn implementation(&self, algorithm: Algorithm) -> Option<Implementation> {
             let fakes = [&QUICK, &SLOW, &HOPELESSLY_SLOW];
             let this = fakes.into_iter().find(|fake| fake.name == self.name)?;
-            (algorithm == Algorithm::Sha256).then_some(Implementation::Sha256(this))
+            (algorithm == Algorithm::Blake3).then_some(Implementation::Blake3(this))
         }
     }
 
-    impl Sha256 for Fake {
+    impl Blake3 for Fake {
         fn hash(&self, _: &[u8]) -> [u8; 32] {
+            unreachable!("only the keyed mode is measured")
+        }
+
+        fn derive_key(&self, _: &str, _: &[&[u8]]) -> [u8; 32] {
+            unreachable!("only the keyed mode is measured")
+        }
+
+        fn keyed(&self, _: &[u8; 32], _: &[&[u8]], _: &mut [u8]) {
             CALLS.with_borrow_mut(|calls| calls.push(self.name));
             let slower = 1 + NOW_NS.get() / 50_000_000;
             NOW_NS.set(NOW_NS.get() + self.cost.as_nanos() as u64 * slower);
-            [0; 32]
         }
     }
 
@@ -394,7 +384,7 @@ mod tests {
 
     fn contest(fakes: &[&'static Fake]) -> Contest {
         Contest {
-            algorithm: Algorithm::Sha256,
+            algorithm: Algorithm::Blake3,
             work: Work::Hash,
             bytes: BATCH_BYTES,
             threads: 1,

@@ -1,7 +1,7 @@
 //! Turns the rounds of a measurement into a figure with its spread, and figures into the fastest.
 //!
 //! Takes   speeds of the same work, one for each round, of competitors that took turns
-//! Gives   median and spread; who is fastest, and who cannot be told from the fastest
+//! Gives   median and spread; which is fastest, and which are within its spread
 //! Never   asks the time
 //! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
@@ -66,7 +66,7 @@ pub struct Fastest {
     pub index: usize,
     /// How much faster than the second by their medians: 0.1 is ten percent. `None` if there is no second.
     pub lead: Option<f64>,
-    /// Places of those that cannot be told from it.                                                         (2)
+    /// Places of those within its spread.                                                                  (2)
     pub ties: Vec<usize>,
 }
 

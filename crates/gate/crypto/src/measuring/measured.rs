@@ -69,7 +69,7 @@ pub fn in_haste(time: Duration, cores: usize, elapsed: Clock<'_>) -> Measured {
 
 /// Measures everything that can run here, on one thread and on all cores, for a table.
 ///
-/// `progress` is told the part that is done, 0 to 1.
+/// `progress` gets the part that is done, 0 to 1.
 #[must_use]
 pub fn thoroughly(
     time: Duration,
@@ -224,7 +224,7 @@ pub enum Reason {
         /// Names.
         with: Vec<&'static str>,
     },
-    /// Its median is not the greatest, but it cannot be told from who has that.
+    /// Its median is not the greatest, but it is within the spread of the one that has.
     Within {
         /// Whose spread it is in.
         of: &'static str,

@@ -41,12 +41,6 @@ pub(super) fn operation(
             blake3.keyed(&[1; 32], &[black_box(&clear)], &mut out);
             black_box(out);
         }),
-        Implementation::Sha256(sha256) => Box::new(move || {
-            black_box(sha256.hash(black_box(&clear)));
-        }),
-        Implementation::HmacSha256(hmac) => Box::new(move || {
-            black_box(hmac.code(&[1; 32], black_box(&clear)));
-        }),
         Implementation::Argon2id(argon2id) => Box::new(move || {
             let cost = Argon2idCost {
                 memory_kib: STRETCH_KIB,

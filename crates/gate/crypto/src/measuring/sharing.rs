@@ -23,7 +23,7 @@ use strongroom_format::limits::BLOCK_BYTES_MAX;
 /// a file is written: longer than a virtual processor polls before it halts (200 µs).
 const WORKERS_FALL_ASLEEP: Duration = Duration::from_micros(300);
 
-/// What is told of as never shared out.
+/// The size from which on sharing out pays, where it never does.
 pub const NEVER: usize = usize::MAX;
 
 /// One size, sealed both ways in turns.

@@ -13,10 +13,6 @@ pub enum Algorithm {
     Aegis256,
     /// Names blocks and derives keys.
     Blake3,
-    /// No vault of today uses it; it is here to be measured for suites to come.
-    Sha256,
-    /// No vault of today uses it; it is here to be measured for suites to come.
-    HmacSha256,
     /// Makes the key of a slot from a passphrase (RFC 9106).
     Argon2id,
     /// Signs membership and revisions (RFC 8032).
@@ -30,8 +26,6 @@ impl Algorithm {
         Self::ChaCha20Poly1305,
         Self::Aegis256,
         Self::Blake3,
-        Self::Sha256,
-        Self::HmacSha256,
         Self::Argon2id,
         Self::Ed25519,
     ];
@@ -44,8 +38,6 @@ impl Algorithm {
             Self::ChaCha20Poly1305 => "ChaCha20-Poly1305",
             Self::Aegis256 => "AEGIS-256",
             Self::Blake3 => "BLAKE3",
-            Self::Sha256 => "SHA-256",
-            Self::HmacSha256 => "HMAC-SHA-256",
             Self::Argon2id => "Argon2id",
             Self::Ed25519 => "Ed25519",
         }

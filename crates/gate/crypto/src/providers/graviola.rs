@@ -1,14 +1,9 @@
 //! The provider over `graviola`: formally verified assembly, on processors that have all the instructions it needs.
 
 use super::version::of_crate;
-use super::{
-    Aead, Algorithm, ChunkKey, Ed25519, HmacSha256, Implementation, Nonce, Provider, Refused,
-    Sha256,
-};
+use super::{Aead, Algorithm, ChunkKey, Ed25519, Implementation, Nonce, Provider, Refused};
 use crate::limits::KEY_BYTES;
 use graviola::aead::{AesGcm, ChaCha20Poly1305};
-use graviola::hashing::Hash as _;
-use graviola::hashing::hmac::Hmac;
 use graviola::signing::eddsa::{Ed25519SigningKey, Ed25519VerifyingKey};
 use strongroom_format::limits::TAG_BYTES;
 
@@ -38,8 +33,6 @@ impl Provider for Graviola {
         Some(match algorithm {
             Algorithm::Aes256Gcm => Implementation::Aead(&Aes),
             Algorithm::ChaCha20Poly1305 => Implementation::Aead(&ChaCha),
-            Algorithm::Sha256 => Implementation::Sha256(&Self),
-            Algorithm::HmacSha256 => Implementation::HmacSha256(&Self),
             Algorithm::Ed25519 => Implementation::Ed25519(&Self),
             Algorithm::Aegis256 | Algorithm::Blake3 | Algorithm::Argon2id => return None,
         })
@@ -85,22 +78,6 @@ impl ChunkKey for ChaCha20Poly1305 {
     fn open(&self, nonce: &Nonce, chunk: &mut [u8], tag: &[u8; TAG_BYTES]) -> Result<(), Refused> {
         self.decrypt(nonce.first(), &[], chunk, tag)
             .map_err(|_| Refused)
-    }
-}
-
-impl Sha256 for Graviola {
-    fn hash(&self, bytes: &[u8]) -> [u8; 32] {
-        let hash = graviola::hashing::Sha256::hash(bytes);
-        hash.as_ref().try_into().expect("SHA-256 gives 32 bytes")
-    }
-}
-
-impl HmacSha256 for Graviola {
-    fn code(&self, key: &[u8], bytes: &[u8]) -> [u8; 32] {
-        let mut code = Hmac::<graviola::hashing::Sha256>::new(key);
-        code.update(bytes);
-        let code = code.finish();
-        code.as_ref().try_into().expect("SHA-256 gives 32 bytes")
     }
 }
 

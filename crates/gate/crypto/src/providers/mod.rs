@@ -29,6 +29,7 @@ mod error;
 mod graviola;
 #[cfg(feature = "libaegis")]
 mod libaegis;
+mod like_ring;
 #[cfg(feature = "openssl")]
 mod openssl;
 mod preferences;
@@ -46,11 +47,10 @@ pub use chosen::Chosen;
 pub use error::{PreferenceError, ProviderError};
 pub use preferences::Preferences;
 pub use provider::{
-    Aead, Argon2id, Argon2idCost, Blake3, ChunkKey, Ed25519, HmacSha256, Implementation,
-    NONCE_BYTES_MAX, NoMemory, Nonce, Provider, Refused, Sha256,
+    Aead, Argon2id, Argon2idCost, Blake3, ChunkKey, Ed25519, Implementation, NONCE_BYTES_MAX,
+    NoMemory, Nonce, Provider, Refused,
 };
 pub use registry::{
-    Offer, State, algorithms, choice, libraries, preferred, providers_of, ready, set_choice,
-    set_preferred,
+    Offer, State, choice, libraries, preferred, providers_of, ready, set_choice, set_preferred,
 };
 pub use work::Work;

@@ -1,14 +1,13 @@
 //! The provider over OpenSSL: the copy that SQLCipher brings, so that it adds nothing to the program.
 
 use super::{
-    Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, Ed25519, HmacSha256, Implementation,
-    NoMemory, Nonce, Provider, Refused, Sha256,
+    Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, Ed25519, Implementation, NoMemory, Nonce,
+    Provider, Refused,
 };
 use crate::limits::KEY_BYTES;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
-use openssl::hash::MessageDigest;
 use openssl::pkey::{Id, PKey, Private};
 use openssl::sign::{Signer, Verifier};
 use std::cell::RefCell;
@@ -49,8 +48,6 @@ impl Provider for OpenSsl {
         Some(match algorithm {
             Algorithm::Aes256Gcm => Implementation::Aead(&AES),
             Algorithm::ChaCha20Poly1305 => Implementation::Aead(&CHACHA),
-            Algorithm::Sha256 => Implementation::Sha256(&Self),
-            Algorithm::HmacSha256 => Implementation::HmacSha256(&Self),
             Algorithm::Argon2id => Implementation::Argon2id(&Self),
             Algorithm::Ed25519 => Implementation::Ed25519(&Self),
             Algorithm::Aegis256 | Algorithm::Blake3 => return None,
@@ -124,24 +121,6 @@ impl ChunkKey for OpenSslKey<'_> {
     fn open(&self, nonce: &Nonce, chunk: &mut [u8], tag: &[u8; TAG_BYTES]) -> Result<(), Refused> {
         self.try_open(nonce.first(), chunk, tag)
             .map_err(|_| Refused)
-    }
-}
-
-impl Sha256 for OpenSsl {
-    fn hash(&self, bytes: &[u8]) -> [u8; 32] {
-        openssl::sha::sha256(bytes)
-    }
-}
-
-impl HmacSha256 for OpenSsl {
-    fn code(&self, key: &[u8], bytes: &[u8]) -> [u8; 32] {
-        let code = || -> Result<[u8; 32], ErrorStack> {
-            let key = PKey::hmac(key)?;
-            let mut code = [0; 32];
-            Signer::new(MessageDigest::sha256(), &key)?.sign_oneshot(&mut code, bytes)?;
-            Ok(code)
-        };
-        code().expect("OpenSSL computes HMAC, unless there is no memory for a context")
     }
 }
 

@@ -41,10 +41,6 @@ pub enum Implementation {
     Aead(&'static dyn Aead),
     /// Of `Blake3`.
     Blake3(&'static dyn Blake3),
-    /// Of `Sha256`.
-    Sha256(&'static dyn Sha256),
-    /// Of `HmacSha256`.
-    HmacSha256(&'static dyn HmacSha256),
     /// Of `Argon2id`.
     Argon2id(&'static dyn Argon2id),
     /// Of `Ed25519`.
@@ -100,18 +96,6 @@ pub trait Blake3: Send + Sync {
 
     /// The key that `derive_key` makes of `parts`, one after the other, for `context`.
     fn derive_key(&self, context: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES];
-}
-
-/// SHA-256 (FIPS 180-4).
-pub trait Sha256: Send + Sync {
-    /// The hash of `bytes`.
-    fn hash(&self, bytes: &[u8]) -> [u8; 32];
-}
-
-/// HMAC-SHA-256 (RFC 2104).
-pub trait HmacSha256: Send + Sync {
-    /// The code of `bytes` under `key`, which may have any length.
-    fn code(&self, key: &[u8], bytes: &[u8]) -> [u8; 32];
 }
 
 /// What one run of Argon2id takes.

@@ -57,12 +57,6 @@ static SETTINGS: LazyLock<RwLock<Settings>> = LazyLock::new(RwLock::default);
 /// Verdicts of the self-tests, by provider and algorithm.                                                     (1)
 static VERDICTS: Mutex<BTreeMap<(&'static str, Algorithm), bool>> = Mutex::new(BTreeMap::new());
 
-/// Every algorithm that has providers.
-#[must_use]
-pub const fn algorithms() -> &'static [Algorithm] {
-    Algorithm::ALL
-}
-
 /// Every provider of `algorithm` in this build, with what may be expected of it. Runs the self-tests not yet run.
 #[must_use]
 pub fn providers_of(algorithm: Algorithm) -> Vec<Offer> {
@@ -201,7 +195,7 @@ fn any(algorithm: Algorithm, work: Work) -> Implementation {
 
 /// What may be expected of `provider`; runs its self-test at the first question.                              (1)
 ///
-/// Nothing is told while a lock is held: a program's logger may itself ask for a provider.
+/// Nothing is logged while a lock is held: a program's logger may itself ask for a provider.
 fn state(provider: &dyn Provider, algorithm: Algorithm) -> State {
     if let Some(missing) = provider.missing() {
         return State::Missing(missing);
@@ -254,7 +248,7 @@ fn complaints(algorithm: Algorithm) -> String {
     each.join("; ")
 }
 
-/// What the environment wishes for. Read once; a wish that cannot be met here is told once.
+/// What the environment wishes for. Read once; a wish that cannot be met here is logged once.
 pub(super) fn environment() -> Result<&'static Preferences, ProviderError> {
     static WISHED: LazyLock<Result<Preferences, PreferenceError>> = LazyLock::new(|| {
         let text = std::env::var_os(ENVIRONMENT).unwrap_or_default();
@@ -345,40 +339,43 @@ mod tests {
             assert_eq!(ready(*suite).is_ok(), built, "{suite:?}");
         }
         assert!(
-            algorithms()
+            Algorithm::ALL
                 .iter()
                 .all(|algorithm| *algorithm == Algorithm::Aegis256
                     || !providers_of(*algorithm).is_empty())
         );
     }
 
-    /// SHA-256 is the one to play with: no other test of this process asks for it.
+    /// In a process of its own: settings are the whole process's.
     #[test]
     fn wish_setting_and_measurement_rank_in_this_order() {
-        let of = Algorithm::Sha256;
-        assert_eq!(name(of), "ring");
+        if !is_child() {
+            return in_child("wish_setting_and_measurement_rank_in_this_order", &[]);
+        }
+        let of = Algorithm::Blake3;
+        assert_eq!(name(of), "simd");
         let mut measured = Choice::default();
         measured
-            .put(of, Work::Hash, SizeClass::Kib64, "rustcrypto")
+            .put(of, Work::Hash, SizeClass::Kib64, "portable")
             .unwrap();
         set_choice(measured);
-        assert_eq!(name(of), "rustcrypto");
+        assert_eq!(name(of), "portable");
         assert_eq!(
             preferred(of, Work::Hash, SizeClass::Kib4).unwrap().name(),
-            "ring"
+            "simd"
         );
-        set_preferred(of, "ring").unwrap();
-        assert_eq!(name(of), "ring");
-        let wished = "SHA-256=rustcrypto".parse().unwrap();
+        set_preferred(of, "simd").unwrap();
+        assert_eq!(name(of), "simd");
+        let wished = "BLAKE3=portable".parse().unwrap();
         assert_eq!(
             preferred_by(of, Work::Hash, SizeClass::Kib64, &wished)
                 .unwrap()
                 .name(),
-            "rustcrypto"
+            "portable"
         );
         clear_preferred(of);
         set_choice(Choice::default());
-        assert_eq!(name(of), "ring");
+        assert_eq!(name(of), "simd");
         let unknown = set_preferred(of, "dalek").unwrap_err();
         assert!(matches!(unknown, PreferenceError::UnknownProvider { .. }));
     }

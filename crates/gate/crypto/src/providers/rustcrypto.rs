@@ -2,8 +2,8 @@
 
 use super::version::of_crate;
 use super::{
-    Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, HmacSha256, Implementation, NoMemory, Nonce,
-    Provider, Refused, Sha256,
+    Aead, Algorithm, Argon2id, Argon2idCost, ChunkKey, Implementation, NoMemory, Nonce, Provider,
+    Refused,
 };
 use crate::limits::KEY_BYTES;
 use aes_gcm::Aes256Gcm;
@@ -11,8 +11,6 @@ use aes_gcm::aead::array::Array;
 use aes_gcm::aead::{AeadCore, AeadInOut, KeyInit, consts};
 use argon2::{Argon2, Block, Params, Version};
 use chacha20poly1305::ChaCha20Poly1305;
-use hmac::{Hmac, Mac as _};
-use sha2::Digest as _;
 use std::marker::PhantomData;
 use strongroom_format::limits::TAG_BYTES;
 use zeroize::Zeroize as _;
@@ -26,7 +24,7 @@ impl Provider for RustCrypto {
     }
 
     fn library(&self) -> String {
-        let crates = ["aes-gcm", "chacha20poly1305", "sha2", "argon2"];
+        let crates = ["aes-gcm", "chacha20poly1305", "argon2"];
         crates.map(of_crate).join(", ")
     }
 
@@ -36,8 +34,6 @@ impl Provider for RustCrypto {
         Some(match algorithm {
             Algorithm::Aes256Gcm => Implementation::Aead(&AES),
             Algorithm::ChaCha20Poly1305 => Implementation::Aead(&CHACHA),
-            Algorithm::Sha256 => Implementation::Sha256(&Self),
-            Algorithm::HmacSha256 => Implementation::HmacSha256(&Self),
             Algorithm::Argon2id => Implementation::Argon2id(&Self),
             Algorithm::Aegis256 | Algorithm::Blake3 | Algorithm::Ed25519 => return None,
         })
@@ -75,21 +71,6 @@ where
         self.0
             .decrypt_inout_detached(&nonce, &[], chunk.into(), &tag)
             .map_err(|_| Refused)
-    }
-}
-
-impl Sha256 for RustCrypto {
-    fn hash(&self, bytes: &[u8]) -> [u8; 32] {
-        sha2::Sha256::digest(bytes).0
-    }
-}
-
-impl HmacSha256 for RustCrypto {
-    fn code(&self, key: &[u8], bytes: &[u8]) -> [u8; 32] {
-        let code = <Hmac<sha2::Sha256> as KeyInit>::new_from_slice(key);
-        let mut code = code.expect("HMAC takes keys of every length");
-        code.update(bytes);
-        code.finalize().into_bytes().0
     }
 }
 

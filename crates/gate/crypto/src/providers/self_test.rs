@@ -9,8 +9,7 @@
 //! through the short, the odd and the widest path of the vector code that libraries choose between.
 
 use super::{
-    Aead, Algorithm, Argon2id, Argon2idCost, Blake3, Ed25519, HmacSha256, Implementation, Nonce,
-    Provider, Sha256,
+    Aead, Algorithm, Argon2id, Argon2idCost, Blake3, Ed25519, Implementation, Nonce, Provider,
 };
 use strongroom_format::hex;
 
@@ -72,36 +71,6 @@ const BLAKE3_HASH_1025: &str = "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd9
 const BLAKE3_CONTEXT: &str = "strongroom provider self-test";
 const BLAKE3_DERIVED_64: &str = "acd818af2e2516bf634d5ff2ad68f98e490859ebab99ed9acebcf27e368059d7";
 
-const SHA_256: &[(usize, &str)] = &[
-    (
-        0,
-        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    ),
-    (
-        64,
-        "fdeab9acf3710362bd2658cdc9a29e8f9c757fcf9811603a8c447cd1d9151108",
-    ),
-    (
-        65600,
-        "142654235ac6b811835ec910c84238e1fb60c9d272576dbe4211205b937c23de",
-    ),
-];
-
-const HMAC_SHA_256: &[(usize, &str)] = &[
-    (
-        0,
-        "93c3dd57a642d6e51b170ae4c59aa2a652cce239db0b23bcb6f4a2e8f4699d8f",
-    ),
-    (
-        64,
-        "d1f3cb386d7262c6e664be780eddbdd194d1acbbcd36293cb30d8a1c1a02ffbe",
-    ),
-    (
-        65600,
-        "4758f0c57c480a5b27433ecdcd288db32675f762d205e548c74ec6405c8d590e",
-    ),
-];
-
 /// Of `password` and `somesalt`, 2 passes over 256 KiB, per count of lanes.
 const ARGON2ID: &[(u32, &str)] = &[
     (
@@ -134,8 +103,6 @@ pub(super) fn passes(provider: &dyn Provider, algorithm: Algorithm) -> bool {
         }
         (Algorithm::Aegis256, Some(Implementation::Aead(aead))) => seals(aead, AEGIS_256),
         (Algorithm::Blake3, Some(Implementation::Blake3(blake3))) => names(blake3),
-        (Algorithm::Sha256, Some(Implementation::Sha256(sha256))) => hashes(sha256),
-        (Algorithm::HmacSha256, Some(Implementation::HmacSha256(hmac))) => authenticates(hmac),
         (Algorithm::Argon2id, Some(Implementation::Argon2id(argon2id))) => stretches(argon2id),
         (Algorithm::Ed25519, Some(Implementation::Ed25519(ed25519))) => signs(ed25519),
         _ => false,
@@ -189,17 +156,6 @@ fn names(blake3: &dyn Blake3) -> bool {
     keyed
         && hex::encode(&blake3.hash(&content)) == BLAKE3_HASH_1025
         && hex::encode(&derived) == BLAKE3_DERIVED_64
-}
-
-fn hashes(sha256: &dyn Sha256) -> bool {
-    let right = |(len, hash): &(usize, &str)| hex::encode(&sha256.hash(&pattern(*len))) == *hash;
-    SHA_256.iter().all(right)
-}
-
-fn authenticates(hmac: &dyn HmacSha256) -> bool {
-    let right =
-        |(len, code): &(usize, &str)| hex::encode(&hmac.code(&KEY, &pattern(*len))) == *code;
-    HMAC_SHA_256.iter().all(right)
 }
 
 fn stretches(argon2id: &dyn Argon2id) -> bool {

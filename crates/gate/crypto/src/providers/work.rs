@@ -16,7 +16,7 @@ pub enum Work {
     Encrypt,
     /// The same, and decrypted.
     Decrypt,
-    /// Bytes are hashed; with a key, where the algorithm has one.
+    /// Bytes are hashed with a key.
     Hash,
     /// A passphrase is stretched over 8 MiB of memory, in one pass.
     Stretch,
@@ -38,7 +38,7 @@ impl Work {
             Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 | Algorithm::Aegis256 => {
                 &[Self::Encrypt, Self::Decrypt, Self::Seal, Self::Open]
             }
-            Algorithm::Blake3 | Algorithm::Sha256 | Algorithm::HmacSha256 => &[Self::Hash],
+            Algorithm::Blake3 => &[Self::Hash],
             Algorithm::Argon2id => &[Self::Stretch],
             Algorithm::Ed25519 => &[Self::Sign, Self::Verify],
         }

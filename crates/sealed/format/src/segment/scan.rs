@@ -51,7 +51,7 @@ pub enum ScanTail<'a> {
 /// Reads a whole file, `bytes`, as far as it is whole. O(n) time; allocates one entry per batch found.
 ///
 /// # Errors
-/// If the header is no good: then nothing in the file can be told.
+/// If the header is no good: then nothing in the file can be found.
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, SegmentFormatError> {
     let header = SegmentHeader::decode(bytes)?;
     let mut found = Scan {

@@ -1,4 +1,4 @@
-//! The decoders of kept trees: nodes and revisions, as an opened block or record gives them.
+//! The decoders of trees of snapshots: nodes and revisions, as an opened block or record gives them.
 
 use strongroom_crypto::RevisionSigner;
 use strongroom_format::cbor::Encoder;

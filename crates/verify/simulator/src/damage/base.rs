@@ -1,4 +1,4 @@
-//! The vault that is damaged: several segments, three kept states and a living one, and copies of its earlier self.
+//! The vault that is damaged: several segments, three snapshots and a living one, and copies of its earlier self.
 //!
 //! Takes   nothing
 //! Gives   a closed vault folder, compressed in part, an older copy of it, another vault, and what every state holds
@@ -39,7 +39,7 @@ pub struct Base {
     pub key_path: PathBuf,
     /// The segments, in the order in which they were begun, relative to the folder.
     pub segments: Vec<String>,
-    /// What the kept states hold, oldest first.
+    /// What the snapshots hold, oldest first.
     pub states: Vec<State>,
     /// Their revisions.
     pub revisions: Vec<RevisionInfo>,

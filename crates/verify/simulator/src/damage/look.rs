@@ -226,7 +226,7 @@ pub fn living<'b>(base: &'b Base, inflicted: &Inflicted, repaired: &RepairReport
         return &base.first;
     }
     if inflicted.sort == Sort::Database || !repaired.recovered.is_untouched() {
-        // What came after the newest kept state has no names without the database; here it is the same.
+        // What came after the newest snapshot has no names without the database; here it is the same.
         return base.states.last().unwrap_or(&base.last);
     }
     &base.last

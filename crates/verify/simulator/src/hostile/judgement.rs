@@ -48,7 +48,7 @@ fn names(case: &Case) -> Vec<String> {
         _ if relative.starts_with("replica.json") => &["replica"],
         _ if relative.starts_with("metadata.db") => &["metadata.db", "database"],
         _ if relative.starts_with("segments") => &["segment", "/desk/", "/shelf/", "blocks"],
-        _ if relative.starts_with("revisions") => &["revision", "snapshot", "kept state"],
+        _ if relative.starts_with("revisions") => &["revision", "snapshot"],
         "recovered-1" | "rekeyed" => &["was interrupted"],
         "intents" => &["intent"],
         "." => &["vault", "secret", "older"],

@@ -1,4 +1,4 @@
-//! Everything that a vault shows: names, attributes, content, kept states.
+//! Everything that a vault shows: names, attributes, content, snapshots.
 //!
 //! Takes   an open vault that may lie
 //! Gives   what could be read, piece by piece; the first thing in which it differs from a whole state
@@ -49,7 +49,7 @@ fn facts(node: &Attributes) -> String {
 }
 
 impl Reading {
-    /// Reads all of `vault`, its kept states too.
+    /// Reads all of `vault`, its snapshots too.
     #[must_use]
     pub fn of(vault: &Vault) -> Self {
         let mut reading = Self::default();

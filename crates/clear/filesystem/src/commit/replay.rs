@@ -1,0 +1,198 @@
+//! After a crash: the log of the run that ended is laid over what the database has.
+//!
+//! Takes   the bytes of the log, and what the database says of it
+//! Gives   the files as their last small syncs left them; whether something that was acknowledged is gone
+//! Never   lays a record over a version that it does not build on, or calls a torn write a loss
+//! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
+
+use strongroom_format::intent::{FoundLog, Intent, IntentVersion, LoggedIntent, scan};
+use strongroom_format::{Epoch, Kind};
+use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+use strongroom_segments::IntentLog;
+
+use crate::commit::commits::commit_all;
+use crate::commit::intents::{forget, of_disk};
+use crate::core::Core;
+use crate::core::intents::{Named, Replay, ReplayFault, SETTING};
+use crate::drain::drains::drain_all;
+use crate::limits::FILE_BYTES_MAX;
+use crate::{Error, Result};
+
+/// Lays what the log of an earlier run tells over what the database has, and stores it.
+pub(crate) fn replay(core: &Core) -> Result<()> {
+    let Some(folder) = &core.durability.intents.folder else {
+        return Ok(());
+    };
+    // Something else in its place is no loss of what was synced, and nothing that goes by itself.
+    IntentLog::check(folder).map_err(of_disk)?;
+    let known = core.store.lock().setting(SETTING)?.unwrap_or_default();
+    if known.is_empty() {
+        // Left by a run that ended between the two steps of `make` or of `forget`.
+        let _ = IntentLog::remove(folder);
+        return Ok(());
+    }
+    let mut replay = lay_over(core, folder, &known);
+    match stored(core) {
+        Ok(()) if matches!(replay.fault, None | Some(ReplayFault::Missing)) => forget(core)?,
+        Ok(()) => {
+            // For whoever wants to look at it; nobody waits for it.
+            let _ = IntentLog::set_aside(folder);
+            forget(core)?;
+        }
+        Err(Error::NoSpace | Error::QuotaExceeded) => {
+            replay.fault = Some(ReplayFault::NoRoom);
+            let mut log = core.durability.intents.log.lock();
+            log.is_unusable = true;
+            // Its records count until these are stored.
+            let dirty = core.content.dirty_nodes().into_iter();
+            log.nodes = dirty.map(|node| (node.id, node)).collect();
+            log.oldest = Some(Epoch(0));
+        }
+        Err(error) => return Err(error),
+    }
+    *core.durability.intents.replay.lock() = replay;
+    Ok(())
+}
+
+fn stored(core: &Core) -> Result<()> {
+    drain_all(core)?;
+    commit_all(core)
+}
+
+fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
+    let fault = |fault| Replay {
+        records: 0,
+        fault: Some(fault),
+    };
+    let bytes = match IntentLog::read(folder) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return fault(ReplayFault::Missing),
+        Err(_) => return fault(ReplayFault::Damaged),
+    };
+    let found = match (Named::decode(known), scan(&bytes)) {
+        (Some(named), Ok(found)) if found.id == named.id => Found::of(core, named, &found),
+        _ => return fault(ReplayFault::Damaged),
+    };
+    let mut replay = Replay {
+        records: 0,
+        fault: found.fault,
+    };
+    for intent in &found.intents {
+        match lay_one_over(core, intent) {
+            Ok(true) => replay.records += 1,
+            Ok(false) => {}
+            Err(_) => {
+                replay.fault = Some(ReplayFault::Record);
+                break;
+            }
+        }
+    }
+    replay
+}
+
+/// What of a log counts.
+struct Found {
+    /// In the order of their numbers.
+    intents: Vec<Intent>,
+    fault: Option<ReplayFault>,
+}
+
+impl Found {
+    fn of(core: &Core, named: Named, log: &FoundLog<'_>) -> Self {
+        let mut intents = Vec::new();
+        let mut fault = (!log.is_intact).then_some(ReplayFault::Lost);
+        for logged in log
+            .records
+            .iter()
+            .filter(|one| one.sequence > named.settled)
+        {
+            match open(core, log.version, logged) {
+                Ok(intent) => intents.push(intent),
+                Err(_) => {
+                    fault = Some(ReplayFault::Record);
+                    if log.version == IntentVersion::Told {
+                        break;
+                    }
+                }
+            }
+        }
+        if log.version == IntentVersion::Told {
+            return Self { intents, fault };
+        }
+        intents.sort_by_key(|intent| intent.number);
+        intents.dedup_by_key(|intent| intent.number);
+        let numbers = (named.settled + 1..).zip(&intents);
+        let in_a_row = numbers.take_while(|(number, intent)| intent.number == *number);
+        let in_a_row = in_a_row.count();
+        let said = intents.iter().map(|intent| intent.acknowledged).max();
+        let acknowledged = said.unwrap_or(0).max(named.acknowledged);
+        // (5)
+        if acknowledged > named.settled.saturating_add(in_a_row as u64) {
+            fault = fault.or(Some(ReplayFault::Lost));
+        }
+        if fault.is_none() {
+            // What lies behind a gap was on its way when the power failed: nobody was told that it is there.
+            intents.truncate(in_a_row);
+        }
+        Self { intents, fault }
+    }
+}
+
+/// The intent of a record, if its number is the one that was sealed.
+fn open(core: &Core, version: IntentVersion, logged: &LoggedIntent<'_>) -> Result<Intent> {
+    let sealer = core.blocks.sealers.newest();
+    let clear = sealer
+        .open_record(logged.epoch, Kind::Intent, logged.sealed)
+        .map_err(|_| Error::Failed)?;
+    let intent = Intent::decode(version, &clear).map_err(|_| Error::Failed)?;
+    match version {
+        IntentVersion::Sectors if intent.number != logged.sequence => Err(Error::Failed),
+        _ => Ok(intent),
+    }
+}
+
+/// Gives whether the record told anything that the database does not have.
+fn lay_one_over(core: &Core, intent: &Intent) -> Result<bool> {
+    let node = match core.node(InodeId(intent.inode)) {
+        // Removed since, with all that was to be known of it.
+        Err(Error::Stale | Error::ReadOnly) => return Ok(false),
+        node => node?,
+    };
+    let mut state = node.lock();
+    let version = state.inode.content_version;
+    let is_it = state.inode.kind == NodeKind::File && state.inode.birth_id == intent.birth_id;
+    // (1)
+    if state.purged || !is_it || !(intent.base..intent.version).contains(&version) {
+        return Ok(false);
+    }
+    let before = state.active.cost();
+    for (offset, bytes) in &intent.pieces {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > FILE_BYTES_MAX {
+            return Err(Error::FileTooLarge);
+        }
+        state.active.write(*offset, bytes);
+        core.content.end_reservation(&mut state, &(*offset..end));
+        state.inode.size = state.inode.size.max(end);
+    }
+    core.content.recount(before, state.active.cost());
+    state.inode.content_version = intent.version;
+    // Attributes that were set later than the record stay as they were set.
+    if state.inode.ctime.0 <= intent.ctime {
+        state.inode.mtime = Timestamp(intent.mtime);
+        state.inode.ctime = Timestamp(intent.ctime);
+    }
+    state.changed();
+    core.content.list_dirty(&node, &mut state);
+    drop(state);
+    core.changed();
+    Ok(true)
+}
+
+impl crate::Filesystem {
+    /// What opening found in the intent log of an earlier run.
+    #[must_use]
+    pub fn replay(&self) -> Replay {
+        *self.core.durability.intents.replay.lock()
+    }
+}

@@ -1,0 +1,157 @@
+//! How far what happens is durable: the gate of mutations, their count, and the commits.
+//!
+//! Takes   notes that something changed, or failed
+//! Gives   what the next commit has to cover, and what the last one did
+//! Never   commits: `commit/commits.rs` does
+//!
+//! Invariants
+//!  (1) `changes` rises after a mutation took effect and before it is acknowledged: a commit that read
+//!      `changes` under the writer covers every mutation counted until then.
+//!  (2) After a failure nothing is acknowledged any more.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::core::intents::Intents;
+use crate::{Error, Result};
+
+/// What is durable, and who makes the rest so.
+pub(crate) struct Durability {
+    /// A barrier takes it exclusively for a moment.
+    gate: RwLock<()>,
+    /// Counts mutations. (1)
+    changes: AtomicU64,
+    /// A sync or commit failed. (2)
+    failed: AtomicBool,
+    progress: Mutex<Progress>,
+    /// A commit ended.
+    done: Condvar,
+    pub(crate) intents: Intents,
+}
+
+/// Who commits, and how far it is.
+#[derive(Default)]
+pub(crate) struct Progress {
+    running: bool,
+    /// All mutations counted up to here are durable.
+    durable: u64,
+    /// The newest commit of this run that is durable for certain.
+    pub(crate) state: Option<DurableState>,
+}
+
+/// A state of the database that no power cut takes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableState {
+    /// The count of commits that the database has ever seen.
+    pub commits: u64,
+    /// The one value that stands for all of its pages; `None` of a database that keeps none.
+    pub root: Option<[u8; 32]>,
+}
+
+impl Durability {
+    /// `intents`: the folder for the intent log, if there is to be one.
+    pub(crate) fn new(intents: Option<PathBuf>) -> Self {
+        Self {
+            gate: RwLock::default(),
+            changes: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            progress: Mutex::default(),
+            done: Condvar::new(),
+            intents: Intents::new(intents),
+        }
+    }
+
+    /// Among other mutations, and while no barrier passes.
+    pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read()
+    }
+
+    /// Waits for the mutations that run, and holds up all others.
+    pub(crate) fn enter_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write()
+    }
+
+    /// How many mutations there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Counts a mutation that has taken effect. (1)
+    pub(crate) fn count_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// (2)
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Refuses to go on after a failure.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.has_failed() {
+            true => Err(Error::Failed),
+            false => Ok(()),
+        }
+    }
+
+    /// Call with the writer held, on the result of changes to several rows: after an error they may be half
+    /// written, so nothing of this transaction may be committed any more.
+    pub(crate) fn fail_on_error<T, E>(
+        &self,
+        result: std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    /// How far the commits are.
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock()
+    }
+
+    /// How many mutations are durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.progress.lock().durable
+    }
+
+    /// Waits until nobody commits and then begins to, unless all mutations up to `target` are durable then; gives whether a
+    /// commit is to be made, which ends with `end`.
+    pub(crate) fn begin(&self, target: u64) -> Result<bool> {
+        let mut progress = self.progress.lock();
+        loop {
+            self.check()?;
+            if progress.durable >= target {
+                return Ok(false);
+            }
+            if !progress.running {
+                progress.running = true;
+                return Ok(true);
+            }
+            self.done.wait(&mut progress);
+        }
+    }
+
+    /// Ends a commit: `made` is how many mutations it covers, and the state that is durable now.
+    pub(crate) fn end(&self, made: Option<(u64, DurableState)>) {
+        let mut progress = self.progress.lock();
+        progress.running = false;
+        match made {
+            Some((covered, state)) => {
+                progress.durable = progress.durable.max(covered);
+                progress.state = Some(state);
+            }
+            // What is on the disk is unknown now.
+            None => self.fail(),
+        }
+        drop(progress);
+        self.done.notify_all();
+    }
+}

@@ -1,0 +1,57 @@
+//! How many bytes the vault may take, whatever the disk below has.
+//!
+//! Takes   a bound in bytes, or none
+//! Gives   the same bound at every later open; `Core::admit` refuses what would exceed it
+//! Never   stands in the way of removing: only what grows the vault is refused
+//! Spec    spec/4-metadata.md, 4.6
+//!
+//! What counts is `Store::stored_bytes`: sealed content that something names (equal blocks once) and the rows of the
+//! database. Changing stored bytes takes their place only once they are drained, so a full vault refuses that too.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use strongroom_metadata::{Reads, Transaction};
+
+use crate::{Error, Result};
+
+/// The setting that holds the bound: 8 bytes, little-endian; no bytes for no bound.
+const QUOTA: &str = "quota";
+
+/// Stands for no bound.
+const NONE: u64 = u64::MAX;
+
+/// The bound of a vault.
+pub(crate) struct Quota(AtomicU64);
+
+impl Quota {
+    /// As the last run left it.
+    ///
+    /// # Errors
+    /// Of the store; damage if the setting is not as written.
+    pub(crate) fn load(reads: &Reads) -> Result<Self> {
+        let value = reads.setting(QUOTA)?.unwrap_or_default();
+        if value.is_empty() {
+            return Ok(Self(AtomicU64::new(NONE)));
+        }
+        let bytes = <[u8; 8]>::try_from(value).map_err(|_| {
+            Error::Metadata(strongroom_metadata::Error::Damaged(
+                "the quota is not as written",
+            ))
+        })?;
+        Ok(Self(AtomicU64::new(u64::from_le_bytes(bytes))))
+    }
+
+    /// The bound, if there is one.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|bytes| *bytes != NONE)
+    }
+
+    /// Takes a new bound into the transaction and into memory, in one step.
+    pub(crate) fn put(&self, writer: &mut Transaction<'_>, bytes: Option<u64>) -> Result<()> {
+        let encoded = bytes.map(u64::to_le_bytes);
+        let encoded = encoded.as_ref().map_or(&[][..], |bytes| bytes);
+        writer.put_setting(QUOTA, encoded)?;
+        self.0.store(bytes.unwrap_or(NONE), Ordering::Release);
+        Ok(())
+    }
+}

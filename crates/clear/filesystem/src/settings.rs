@@ -1,0 +1,105 @@
+//! What is chosen for a vault and kept in its database: a quota, compression, facts of the vault's own.
+//!
+//! Takes   a choice
+//! Gives   the same choice at every later opening
+//! Never   touches what is sealed already
+//! Spec    spec/4-metadata.md, 4.6
+
+use strongroom_crypto::{BlockSealer, Compression};
+use strongroom_metadata::{Reads, Transaction};
+
+use crate::commit::commits::commit_all;
+use crate::core::Core;
+use crate::{Error, Filesystem, Result};
+
+/// The setting that holds the choice: its name; no bytes for none.
+const COMPRESSION: &str = "compression";
+
+/// `sealer` with the choice that the last run left.
+///
+/// # Errors
+/// Of the store; damage if the setting is not as written.
+pub(crate) fn resume(reads: &Reads, sealer: BlockSealer) -> Result<BlockSealer> {
+    let value = reads.setting(COMPRESSION)?.unwrap_or_default();
+    if value.is_empty() {
+        return Ok(sealer);
+    }
+    let name = std::str::from_utf8(&value).ok();
+    match name.and_then(Compression::of_name) {
+        Some(compression) => Ok(sealer.with_compression(compression)),
+        None => Err(Error::Metadata(strongroom_metadata::Error::Damaged(
+            "the compression is not as written",
+        ))),
+    }
+}
+
+impl Filesystem {
+    /// Whether new content and new nodes of trees are compressed.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        self.core.blocks.sealers.newest().compression()
+    }
+
+    /// Compresses new content and new nodes of trees from now on, or stops to, for this and every later opening; durable
+    /// on return. What is sealed already stays as it is.
+    ///
+    /// # Errors
+    /// `ReadOnly`; of the store.
+    pub fn set_compression(&self, compression: Compression) -> Result<()> {
+        self.set(|core, writer| {
+            writer.put_setting(COMPRESSION, compression.name().as_bytes())?;
+            core.blocks.sealers.compress(compression);
+            Ok(())
+        })
+    }
+
+    /// How many bytes the vault may take; `None` if only the disk bounds it.
+    #[must_use]
+    pub fn quota(&self) -> Option<u64> {
+        self.core.quota.bytes()
+    }
+
+    /// Bounds the bytes that the vault may take, for this and every later opening; durable on return. A bound below
+    /// what it takes already is fine: then it can only shrink.
+    ///
+    /// # Errors
+    /// `ReadOnly`; of the store.
+    pub fn set_quota(&self, bytes: Option<u64>) -> Result<()> {
+        self.set(|core, writer| core.quota.put(writer, bytes))
+    }
+
+    /// Whether anything can be changed now.
+    ///
+    /// # Errors
+    /// `ReadOnly`, or `Failed` after a sync or commit that failed.
+    pub fn check_writable(&self) -> Result<()> {
+        self.core.mutate().map(drop)
+    }
+
+    /// A fact that `keep_setting` kept.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn setting(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.core.store.lock().setting(name)?)
+    }
+
+    /// Keeps a fact of the vault's in the metadata; durable on return, with all that was acknowledged before.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, or of the stores.
+    pub fn keep_setting(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.set(|_, writer| Ok(writer.put_setting(name, value)?))
+    }
+
+    /// Takes a choice into the transaction and into memory, in one step, and makes it durable.
+    fn set(&self, put: impl FnOnce(&Core, &mut Transaction<'_>) -> Result<()>) -> Result<()> {
+        let core = &self.core;
+        {
+            let _gate = core.mutate()?;
+            put(core, &mut core.store.lock())?;
+            core.changed();
+        }
+        commit_all(core)
+    }
+}

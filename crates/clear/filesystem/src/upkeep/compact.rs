@@ -1,0 +1,140 @@
+//! Empties sparse segments: what lives in them moves, and they go.
+//!
+//! Takes   rows of segments
+//! Gives   free space, for the least copying
+//! Never   opens a block that it does not have to move
+//!
+//! Invariants
+//!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
+
+use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
+
+use crate::Result;
+use crate::blocks::moving::move_next;
+use crate::commit::commits::commit_all;
+use crate::core::room::Reclaiming;
+use crate::core::{Core, Work};
+use crate::limits::Thresholds;
+use crate::upkeep::space::let_empty_go;
+
+/// How hard compaction looks for work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Eagerness {
+    /// Only segments of which less than half lives, and many short ones.
+    Idle,
+    /// Those of which less than two thirds live: where waste is more than half of what lives, there is one.
+    Bound,
+    /// Those that give back a ninth or more: somebody waits for room.
+    Room,
+    /// Everything with waste up to the segment `newest`, and many short ones.
+    ByHand { newest: SegmentNumber },
+}
+
+impl Eagerness {
+    /// A segment of which less than this share lives is compacted.
+    const fn live_share(self) -> (u64, u64) {
+        match self {
+            Self::Idle => (1, 2),
+            Self::Bound => (2, 3),
+            Self::Room => (8, 9),
+            Self::ByHand { .. } => (1, 1),
+        }
+    }
+
+    /// Whether a segment is looked at.
+    fn considers(self, number: SegmentNumber) -> bool {
+        match self {
+            Self::ByHand { newest } => number <= newest,
+            Self::Idle | Self::Bound | Self::Room => true,
+        }
+    }
+
+    /// Whether short segments are joined where there are many.
+    const fn joins(self) -> bool {
+        matches!(self, Self::Idle | Self::ByHand { .. })
+    }
+}
+
+/// Moves the live blocks of the worst segment; gives whether there was one.
+pub(crate) fn compact_one(
+    core: &Core,
+    reclaiming: &mut Reclaiming,
+    eagerness: Eagerness,
+) -> Result<bool> {
+    let mut segments = core.store.lock().segments()?;
+    segments.retain(|segment| {
+        !has_no_file(&segment.id)
+            && !reclaiming.passed_over.contains(&segment.number)
+            && eagerness.considers(segment.number)
+    });
+    let Some(worst) = choose(&segments, eagerness, &core.options.thresholds) else {
+        return Ok(false);
+    };
+    let (number, id) = (worst.number, worst.id);
+    let _doing = core.options.doing(Work::Compaction);
+    let mut after = BlockNumber(0);
+    while let Some((last, moved)) = move_next(core, number, id, after)? {
+        after = last;
+        if !moved {
+            // Damaged blocks stay where they are, and nothing is lost by it.
+            reclaiming.passed_over.insert(number);
+        }
+    }
+    Ok(true)
+}
+
+/// The segment that gives back most for the least copying.
+fn choose<'a>(
+    segments: &'a [Segment],
+    eagerness: Eagerness,
+    thresholds: &Thresholds,
+) -> Option<&'a Segment> {
+    let finished = || {
+        segments
+            .iter()
+            .filter(|s| s.state == SegmentState::Finished && s.live_bytes > 0)
+    };
+    let (part, whole) = eagerness.live_share();
+    let sparse = finished()
+        .filter(|s| s.live_bytes * whole < s.total_bytes * part)
+        .min_by_key(|s| s.live_bytes * 1000 / s.total_bytes.max(1));
+    sparse.or_else(|| {
+        let small = || finished().filter(|s| s.total_bytes < thresholds.small_segment_bytes);
+        (eagerness.joins() && small().count() > thresholds.small_segments_max)
+            .then(|| small().min_by_key(|s| s.total_bytes))
+            .flatten()
+    })
+}
+
+/// Lets empty segments go, and compacts one that is worth it.
+pub(crate) fn reclaim(core: &Core) -> Result<()> {
+    let mut reclaiming = core.room.reclaiming.lock();
+    let_empty_go(core, &mut reclaiming)?;
+    compact_one(core, &mut reclaiming, Eagerness::Idle).map(drop)
+}
+
+/// Lets empty segments go and compacts others, the emptiest first, until there is `enough`; gives whether there is. Take
+/// no locks.
+pub(crate) fn reclaim_until(
+    core: &Core,
+    eagerness: Eagerness,
+    enough: &dyn Fn() -> bool,
+) -> Result<bool> {
+    let mut reclaiming = core.room.reclaiming.lock();
+    loop {
+        // Somebody else may have done it meanwhile.
+        if enough() {
+            return Ok(true);
+        }
+        if let_empty_go(core, &mut reclaiming)? {
+            commit_all(core)?;
+            let_empty_go(core, &mut reclaiming)?;
+            if enough() {
+                return Ok(true);
+            }
+        }
+        if !compact_one(core, &mut reclaiming, eagerness)? {
+            return Ok(false);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Takes blocks out of the vault although trees name them: their rows stay, their bytes go.
+//!
+//! Takes   blocks, each with the references that whoever chose them saw
+//! Gives   rows that say that they were erased, and segments without their bytes
+//! Never   erases a block that got or lost a reference since it was chosen
+//! Spec    spec/6-history.md, section 6.11
+//!
+//! Invariants
+//!  (1) An erased block keeps its row and its references, so that what names it can be given back like anything else. It
+//!      lies in a segment that has no file, which tells it from a lost one.                            [6.11.3]
+//!  (2) Equal content that is stored again gets bytes of its own.                                      [6.11.4]
+//!  (3) The place of an erased block in that segment says when it was erased.                          [6.11.3]
+
+use std::collections::BTreeSet;
+
+use strongroom_format::Epoch;
+use strongroom_format::limits::sealed_len;
+use strongroom_history::{ErasedContent, Erasure};
+use strongroom_metadata::{
+    BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction,
+};
+
+use crate::blocks::erased::{seconds, segment_without_file};
+use crate::blocks::moving::move_next;
+use crate::commit::commits::commit_all;
+use crate::core::{Core, Work};
+use crate::drain::drains::drain_all;
+use crate::trees::give_back::give_all_back;
+use crate::upkeep::space::{finish_segment, let_empty_go};
+use crate::upkeep::urgent::finish;
+use crate::{Error, Result};
+
+/// Finishes removals that are under way: what a removed file or snapshot alone named loses its references.
+pub(crate) fn finish_removals(core: &Core) -> Result<()> {
+    // What was overwritten or removed, and still is stored, would count as being in use.
+    match drain_all(core) {
+        Err(Error::NoSpace) => {}
+        drained => drained?,
+    }
+    finish(core)?;
+    commit_all(core)?;
+    give_all_back(core)?;
+    commit_all(core)
+}
+
+/// Erases blocks, each with the references that it had; durable on return, and the bytes are gone from the folder. What came to
+/// be used by something else since they were chosen stays. A crash may leave some of them erased: the caller remembers what
+/// it asked for.
+pub(crate) fn erase(core: &Core, found: Erasure) -> Result<ErasedContent> {
+    let mut erased = ErasedContent {
+        bytes: 0,
+        ..found.content
+    };
+    let mut segments = BTreeSet::new();
+    let when = seconds(core.now());
+    let thresholds = &core.options.thresholds;
+    for page in found.blocks.chunks(thresholds.move_blocks.max(1)) {
+        {
+            let _gate = core.mutate()?;
+            let mut writer = core.store.lock();
+            let marked = mark(core, &mut writer, page, when, &mut erased, &mut segments);
+            core.durability.fail_on_error(marked)?;
+            core.changed();
+        }
+        if core.store.dirty_pages() > thresholds.dirty_pages_max {
+            commit_all(core)?;
+        }
+    }
+    commit_all(core)?;
+    for segment in segments {
+        erased.segments_left += u64::from(!empty(core, segment)?);
+    }
+    crate::commit::intents::wipe(core)?;
+    Ok(erased)
+}
+
+/// Makes the blocks erased ones, and notes where their bytes are. (1)
+fn mark(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    blocks: &[(BlockNumber, u32)],
+    when: u32,
+    erased: &mut ErasedContent,
+    segments: &mut BTreeSet<SegmentNumber>,
+) -> Result<()> {
+    // Its epoch means nothing: nothing is sealed there.
+    let grave = segment_without_file(writer, &ERASED_SEGMENT, Epoch(0))?;
+    core.blocks.suspect_segment(grave); // (2)
+    for (number, references) in blocks {
+        let Some(block) = writer.block(*number)? else {
+            continue;
+        };
+        let bytes = sealed_len(block.clear_len as usize) as u64;
+        if block.references != *references {
+            erased.shared_bytes += bytes;
+            continue;
+        }
+        match block.place {
+            Place::Segment(segment, _) if segment == grave => continue,
+            Place::Segment(segment, _) => {
+                segments.insert(segment);
+            }
+            Place::Waiting => {}
+        }
+        writer.move_block(*number, block.epoch, Place::Segment(grave, when))?;
+        writer.add_total_bytes(grave, bytes)?;
+        erased.bytes += bytes;
+    }
+    Ok(())
+}
+
+/// Moves what is left of a segment elsewhere and unlinks it, durably; gives whether that could be done.
+fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
+    let Some(segment) = core.store.lock().segment(number)? else {
+        return Ok(true);
+    };
+    if segment.state == SegmentState::Open {
+        finish_segment(core, segment.id)?;
+    }
+    let mut after = BlockNumber(0);
+    loop {
+        let _reclaiming = core.room.reclaiming.lock();
+        let _doing = core.options.doing(Work::Compaction);
+        match move_next(core, number, segment.id, after)? {
+            Some((last, _)) => after = last,
+            None => break,
+        }
+    }
+    // It leaves, that is committed, it goes, and that is committed.
+    for _ in 0..2 {
+        commit_all(core)?;
+        let_empty_go(core, &mut core.room.reclaiming.lock())?;
+    }
+    commit_all(core)?;
+    core.blocks.segments.sync_removals()?;
+    Ok(core.store.lock().segment(number)?.is_none())
+}

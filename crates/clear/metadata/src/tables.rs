@@ -1,0 +1,15 @@
+//! What the tables hold, and every question to them.
+//!
+//! Takes   a connection that is keyed already
+//! Gives   typed rows, or `Error::Damaged` where a value is none that this crate writes
+//! Never   changes a row, but to bring the schema up to date
+//! Spec    spec/4-metadata.md, 4.3 to 4.6
+
+pub(crate) mod columns;
+pub(crate) mod history;
+pub(crate) mod marked;
+pub(crate) mod migrations;
+pub(crate) mod numbers;
+pub(crate) mod reads;
+pub mod regions;
+pub(crate) mod sql;

@@ -1,0 +1,153 @@
+//! Reads the command line of the simulator.
+//!
+//! Takes   what follows a verb
+//! Gives   which seeds are run, and how; a message with the usage if it cannot be read
+//! Never   runs anything
+
+use std::path::Path;
+
+use strongroom_conformance::engine;
+use strongroom_simulator::disk::{NameSync, Policy, THREADS_MAX};
+use strongroom_simulator::run::Trial;
+use strongroom_simulator::worker::Scale;
+
+pub(crate) const USAGE: &str = "usage:
+  strongroom-sim run    [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal] [--threads N] [--cover]
+  strongroom-sim faults [--seeds A..B] [--ops N] [--first N] [--last N]
+  strongroom-sim transactions [--seeds A..B] [--ops N] [--policy NAME] [--stride N] [--journal]
+  strongroom-sim vault  [--stride N] [--policy NAME] [--journal] [--first N] [--last N]
+  strongroom-sim rotations [--ops N] [--stride N] [--policy NAME] [--journal]
+  strongroom-sim backups [--stride N] [--policy NAME] [--journal]
+  strongroom-sim database [--seeds A..B] [--ops N] [--stride N] [--first N] [--last N]
+  strongroom-sim damage [--seeds A..B]
+  strongroom-sim small-disk [--seeds A..B] [--ops N]
+  strongroom-sim alarms [--runs N] [--seed N]
+  strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
+                         [--only FILE OPERATION COMMAND]
+  strongroom-sim hostile-join SUMMARY...
+  strongroom-sim pages  [--sets N] [--sample N] [--seed N] [--jobs N] [--only NAME]
+  all                   [--scale NAME] [--ledger FILE]
+
+run     carries out N random operations (default 150) on a simulated disk, cuts the power before every
+        STRIDE-th request (default 13), reopens what each policy leaves and checks the crash contract
+faults  lets the n-th request fail, for every n, with EIO, ENOSPC and a short write, and checks the same
+transactions  carries out N transactions, cuts likewise, and checks that every one is there whole or not at all
+vault   makes a vault, uses it and changes its keys; cuts the power before every STRIDE-th request, then lets the n-th
+        request fail, for every n from FIRST to LAST (default: every STRIDE-th)
+rotations  rotates the keys of a vault N times, back to back under a writer; cuts the power before every STRIDE-th request, and
+        checks that the vault which goes on with it is never called damaged, and has what was synced
+backups makes a backup of a vault, and two more after changes; cuts likewise, and checks that the vault is sound, that what the
+        folder of the backup holds is whole or says that it is not, and that the next run finishes it
+database lets every STRIDE-th read, write and sync of the database fail in the middle of operations (needs no root)
+damage  damages one file of a vault folder: bits, cuts, zeros, files that are missing, swapped, older or another vault's; checks
+        that it is named, that no wrong byte is read, and that a repair brings back the rest (needs no root)
+small-disk  fills, empties and refills a mounted vault on a small tmpfs, a small ext4 and under a quota, in N rounds (default 150)
+        of each seed; checks that nothing is refused while df says that there is room for it, and that nothing is lost
+alarms  verifies and checks a sound vault N times (default 1000) beside writes, compaction, snapshots, erasing, rotations and
+        openings; whatever is told is a violation (needs no root)
+hostile-join puts the parts of one run together: every one must be there
+hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
+        checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)
+pages   mixes the pages of several states of a database: each, each pair, N random sets (default 1000); checks that what is
+        read is of one whole state, and that a verification names it (needs no root)
+threads above 1 every thread works in its own directory, and the contract is checked for each (at most 8)
+policy  keep-all, lose-all, names-only, pages-only, random, torn; default: all of them
+cover   also fails unless the power was cut within each sort of background work
+scale   small (default): segments, batches and thresholds so small that all background work happens in every run; real
+ledger  keep the nonce ledger of all processes in FILE (in a build with the feature nonce-ledger)
+journal names are durable after any sync, as on ext4; default: only after a sync of their directory
+
+Needs root and the FUSE device. Example: strongroom-sim run --seeds 0..100";
+
+/// What the command line asks for.
+pub(crate) struct Arguments {
+    pub(crate) seeds: std::ops::Range<u64>,
+    pub(crate) trial: Trial,
+    pub(crate) first: u64,
+    pub(crate) last: Option<u64>,
+    pub(crate) cover: bool,
+}
+
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    match text.split_once("..") {
+        Some((from, to)) => Ok(number(from)?..number(to)?),
+        None => number(text).map(|seed| seed..seed + 1),
+    }
+}
+
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    match number(text)?.try_into() {
+        Ok(threads) if (1..=THREADS_MAX).contains(&threads) => Ok(threads),
+        _ => Err(format!("between 1 and {THREADS_MAX} threads, not {text}")),
+    }
+}
+
+/// Reads what follows the verb.
+pub(crate) fn parse(arguments: &[String]) -> Result<Arguments, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let trial = Trial {
+        acts: 150,
+        policies: Policy::ALL.to_vec(),
+        stride: 13,
+        names: NameSync::Directory,
+        threads: 1,
+        scale: Scale::Small,
+        ledger: None,
+        lies: false,
+        recut: true,
+        fault: None,
+        program,
+    };
+    let mut parsed = Arguments {
+        seeds: 0..10,
+        trial,
+        first: 1,
+        last: None,
+        cover: false,
+    };
+    let mut rest = arguments.iter();
+    while let Some(option) = rest.next() {
+        if option == "--journal" {
+            parsed.trial.names = NameSync::Journal;
+            continue;
+        }
+        if option == "--cover" {
+            parsed.cover = true;
+            continue;
+        }
+        let value = rest
+            .next()
+            .ok_or_else(|| format!("{option} needs a value\n{USAGE}"))?;
+        match option.as_str() {
+            "--seeds" => parsed.seeds = seeds(value)?,
+            "--ops" => {
+                parsed.trial.acts =
+                    usize::try_from(number(value)?).map_err(|error| error.to_string())?
+            }
+            "--threads" => parsed.trial.threads = threads(value)?,
+            "--stride" => parsed.trial.stride = number(value)?,
+            "--scale" => {
+                parsed.trial.scale =
+                    Scale::by_name(value).ok_or_else(|| format!("no scale {value:?}\n{USAGE}"))?
+            }
+            "--ledger" => {
+                engine::keep_nonce_ledger(Path::new(value)).map_err(|error| error.to_string())?;
+                parsed.trial.ledger = Some(value.into());
+            }
+            "--first" => parsed.first = number(value)?,
+            "--last" => parsed.last = Some(number(value)?),
+            "--policy" => {
+                parsed.trial.policies = vec![
+                    Policy::by_name(value)
+                        .ok_or_else(|| format!("no policy {value:?}\n{USAGE}"))?,
+                ]
+            }
+            _ => return Err(format!("no option {option:?}\n{USAGE}")),
+        }
+    }
+    Ok(parsed)
+}
