@@ -251,26 +251,6 @@ impl Drive {
         Ok(())
     }
 
-    /// What takes the room: each segment with its state, what lives in it of what it holds, and its file.
-    fn taken(&self) -> String {
-        let Ok(filesystem) = self.filesystem() else {
-            return String::new();
-        };
-        let Ok(rows) = filesystem
-            .engine()
-            .reader()
-            .and_then(|reader| Ok(reader.segments()?))
-        else {
-            return String::new();
-        };
-        let shown = rows.iter().map(|row| {
-            let (live, total) = (row.live_bytes >> 10, row.total_bytes >> 10);
-            format!("{:?} {live} of {total} KiB", row.state)
-        });
-        let shown: Vec<_> = shown.collect();
-        shown.join(", ")
-    }
-
     /// Whether every sealed byte is as it was written.
     fn verify(&self) -> Result<(), String> {
         let range = VerifyRange {
@@ -370,13 +350,7 @@ pub fn run_rounds(kind: Kind, bytes: u64, seed: u64, rounds: u64) -> Result<Done
     };
     for round in 0..rounds {
         let act = trial.round();
-        act.map_err(|why| {
-            let taken = trial.drive.taken();
-            format!(
-                "{}, seed {seed}, round {round}: {why}; {taken}",
-                kind.name()
-            )
-        })?;
+        act.map_err(|why| format!("{}, seed {seed}, round {round}: {why}", kind.name()))?;
     }
     trial
         .end()
