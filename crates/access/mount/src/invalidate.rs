@@ -5,8 +5,8 @@
 //! Never   asks for content on an event loop or a worker, or holds a lock: the kernel may wait for a request of ours
 //!         meanwhile (invariant 5 of the crate)
 //!
-//! About attributes alone the kernel waits for nothing. They are dropped at once, by whoever asks: behind content they could wait for a
-//! page whose writer waits for them.
+//! Dropping attributes alone never waits in the kernel, so the thread that asks does it at once. Dropping content may wait for a page
+//! whose writer waits for attributes: that goes to a thread of its own.
 
 use std::ffi::OsString;
 use std::ops::Range;

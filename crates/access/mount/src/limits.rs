@@ -19,7 +19,8 @@ pub(crate) const CONGESTION_REQUESTS: u16 = 48;
 /// Read-ahead of the mount, in KiB: four requests of the largest size.
 pub(crate) const READ_AHEAD_KIB: u32 = 4096;
 
-/// How long the kernel may keep an answer: for good, as every other change is announced.
+/// How long the kernel may keep names and attributes: for good. What changes in another way than through this kernel is announced
+/// to it (`invalidate.rs`).
 pub(crate) const TTL: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// How long it may keep what a name in `.history` means: a selector means another revision with every new one.

@@ -195,7 +195,7 @@ impl Filesystem {
     }
 }
 
-/// (1), and leftovers of segments that were begun or leaving when the last run ended.
+/// (1), for segments that were open when the last run ended.
 fn recover_segments(core: &Core) -> Result<()> {
     let rows = core.store.lock().segments()?;
     let mut resumed = Vec::new();

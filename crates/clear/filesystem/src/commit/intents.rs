@@ -5,15 +5,17 @@
 //! Never   tells of anything but bytes written to a file that is durable already: everything else takes a commit
 //! Spec    spec/8-intents.md
 //!
-//! How. The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
-//! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins anew.
+//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that none can do: what a record can hold, and
+//! that more than 64 KiB or anything but written bytes takes a commit, says `content/unlogged.rs` (`note_write`, `fits`).
+//! The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
+//! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins again.
 //!
 //! Invariants
-//!  (1) A record builds on a content version that is durable, by a commit or by the record before, and tells every byte
-//!      written since. So it may be laid over any stored version from there on, and over none before.        [8.5]
-//!  (2) What a record tells lies in `NodeState::active` when it is made: a drain of anything that is in no record ends that,
-//!      until a commit has it.
-//!  (3) The log begins anew only when all that its records tell is in a durable commit.                       [8.6]
+//!  (1) A record builds on a content version that is durable, by a commit or by the record before, and holds every byte
+//!      written since. So a replay may put it over that stored version or any later one, and over no earlier one.  [8.5]
+//!  (2) What a record holds lies in `NodeState::active` when it is made. Once a drain has taken anything that is in no record,
+//!      the node gets no further record until a commit has it.
+//!  (3) The log begins again only when all that its records hold is in a durable commit.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
 //!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
 //!      number that a record or the database says was acknowledged is a loss.                              [8.10]

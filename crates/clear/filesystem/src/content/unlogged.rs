@@ -86,7 +86,7 @@ impl Unlogged {
 
     /// Whether a record can tell all that is not durable.
     pub(crate) fn fits(&self, durable: u64) -> bool {
-        // A record that tells of times only would have no version of its own.
+        // A record is known by the version of its content, and changed times alone make no new one.
         let is_telling = !self.times || !self.ranges.is_empty();
         is_telling && self.settled_at.is_some_and(|at| at <= durable)
     }

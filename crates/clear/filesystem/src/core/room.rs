@@ -4,6 +4,9 @@
 //! Gives   leave, or `NoSpace` and `QuotaExceeded`
 //! Never   remembers a refusal: the disk is asked again before each
 //! Spec    spec/5-crash-contract.md, [5.8] and [5.11]
+//!
+//! Reading, removing, punching holes and writing into what `fallocate` reserved need no leave: `DISK_RESERVE_BYTES` are kept
+//! free, so that a full disk still takes them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,11 +24,10 @@ const PROBE_BYTES: u64 = 4 * 1024 * 1024;
 /// ... or after this many questions.
 const PROBE_QUESTIONS: u64 = 256;
 
-/// What content costs beyond its bytes once sealed, at most: tags, index, padding, rows. 1/8 is generous even for pieces of
-/// a page, as the little that is pending may be ...
+/// What content costs beyond its bytes once sealed, at most: tags, index, padding, rows. 1/8 is enough for pieces of a page ...
 const OVERHEAD_SHIFT: u32 = 3;
 
-/// ... so beyond this many bytes it is taken for content in whole blocks, ...
+/// ... which up to this many bytes may be; more is taken for content in whole blocks, ...
 const OVERHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
 /// ... which costs less than 1/64.

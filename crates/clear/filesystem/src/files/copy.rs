@@ -1,8 +1,8 @@
-//! Copies a range between files by sharing blocks: no data is read, sealed or written.
+//! Copies a range between files by sharing blocks: what is stored is neither read, sealed nor written again.
 //!
 //! Takes   two files and a range
 //! Gives   the count of bytes that the target now shares with the source
-//! Never   copies content
+//! Never   copies content, unless somebody writes to the source all the while
 
 use std::ops::Range;
 use std::sync::Arc;

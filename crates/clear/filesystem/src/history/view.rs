@@ -157,7 +157,7 @@ impl Snapshots<'_> {
                 return Ok(Vec::new());
             };
             position = last.position;
-            // A name that cannot be one would lead elsewhere. An empty page would be the end.
+            // What no file can be called is left out: `/` in it would lead elsewhere. An empty page would say that the listing ends.
             page.retain(|one| can_name(&one.entry.name));
             if !page.is_empty() {
                 break page;

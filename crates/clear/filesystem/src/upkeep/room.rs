@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Whoever stores as much as `Filesystem::space` tells is not refused, unless others fill the disk meanwhile.  [5.11]
-//!  (2) Waste, the sealed bytes in segments that no block has any more, is at most half of what lives and
+//!  (2) Waste, the sealed bytes in segments that no block has any more, is at most the sum of half of what lives and
 //!      `waste_bytes_max`: the background sees to it, and whoever writes faster than that does it too.        [5.12]
 
 use std::sync::atomic::Ordering;
@@ -41,12 +41,12 @@ pub(crate) fn make_room(core: &Core, len: u64) {
 }
 
 fn give_back(core: &Core, len: u64) -> Result<()> {
-    // Others may have removed something that is not purged yet, and know how much they store only once it is stored.
+    // First what others have removed or written: it is purged and stored, and only then known how much room that takes or makes.
     finish(core)?;
     drain_what_fits(core)?;
     let mut has_more = true;
     while !core.has_room(len) {
-        // What is removed no longer counts for the quota, wherever it lies.
+        // Only a full disk gains by it: a quota counts no removed content, whether its bytes are still on the disk or not.
         if matches!(core.admit(len), Err(Error::NoSpace))
             && reclaim_until(core, Eagerness::Room, &|| core.has_room(len))?
         {

@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row goes only once the
-//!      removal is durable: a file that came back after a power cut would be one that nothing explains.
+//!      removal is durable: a file that came back after a power cut would be one that nothing explains. At opening
+//!      `open.rs` also removes files of this vault's own earlier runs that no block was ever committed to.
 
 use std::sync::atomic::Ordering;
 

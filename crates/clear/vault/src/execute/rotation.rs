@@ -93,7 +93,7 @@ impl OpenVault {
             Resealed::Stuck => return Ok(Step::Stuck),
             Resealed::Done(first) => first,
         };
-        // (1). Under an epoch that is over nothing begins to be sealed, so `first` stays true.
+        // (1). Nothing is sealed under an earlier epoch any more, so all that is durable stays under `first` or a later one.
         self.records.reseal(&self.filesystem, || {
             self.on_keys(|keys| keys.forget_before(first, &self.filesystem))
                 .map(drop)

@@ -6,8 +6,10 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) Order: the replica file of a new device beside its place, then header, then replica file, then what was seen in the metadata, then the
-//!      second copies. A cut anywhere leaves a vault that the next opening finishes.                          [1.8.5]
+//!  (1) Order of a change: the wish for a rotation in the metadata, if it is one; the replica file of the new device, as
+//!      `replica.json.next`; the header; the rename to `replica.json`; the new epoch begins; what was seen goes into the
+//!      metadata; the second copies; the new key of the database. A cut anywhere leaves a vault that the next opening
+//!      finishes.                                                                                            [1.8.5]
 //!  (2) Of several changes made from one header exactly one is installed; the others are told that theirs is stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
@@ -198,7 +200,7 @@ impl HeldKeys {
             return Err(Error::Keys(why.to_owned()));
         }
         if purpose == Purpose::Rotation {
-            // First: a cut leaves a wish that the next beginning of an epoch fulfils, and never an epoch without it.
+            // First: after a cut there may be a wish without a new epoch, which the next one fulfils, but never the epoch without the wish.
             follower.keep_setting(ROTATION, &next.epoch().0.to_le_bytes())?;
         }
         self.put(next, header, follower)?;

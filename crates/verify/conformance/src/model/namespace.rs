@@ -292,7 +292,9 @@ impl State {
             (RenameMode::Exchange, None) => return Err(Error::NotFound),
             _ => {}
         }
-        if self.is_directory(moved) && self.lies_within(to.0, moved) {
+        // Nothing moves into a removed directory, wherever it was: as on Linux, `NotFound` below.
+        let is_there = self.node(to.0)?.nlink > 0;
+        if is_there && self.is_directory(moved) && self.lies_within(to.0, moved) {
             return Err(Error::InvalidArgument(
                 "a directory cannot go below itself".into(),
             ));
