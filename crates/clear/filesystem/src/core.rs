@@ -90,6 +90,7 @@ impl Core {
     /// Counts a mutation that has taken effect.
     pub(crate) fn changed(&self) {
         self.durability.count_change();
+        self.work.changed();
         if self.store.dirty_pages() > self.options.thresholds.dirty_pages_max {
             self.work.commit_soon();
         }

@@ -105,8 +105,11 @@ pub const DIRTY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Default bound of nodes in memory that nobody uses.
 pub const NODES_MAX: usize = 65_536;
 
-/// Default time between commits.
+/// Default time between commits while there are changes ...
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(3);
+
+/// ... and default time without a further change after which what has changed is committed at once.
+pub const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Regions of extents kept per node: those of 16 GiB.
 pub const NODE_REGIONS_MAX: usize = 4096;

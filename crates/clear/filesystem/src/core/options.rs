@@ -42,8 +42,10 @@ pub struct Options {
     pub nodes_max: usize,
     /// Bound of extents in memory, over all nodes, in bytes.
     pub extent_bytes_max: usize,
-    /// Time between commits.
+    /// Time between commits, at most, while there are changes.
     pub commit_interval: std::time::Duration,
+    /// Time without a further change after which what has changed is committed.
+    pub quiet_interval: std::time::Duration,
     /// Who works in the background.
     pub background: Background,
     /// Refuse every mutation.
@@ -135,6 +137,7 @@ impl Default for Options {
             nodes_max: limits::NODES_MAX,
             extent_bytes_max: limits::EXTENT_BYTES_MAX,
             commit_interval: limits::COMMIT_INTERVAL,
+            quiet_interval: limits::QUIET_INTERVAL,
             background: Background::Thread,
             read_only: false,
             threads: None,

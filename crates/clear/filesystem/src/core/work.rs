@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -26,6 +26,8 @@ pub(crate) struct Notes {
     pub(crate) finish: HashSet<SegmentId>,
     pub(crate) settle: bool,
     pub(crate) commit: bool,
+    /// There is a first change since everything was durable.
+    changed: bool,
     stop: bool,
 }
 
@@ -36,6 +38,7 @@ impl Notes {
             && self.purge.is_empty()
             && !self.settle
             && !self.commit
+            && !self.changed
     }
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct WorkQueue {
     purge_bytes: AtomicU64,
     /// Held by whoever does what was noted, so that others can wait for it.
     doing: Mutex<()>,
+    /// Everything is durable, and the next change is to wake whoever waits.
+    is_clean: AtomicBool,
 }
 
 impl WorkQueue {
@@ -113,6 +118,18 @@ impl WorkQueue {
         self.note(|notes| {
             notes.finish.insert(segment);
         });
+    }
+
+    /// Whether the next change wakes whoever waits. To be sure that none is missed, look for changes after this call.
+    pub(crate) fn wake_by_change(&self, wakes: bool) {
+        self.is_clean.store(wakes, Ordering::SeqCst);
+    }
+
+    /// Something has changed.
+    pub(crate) fn changed(&self) {
+        if self.is_clean.load(Ordering::SeqCst) && self.is_clean.swap(false, Ordering::SeqCst) {
+            self.note(|notes| notes.changed = true);
+        }
     }
 
     /// Waits until there is something to do, or it is `due`; gives whether to go on.

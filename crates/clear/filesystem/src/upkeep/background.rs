@@ -1,7 +1,8 @@
 //! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
 //!
 //! Takes   notes of work from the operations
-//! Gives   that work done, by one thread or by `tick`
+//! Gives   that work done, by one thread or by `tick`; what changed is committed when nothing more has changed for a while, and
+//!         at intervals if something always does
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::commit::commits::commit_all;
-use crate::core::{Background, Core, Work, WorkQueue, Worker};
+use crate::core::{Background, Core, Options, Work, WorkQueue, Worker};
 use crate::drain::drains::drain_all;
 use crate::trees::give_back::give_back;
 use crate::upkeep::compact::reclaim;
@@ -25,21 +26,27 @@ pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Worker> {
     if core.options.background == Background::Thread && !core.options.read_only {
         // Weak: a thread that owned the core would keep the database open after the last handle went.
         let weak = Arc::downgrade(core);
-        let (queue, interval) = (Arc::clone(&work), core.options.commit_interval);
+        let (queue, options) = (Arc::clone(&work), core.options.clone());
         let builder = std::thread::Builder::new().name("strongroom-background".into());
-        thread = Some(builder.spawn(move || run(&weak, &queue, interval))?);
+        thread = Some(builder.spawn(move || run(&weak, &queue, &options))?);
     }
     Ok(Worker::new(work, thread))
 }
 
-fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
+fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
     let mut last_tick = Instant::now();
+    let mut quiet = Quiet::default();
+    if let Some(core) = core.upgrade() {
+        quiet.look(&core, options.quiet_interval);
+    }
     loop {
-        let due = last_tick + interval;
-        if !work.wait(due) {
+        let due = last_tick + options.commit_interval;
+        let look = quiet.since.map(|since| since + options.quiet_interval);
+        if !work.wait(look.map_or(due, |look| look.min(due))) {
             return;
         }
         let Some(core) = core.upgrade() else { return };
+        let is_quiet = quiet.look(&core, options.quiet_interval);
         // An error is kept where the next caller meets it: in the pending content or in `failed`.
         let done = catch_unwind(AssertUnwindSafe(|| {
             let doing = core.work.doing();
@@ -48,9 +55,11 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
             let _ = urgent(&core, notes);
             drop(doing);
             let _ = bound_waste_early(&core);
-            if commit || Instant::now() >= due {
+            if commit || is_quiet || Instant::now() >= due {
                 let _ = periodic(&core);
                 last_tick = Instant::now();
+                quiet = Quiet::default();
+                quiet.look(&core, options.quiet_interval);
             }
         }));
         if done.is_err() {
@@ -59,6 +68,40 @@ fn run(core: &Weak<Core>, work: &WorkQueue, interval: Duration) {
             core.content.wake();
             return;
         }
+    }
+}
+
+/// Whether changes have come to rest.
+#[derive(Default)]
+struct Quiet {
+    /// Changes at the last look.
+    changes: u64,
+    /// Since when there are no others than these; `None` while all of them are durable.
+    since: Option<Instant>,
+}
+
+impl Quiet {
+    /// Gives whether there are changes that are not durable, and no further one for `interval`.
+    fn look(&mut self, core: &Core, interval: Duration) -> bool {
+        core.work.wake_by_change(true);
+        let changes = core.durability.changes();
+        if changes <= core.durability.durable() {
+            *self = Self {
+                changes,
+                since: None,
+            };
+            return false;
+        }
+        // Further ones are seen at the next look, however many there are.
+        core.work.wake_by_change(false);
+        let now = Instant::now();
+        if self.changes != changes || self.since.is_none() {
+            *self = Self {
+                changes,
+                since: Some(now),
+            };
+        }
+        self.since.is_some_and(|since| now >= since + interval)
     }
 }
 

@@ -559,6 +559,21 @@ fn small_neighbours_are_fetched_together_and_damage_is_still_seen() {
     assert_eq!(damaged as u64, FILES);
 }
 
+/// Failed before: what nobody synced waited for the timer, however long ago it was written.
+#[test]
+fn what_changed_is_committed_once_nothing_more_changes() {
+    let mut lab = Lab::new();
+    lab.reopen_to_commit_when_quiet();
+    for seed in 1..4 {
+        let commits = lab.counters().metadata.commits;
+        let file = lab.file(ROOT, &format!("file{seed}"));
+        write(&lab, file, seed, 5_000);
+        while lab.counters().metadata.commits == commits || lab.counters().dirty_bytes > 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// What SQLite does with a journal that it keeps (`PERSIST`), as the superuser. Failed before: each transaction took a commit, as the
 /// directory was synced, and as the journal was given to the owner that it had.
 #[test]

@@ -321,6 +321,17 @@ impl Lab {
         });
     }
 
+    /// The same, with a thread that commits only when nothing changes any more.
+    pub(crate) fn reopen_to_commit_when_quiet(&mut self) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            background: Background::Thread,
+            commit_interval: std::time::Duration::from_secs(100_000),
+            quiet_interval: std::time::Duration::from_millis(5),
+            ..options()
+        });
+    }
+
     /// Closes it, and opens it with somebody who is told of all background work.
     pub(crate) fn reopen_watched(&mut self, watcher: Arc<dyn Watcher>) {
         self.close().expect("closes");
