@@ -1,4 +1,4 @@
-//! Reads blocks, and opens of each what is wanted.
+//! Reads blocks, and opens the wanted part of each.
 //!
 //! Takes   extents of one node
 //! Gives   their bytes, in a buffer; or that a block is there no more
@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //!  (1) Disk and decryption run without locks; a block that was moved or freed meanwhile is to be looked up again.
-//!  (2) That a block is not where it was found before says nothing about it: only what the database says now is judged.
+//!  (2) A block that is not where it was found before is not called damaged for that: only what the database says
+//!      now is judged.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

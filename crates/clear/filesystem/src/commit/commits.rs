@@ -1,4 +1,4 @@
-//! Makes what has happened durable, once for all who wait.
+//! Makes what has happened durable, once for everybody who waits.
 //!
 //! Takes   the open transaction and the dirty attributes
 //! Gives   a durable commit

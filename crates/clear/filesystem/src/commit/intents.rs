@@ -2,11 +2,12 @@
 //!
 //! Takes   what was written to a file since it was last durable
 //! Gives   a sealed record of it, durable; after a crash, the file as the record says
-//! Never   tells of anything but bytes written to a file that is durable already: everything else takes a commit
+//! Never   records anything except bytes written to a file that is durable already: everything else takes a commit
 //! Spec    spec/8-intents.md
 //!
-//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that none can do: what a record can hold, and
-//! that more than 64 KiB or anything but written bytes takes a commit, says `content/unlogged.rs` (`note_write`, `fits`).
+//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold it.
+//! What a record can hold is in `content/unlogged.rs` (`note_write`, `fits`): written bytes only, at most 64 KiB of
+//! them.
 //! The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
 //! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins again.
 //!
@@ -17,8 +18,8 @@
 //!      the node gets no further record until a commit has it.
 //!  (3) The log begins again only when all that its records hold is in a durable commit.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
-//!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
-//!      number that a record or the database says was acknowledged is a loss.                              [8.10]
+//!  (5) A record counts if its number is above the one that the database has as settled. A missing record is a loss
+//!      if its number is at most the highest number that a record or the database names as acknowledged.    [8.10]
 //!
 //! The lock of the log comes before all others (see the head of `core.rs`), and is never taken with another held.
 

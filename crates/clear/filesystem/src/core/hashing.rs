@@ -1,4 +1,4 @@
-//! Contents of which a part is hashed: how far each came.
+//! Contents that are partly hashed: how far each came.
 //!
 //! Takes   hashes that were begun and not finished
 //! Gives   them back for the same content

@@ -1,4 +1,4 @@
-//! Which chunks of a block are lost, so that what is left of it can be told.
+//! Which chunks of a block are lost, so that the others can still be read.
 //!
 //! Takes   what there is of the sealed bytes of a block that does not open
 //! Gives   a bit for each of its chunks

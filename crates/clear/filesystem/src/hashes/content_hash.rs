@@ -2,7 +2,7 @@
 //!
 //! Takes   numbers of files, an algorithm, and how many bytes may be read
 //! Gives   hashes, on all cores; how far it came with a large file stays in memory for the next call
-//! Never   gives a hash of bytes that no reader could have seen at one moment, or takes a stored one for another content
+//! Never   gives a hash of bytes that no reader could have seen at one moment, or a stored hash for another content
 //! Spec    spec/4-metadata.md, 4.11
 //!
 //! Invariants

@@ -1,9 +1,10 @@
 //! Listings: the entries of a directory in a fixed order, page by page.
 //!
 //! Takes   a directory and the cookie behind which to go on
+//! Takes   a directory and the cookie after which to continue
 //! Gives   entries, each with its own cookie
-//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; nor gives a name
-//!         that cannot be one, which would lead elsewhere: `check` tells of those
+//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; never gives a name
+//!         that cannot be one, which would lead elsewhere: `check` reports those
 //!
 //! Invariants
 //!  (1) Cookies rise with every new entry and are never used for another. A rename within the directory keeps its entry's.

@@ -1,7 +1,7 @@
 //! A list of operations as it is being carried out: seen by itself, and by nobody else.
 //!
 //! Takes   operations on names, attributes and content, in order
-//! Gives   what they would leave of each node, and their rows behind a savepoint
+//! Gives   what they would leave of each node, and their rows after a savepoint
 //! Never   changes a node in memory: that is done at the end, by `transaction.rs`
 //!
 //! Invariants

@@ -1,4 +1,4 @@
-//! Seals anew, bit by bit, what the keys of earlier epochs sealed, so that those keys can go.
+//! Re-seals in the background what the keys of earlier epochs sealed, so that those keys can go.
 //!
 //! Takes   a file system in which a new epoch has begun
 //! Gives   the same blocks under the newest keys and their old names, in new segments; the old segments go
@@ -10,7 +10,7 @@
 //!      those first.                                                                          [1.10.2]
 //!  (2) `Done` is said when a durable commit has neither a block nor a segment of an earlier epoch.   [1.10.3]
 //!
-//! How far it has come is in the rows: whoever opens the vault next goes on from there.
+//! How far it has come is in the rows: whoever opens the vault next continues from there.
 
 use std::collections::HashSet;
 

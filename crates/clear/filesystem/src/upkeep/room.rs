@@ -6,7 +6,7 @@
 //! Spec    spec/5-crash-contract.md, [5.11] and [5.12]
 //!
 //! Invariants
-//!  (1) Whoever stores as much as `Filesystem::space` tells is not refused, unless others fill the disk meanwhile.  [5.11]
+//!  (1) Whoever stores as much as `Filesystem::space` shows is not refused, unless others fill the disk meanwhile.  [5.11]
 //!  (2) Waste, the sealed bytes in segments that no block has any more, is at most the sum of half of what lives and
 //!      `waste_bytes_max`: the background sees to it, and whoever writes faster than that does it too.        [5.12]
 
