@@ -2,7 +2,7 @@
 //!
 //! Takes   a vault folder
 //! Gives   what its header says in the clear
-//! Never   proves it: who can write the folder can write anything there; opening the vault tells
+//! Never   proves it: whoever can write the folder can write anything there; opening the vault finds out
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Lets what was measured on this machine decide who computes, remembers it, and takes wishes.
+//! Chooses providers by measurement, remembers it, and lets the user's preferences come first.
 //!
 //! Takes   folders of the user, a clock, wishes
 //! Gives   a choice that is in force before the first key of a process is used

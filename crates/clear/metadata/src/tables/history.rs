@@ -6,8 +6,8 @@
 //! Never   knows what a tree looks like
 //! Spec    spec/4-metadata.md, 4.10
 //!
-//! A *generation* lies between two barriers. At a barrier the next one begins; the tree that is built for the barrier
-//! covers all before it, and once it is the base, their marks mean nothing any more.
+//! A *generation* lies between two barriers. At a barrier the next one begins. The tree that is built for the barrier
+//! covers all generations before it; once that tree is the base, marks of the generations it covers mean nothing.
 
 use std::collections::BTreeMap;
 
