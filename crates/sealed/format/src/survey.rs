@@ -1,8 +1,9 @@
 //! Looks at a segment that may be damaged: everything in it that still has its place, and what has none.
 //!
 //! Takes   all bytes of a file, and the name that the file has
-//! Gives   its batches, also those behind damage, and the ranges of bytes that are not as they were written
-//! Never   believes a length beyond the file, or looks at a byte twice as often as there are headers that claim it
+//! Gives   its batches, also those after damage, and the ranges of bytes that are not as they were written
+//! Never   believes a length beyond the file; takes time in proportion to the file's length, whatever lengths its
+//!         headers claim
 //! Spec    spec/3-segment.md
 //!
 //! `scan` ends at the first thing that is not whole, because what follows was never acknowledged. Here that may be
