@@ -6,8 +6,7 @@
 //! Never   concerns itself with panics of other threads: workers are caught in their pool
 //!
 //! The protocol library decodes requests before this crate sees them. Built with overflow checks, it panics at some
-//! requests that any user of the mount can send (a time of -2^63 seconds); so the workspace switches these checks off
-//! for it.
+//! requests that any user of the mount can send (a time of -2^63 seconds); so the workspace switches these checks off for it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,8 +6,7 @@
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) A block that anything else names stays: another file of a snapshot, or any file of the living state.
-//!                                                                                             [6.11.2]
+//!  (1) A block that anything else names stays: another file of a snapshot, or any file of the living state.  [6.11.2]
 //!
 //! It opens every node of every tree twice, and no content.
 

@@ -2,8 +2,7 @@
 //!
 //! Takes   an open vault, whoever owns it, and a folder: a new one, or one of an earlier backup
 //! Gives   the same sealed bytes with the database of one moment; only what is missing there is copied, and read back
-//! Never   opens a block; never touches the earlier files before all new ones are durable; never keeps what the vault
-//!         no longer has
+//! Never   opens a block; never touches the earlier files before all new ones are durable; never keeps what the vault no longer has
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants

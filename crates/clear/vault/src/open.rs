@@ -6,8 +6,7 @@
 //! Spec    spec/1-keys.md, section 1.9; spec/10-folder.md
 //!
 //! Invariants
-//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that continues it is
-//!      opened.
+//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that continues it is opened.
 //!  (2) The replica file is sealed under the newest epoch.
 
 use std::path::PathBuf;

@@ -2,8 +2,7 @@
 //!
 //! Takes   a user, and the folder that the session has for such files
 //! Gives   the folders where something of that user may lie, and one to put something in
-//! Never   uses a folder that another user made, or that others may enter, nor gives up because another user took the
-//!         name first
+//! Never   uses a folder that another user made, or that others may enter, nor gives up because another user took the name first
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.

@@ -1,5 +1,4 @@
-//! Tries on a real vault what somebody whose key was removed could forge; an independent implementation made the
-//! forgeries.
+//! Tries on a real vault what somebody whose key was removed could forge; an independent implementation made the forgeries.
 //!
 //! Takes   `spec/vectors/take-over`: the vault of `state.json`, one attempt a file
 //! Gives   nothing; fails if an attempt is accepted as the vault's own

@@ -2,8 +2,7 @@
 //!
 //! `cargo bench -p strongroom-crypto --bench constant_time`. Two classes of input take turns in random order; printed
 //! is Welch's t of their times, slow outliers left out. A t above about 10 means a difference; below, these samples
-//! show none. Method: Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017. Times never decide a
-//! test.
+//! show none. Method: Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017. Times never decide a test.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -9,8 +9,7 @@
 //!  (1) Header and records begin and end on a sector boundary.                            [8.1]
 //!  (2) A record names its file and follows the one before by number, so that bytes left over from an earlier use
 //!      of the same place never join a later chain.                                       [8.3]
-//!  (3) From version 1 on the clear head of a record shows its length in sectors only, and nothing of it is zeros.
-//!                                                                                             [8.13]
+//!  (3) From version 1 on the clear head of a record shows its length in sectors only, and nothing of it is zeros.  [8.13]
 
 use crate::block::Epoch;
 use crate::limits::{

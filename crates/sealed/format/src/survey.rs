@@ -2,8 +2,7 @@
 //!
 //! Takes   all bytes of a file, and the name that the file has
 //! Gives   its batches, also those after damage, and the ranges of bytes that are not as they were written
-//! Never   believes a length beyond the file; takes time in proportion to the file's length, whatever lengths its
-//!         headers claim
+//! Never   believes a length beyond the file, or checks a byte for a second header, however many claim it
 //! Spec    spec/3-segment.md
 //!
 //! `scan` ends at the first thing that is not whole, because what follows was never acknowledged. Here that may be

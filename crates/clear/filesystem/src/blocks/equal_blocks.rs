@@ -7,8 +7,7 @@
 //!
 //! Invariants
 //!  (1) New content may share a stored block only if all its bytes opened after the content was given, or in one of
-//!      the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or travel in the database; else its own bytes are stored.
-//!                                                                                             [7.7.10]
+//!      the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or travel in the database; else its own bytes are stored.  [7.7.10]
 //!
 //! So content that is stored again mends what was damaged: the row stays, and all that name it can be read again. The
 //! check costs about what a write would, and only where an equal block is stored. A copy through the mount reads its

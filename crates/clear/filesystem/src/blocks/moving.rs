@@ -139,7 +139,7 @@ pub(crate) fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
     })
 }
 
-/// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
+/// The block as it is to be stored again, if it opens: a segment has one epoch, so what older keys sealed is
 /// sealed again under its unchanged id.
 pub(crate) fn under_newest_epoch(
     sealing: &BlockSealer,

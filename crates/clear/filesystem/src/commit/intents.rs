@@ -106,7 +106,7 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
     }
 }
 
-/// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or begins it anew.
+/// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or starts it over.
 fn is_ready(core: &Core, log: &mut Log) -> Result<bool> {
     if log.file.is_none() {
         // Known to the database with the commit that the caller turns to.
@@ -187,7 +187,7 @@ fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-/// What a record has to tell of `node`, none if nothing, and the number of the last one; `None` if a record cannot tell it.
+/// The intent to log for `node`, none if nothing changed, and the number of its last record; `None` if no record can hold it.
 fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64)> {
     let mut state = node.lock();
     if state.purged || !state.unlogged.fits(durable) {
@@ -290,7 +290,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
     Ok(last >= sequence)
 }
 
-/// Begins the log anew if it is half full, so that nobody has to wait for that.
+/// Starts the log over if it is half full, so that nobody has to wait for that.
 pub(crate) fn tidy(core: &Core) -> Result<()> {
     let mut log = core.durability.intents.log.lock();
     match &log.file {

@@ -205,7 +205,7 @@ impl Node {
         }
     }
 
-    /// What `stat` tells of it.
+    /// What `stat` shows of it.
     ///
     /// # Errors
     /// As `living`.

@@ -26,7 +26,7 @@ pub struct KeptSegments {
 /// What becomes of segments that are there, and that the database does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strangers {
-    /// A verification tells of them.
+    /// A verification reports them.
     Told,
     /// An interrupted backup brought them.
     PassedOver,

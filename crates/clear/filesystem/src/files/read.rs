@@ -22,7 +22,7 @@ use crate::content::region_cache::FoundBlock;
 use crate::core::Core;
 use crate::{Error, Filesystem, Result};
 
-/// How often a read resolves anew before it reports damage: each time means that a block was moved.
+/// How often a read looks up again before it reports damage: each time means that a block was moved.
 const ATTEMPTS: usize = 4;
 
 impl Filesystem {

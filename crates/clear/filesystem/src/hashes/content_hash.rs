@@ -33,7 +33,7 @@ const BESIDE_BYTES: u64 = 8 << 20;
 /// Parts on their way from the one to the other.
 const PARTS_BESIDE: usize = 3;
 
-/// How often a file is begun anew in one call because somebody wrote to it.
+/// How often a file is begun again in one call because somebody wrote to it.
 const ATTEMPTS: usize = 4;
 
 /// What a file costs beside its bytes, counted in bytes, so that many small files end a call too.

@@ -24,7 +24,7 @@ use crate::{Attributes, Caller, Error, Filesystem, Result, SetAttributes};
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
 impl Filesystem {
-    /// What `stat` tells of `inode`.
+    /// What `stat` shows of `inode`.
     ///
     /// # Errors
     /// `Stale` if there is no such inode any more.

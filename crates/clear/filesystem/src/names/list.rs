@@ -23,7 +23,7 @@ impl Filesystem {
     /// without `.` and `..`. Only an empty page is the end: a page may be shorter than asked for.
     ///
     /// With `Listing::WithReferences` one reference is taken on each node whose attributes are given. An entry
-    /// comes without attributes if its node is missing, which is damage that `check` tells of.
+    /// comes without attributes if its node is missing, which is damage that `check` reports.
     ///
     /// # Errors
     /// `NotADirectory`; `PermissionDenied` without leave to read, or with attributes to search, the directory.

@@ -198,7 +198,7 @@ impl<'a> Scene<'a> for Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// What `stat` tells of `inode`. Content that is in memory only does not count as blocks.
+    /// What `stat` shows of `inode`. Content that is in memory only does not count as blocks.
     ///
     /// # Errors
     /// As `Filesystem::attributes`.

@@ -50,10 +50,10 @@ pub struct Older {
 }
 
 impl Filesystem {
-    /// Seals some of what is of an earlier epoch anew: one batch at most. Call it until it gives something else than `More`.
+    /// Re-seals some of what is of an earlier epoch: one batch at most. Call it until it gives something else than `More`.
     ///
     /// # Errors
-    /// `ReadOnly`, `Failed`, `NoSpace`; what was sealed anew until then stays so.
+    /// `ReadOnly`, `Failed`, `NoSpace`; what was re-sealed until then stays so.
     pub fn reseal(&self) -> Result<Resealed> {
         let core = &self.core;
         self.check_writable()?;
@@ -197,7 +197,7 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
     Ok(!older.is_empty())
 }
 
-/// Seals the next blocks of `segment` anew. (1)
+/// Re-seals the next blocks of `segment`. (1)
 fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
     let _doing = core.options.doing(Work::Resealing);
     let resealing = &mut reclaiming.resealing;

@@ -36,7 +36,7 @@ pub(crate) fn make_room(core: &Core, len: u64) {
     if core.options.read_only || core.has_room(len) {
         return;
     }
-    // Whatever stands in the way stands in the way of the caller too, who says so.
+    // Whatever fails here fails for the caller too, who reports it.
     let _ = give_back(core, len);
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn would_wait(core: &Core, len: u64) -> bool {
 /// helps. A single write larger than the bound passes when nothing else is dirty. Take no locks.
 pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
     make_room(core, len);
-    // What stands in its way is no reason to refuse this write.
+    // What is in its way is no reason to refuse this write.
     let _ = bound_waste(core, 0);
     let max = core.options.dirty_bytes_max;
     let fits = || {

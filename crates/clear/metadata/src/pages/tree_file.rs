@@ -1,5 +1,4 @@
-//! The file of leaves: one for each page of the database file, and the root of the last commit whose pages are all in
-//! the database file.
+//! The file of leaves: one for each page of the database file; and the root of the last commit whose pages are all there.
 //!
 //! Takes   leaves by blocks, and a header
 //! Gives   them back, as far as the file goes

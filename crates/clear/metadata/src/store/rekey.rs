@@ -8,8 +8,7 @@
 //! Invariants
 //!  (1) The new database is whole and durable, with its page tree, before anything puts it in the place of the old one.
 //!  (2) No connection is open while the files change places: the last one to close would remove a log by its name.
-//!  (3) The first state under the new key has a higher commit number than any that somebody can have recorded under
-//!      the old key.
+//!  (3) The first state under the new key has a higher commit number than any that somebody can have recorded under the old key.
 
 use std::fs::File;
 use std::io::{self, Write};

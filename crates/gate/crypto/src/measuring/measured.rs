@@ -1,5 +1,4 @@
-//! Measures the providers of this machine, and gives what follows: which provider computes what, and how sealing is
-//! shared out.
+//! Measures the providers of this machine, and gives what follows: which provider computes what, and how sealing is shared out.
 //!
 //! Takes   a clock, how long it may take, how many cores there are
 //! Gives   every figure, and the `Choice` that follows from exactly these figures

@@ -8,8 +8,7 @@
 //! Invariants
 //!  (1) If thread counts tie, the smallest is taken: each thread more is memory and a wake-up.
 //!  (2) The crossing is the size for which this rule loses the least time over all measured sizes: seal smaller
-//!      calls on one thread, larger ones with the pool. So one disturbed round moves it by no more than that round is
-//!      worth.
+//!      calls on one thread, larger ones with the pool. So one disturbed round moves it by no more than that round is worth.
 
 use std::time::Duration;
 
