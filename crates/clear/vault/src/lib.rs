@@ -12,7 +12,7 @@
 //! - `owner`     one process owns a vault, others ask it
 //! - `execute`   carries out what is asked
 //! - `seen`      what was last seen of a vault
-//! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
+//! - `keyring`   keys in use, and the files that follow them; `tuning`: which provider computes
 //! - `request`   everything that can be asked and answered
 //! - `folder`    the vault folder: its files, its lock
 //!

@@ -1,4 +1,4 @@
-//! What everybody may know about a vault who can read its folder.
+//! What anybody who can read a vault's folder may know about the vault.
 //!
 //! Takes   a vault folder
 //! Gives   what its header says in the clear

@@ -1,6 +1,5 @@
 //! Listings: the entries of a directory in a fixed order, page by page.
 //!
-//! Takes   a directory and the cookie behind which to go on
 //! Takes   a directory and the cookie after which to continue
 //! Gives   entries, each with its own cookie
 //! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; never gives a name

@@ -1,5 +1,5 @@
 //! What the history needs of the database: what changed since the newest tree, blocks that wait to be given back,
-//! and the kept revisions.
+//! and the snapshots.
 //!
 //! Takes   nothing but questions; `store/history.rs` marks what changes
 //! Gives   the work list of the next tree, generation by generation
