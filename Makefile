@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help setup build install check test posix coherence sim damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn demo vectors changelog clean
+.PHONY: help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ coherence: build ## direct writes, mapped memory, LMDB and signals beside reader
 
 sim: setup ## 1,000 power cuts, and a fault at every call of a small scenario
 	tools/sim.sh
+
+alarms: setup ## 1,000 runs of verify, verify --deep and check beside rotation, compaction, erasing, snapshots and churn: none may be alarmed
+	cargo build --locked --quiet -p strongroom-simulator
+	target/debug/strongroom-sim alarms --runs $(or $(RUNS),1000)
 
 damage: setup ## 600 damages to files of a vault folder: each is named, no wrong byte is read, and a repair brings back the rest
 	tools/damage.sh

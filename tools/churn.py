@@ -101,14 +101,16 @@ def checksum(path, len_):
 
 
 def segment_bytes(vault):
-    """What the segments take on the disk, as `du` counts it."""
-    taken = 0
-    for path in (vault.vault / "segments").glob("*/*"):
+    """What the segments take on the disk at one moment, as `du` counts it: counted again if one comes or goes meanwhile."""
+    segments = lambda: sorted((vault.vault / "segments").glob("*/*"))
+    while True:
+        before = segments()
         try:
-            taken += path.stat().st_blocks * 512
+            taken = sum(path.stat().st_blocks * 512 for path in before)
         except FileNotFoundError:
-            pass  # reclaimed meanwhile
-    return taken
+            continue  # reclaimed meanwhile
+        if segments() == before:
+            return taken
 
 
 class Sample:

@@ -165,7 +165,7 @@ fn finish(core: &Core, writer: Transaction<'_>, drafts: Drafts<'_>) -> u64 {
     let covered = core.durability.changes();
     drop(writer);
     for inode in unused {
-        core.work.purge(inode);
+        core.purge_soon(inode);
     }
     for (inode, cell) in drafts.fragmented {
         core.work.defragment(inode, cell);

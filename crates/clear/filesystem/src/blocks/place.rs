@@ -5,6 +5,7 @@
 //! Never   opens a block
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLockReadGuard;
 use strongroom_crypto::batch::tail_room;
@@ -82,6 +83,19 @@ pub(crate) struct Placement<'a> {
     epoch: Epoch,
     /// Until the rows are written: no segment is unlinked between an append and its rows.
     _placing: Option<RwLockReadGuard<'a, ()>>,
+    on_way: Option<OnWay<'a>>,
+}
+
+/// Pending content that was appended, counted until its rows are written: only from then on it is pending no more.
+struct OnWay<'a> {
+    all: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl Drop for OnWay<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 impl<'a> Placement<'a> {
@@ -100,6 +114,7 @@ impl<'a> Placement<'a> {
             appended: Vec::new(),
             epoch,
             _placing: None,
+            on_way: None,
         }
     }
 
@@ -110,6 +125,24 @@ impl<'a> Placement<'a> {
             appended: Vec::new(),
             epoch: sealing.epoch(),
             _placing: Some(core.blocks.placing.read()),
+            on_way: None,
+        }
+    }
+
+    /// The same for what is pending; call `note_on_way` as it is appended.
+    pub(crate) fn empty_of_pending(core: &'a Core, sealing: &Sealing<'_>) -> Self {
+        let all = &core.room.on_way;
+        Self {
+            on_way: Some(OnWay { all, bytes: 0 }),
+            ..Self::empty(core, sealing)
+        }
+    }
+
+    /// So much pending content was appended.
+    pub(crate) fn note_on_way(&mut self, bytes: u64) {
+        if let Some(on_way) = &mut self.on_way {
+            on_way.bytes += bytes;
+            on_way.all.fetch_add(bytes, Ordering::AcqRel);
         }
     }
 

@@ -39,9 +39,36 @@ pub(crate) fn place<'a, B>(
 where
     B: AsRef<[u8]> + Send + 'static,
 {
+    place_from(Placement::empty, core, sealing, clear, reason)
+}
+
+/// As `place`, of content that is pending: it counts as on its way while it is appended.
+pub(crate) fn place_pending<'a, B>(
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+    reason: Reason,
+) -> Result<Placement<'a>>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
+    place_from(Placement::empty_of_pending, core, sealing, clear, reason)
+}
+
+/// `empty`: what batches are added to. What fits one batch is counted as pending until its rows are written.
+fn place_from<'a, B>(
+    empty: fn(&'a Core, &Sealing<'_>) -> Placement<'a>,
+    core: &'a Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+    reason: Reason,
+) -> Result<Placement<'a>>
+where
+    B: AsRef<[u8]> + Send + 'static,
+{
     let thresholds = &core.options.thresholds;
     if clear.iter().map(sealed_bytes).sum::<usize>() > thresholds.batch_bytes {
-        return in_rounds(core, sealing, clear);
+        return in_rounds(empty(core, sealing), core, sealing, clear);
     }
     let sealed = core.blocks.seal(sealing, clear);
     let total: usize = sealed.iter().map(|block| block.bytes.len()).sum();
@@ -53,7 +80,12 @@ where
 }
 
 /// More than one batch: a round of them is sealed while the one before is appended.
-fn in_rounds<'a, B>(core: &'a Core, sealing: &Sealing<'_>, clear: Vec<B>) -> Result<Placement<'a>>
+fn in_rounds<'a, B>(
+    mut placement: Placement<'a>,
+    core: &Core,
+    sealing: &Sealing<'_>,
+    clear: Vec<B>,
+) -> Result<Placement<'a>>
 where
     B: AsRef<[u8]> + Send + 'static,
 {
@@ -61,7 +93,6 @@ where
     let total: usize = clear.iter().map(sealed_bytes).sum();
     let bytes_max = batch_bytes(total, threads, core.options.thresholds.batch_bytes);
     let mut batches = cut(clear, bytes_max, sealed_bytes).into_iter().peekable();
-    let mut placement = Placement::empty(core, sealing);
     let mut sealed = Vec::new();
     while batches.peek().is_some() {
         let round = batches.by_ref().take(threads);
@@ -72,7 +103,7 @@ where
         appended?;
         sealed = next
             .into_iter()
-            .map(|(batch, clear_bytes)| counted(core, batch, clear_bytes))
+            .map(|(batch, clear_bytes)| (counted(core, batch, clear_bytes), clear_bytes))
             .collect();
     }
     append(core, sealing, &mut placement, sealed)?;
@@ -83,11 +114,13 @@ fn append(
     core: &Core,
     sealing: &Sealing<'_>,
     placement: &mut Placement<'_>,
-    sealed: Vec<SealedBatch>,
+    sealed: Vec<(SealedBatch, u64)>,
 ) -> Result<()> {
-    sealed
-        .into_iter()
-        .try_for_each(|batch| placement.append(core, sealing, batch))
+    sealed.into_iter().try_for_each(|(batch, clear_bytes)| {
+        placement.append(core, sealing, batch)?;
+        placement.note_on_way(clear_bytes);
+        Ok(())
+    })
 }
 
 /// What seals `clear` as one batch.

@@ -9,10 +9,10 @@
 //! free, so that a full disk still takes them.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use strongroom_metadata::{BlockNumber, SegmentNumber};
+use strongroom_metadata::{BlockNumber, InodeId, SegmentNumber};
 
 use crate::core::Core;
 use crate::limits::DISK_RESERVE_BYTES;
@@ -41,6 +41,10 @@ pub(crate) struct RoomState {
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// The waste that was left when nothing more could be done about it.
     pub(crate) stuck_bytes: AtomicU64,
+    /// Bytes of pending content that have their room on the disk already: they are appended, and their rows are not written yet.
+    pub(crate) on_way: AtomicU64,
+    /// Segments that are removed, or just being so, and still have their rows, with their bytes: they make no room any more.
+    pub(crate) removed: Mutex<HashMap<SegmentNumber, u64>>,
 }
 
 /// What reclaiming remembers.
@@ -125,16 +129,31 @@ impl Core {
         pending.saturating_add(self.content.reserved_bytes())
     }
 
+    /// Notes that `inode`, which has no name any more, may be purged. Call without locks.
+    pub(crate) fn purge_soon(&self, inode: InodeId) {
+        let node = self.content.nodes.find(inode);
+        let stored = node.map_or(0, |node| node.lock().stored_size);
+        self.work.purge(inode, stored);
+    }
+
+    /// Of `promised` bytes those that the disk still has to find room for.
+    pub(crate) fn without_room(&self, promised: u64) -> u64 {
+        promised.saturating_sub(self.room.on_way.load(Ordering::Acquire))
+    }
+
     /// Refuses `len` more bytes if the disk or the quota could not hold them with all that is promised.
     pub(crate) fn admit(&self, len: u64) -> Result<()> {
+        // Before the disk is asked: what is appended meanwhile is counted twice, and not left out.
         let promised = self.promised_bytes().saturating_add(len);
-        let needed = promised.saturating_add(overhead(promised));
+        let left = self.without_room(promised);
+        let needed = left.saturating_add(overhead(left));
         let lacks = |free: u64| free < needed.saturating_add(DISK_RESERVE_BYTES);
         let room = &self.room;
         if room.free_lately(self, len).is_some_and(lacks) && room.free_now(self).is_some_and(lacks)
         {
             return Err(Error::NoSpace);
         }
+        let needed = promised.saturating_add(overhead(promised));
         if let Some(quota) = self.quota.bytes()
             && self.store.stored_bytes().saturating_add(needed) > quota
         {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ pub(crate) struct Notes {
     pub(crate) drain: BTreeSet<InodeId>,
     pub(crate) drain_all: bool,
     pub(crate) purge: BTreeSet<InodeId>,
+    /// What those without a name had stored.
+    pub(crate) purge_bytes: u64,
     pub(crate) defragment: BTreeSet<(InodeId, u64)>,
     pub(crate) finish: HashSet<SegmentId>,
     pub(crate) settle: bool,
@@ -41,6 +44,8 @@ impl Notes {
 pub(crate) struct WorkQueue {
     notes: Mutex<Notes>,
     wake: Condvar,
+    /// What nodes without a name had stored whose purge was noted and has not ended.
+    purge_bytes: AtomicU64,
     /// Held by whoever does what was noted, so that others can wait for it.
     doing: Mutex<()>,
 }
@@ -66,11 +71,24 @@ impl WorkQueue {
         self.note(|notes| notes.drain_all = true);
     }
 
-    /// This node has neither names nor references.
-    pub(crate) fn purge(&self, inode: InodeId) {
+    /// This node has neither names nor references, and so much stored; or it has holes, and 0.
+    pub(crate) fn purge(&self, inode: InodeId, bytes: u64) {
         self.note(|notes| {
-            notes.purge.insert(inode);
+            if notes.purge.insert(inode) {
+                notes.purge_bytes += bytes;
+                self.purge_bytes.fetch_add(bytes, Ordering::AcqRel);
+            }
         });
+    }
+
+    /// What was removed and counts as living until it is purged.
+    pub(crate) fn purge_bytes(&self) -> u64 {
+        self.purge_bytes.load(Ordering::Acquire)
+    }
+
+    /// The purges of notes with so many `purge_bytes` have ended.
+    pub(crate) fn purged(&self, bytes: u64) {
+        self.purge_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
     /// This cell of a file has too many fragments.

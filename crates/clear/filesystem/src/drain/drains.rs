@@ -132,7 +132,7 @@ fn take_back(core: &Core, drain: &Draining<'_>) {
 fn seal_and_install(core: &Core, drains: &[Draining<'_>], reason: Reason) -> Result<()> {
     let clear: Vec<DataPiece> = drains.iter().flat_map(data_pieces).collect();
     let sealing = core.blocks.sealers.sealing();
-    let placement = stream::place(core, &sealing, clear, reason)?;
+    let placement = stream::place_pending(core, &sealing, clear, reason)?;
     bound_holes(core)?;
     let mut writer = core.store.lock();
     core.durability.check()?;

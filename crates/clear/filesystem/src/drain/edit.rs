@@ -94,7 +94,7 @@ impl<'a> RegionEdit<'a> {
             .regions
             .retain(|region| !regions.contains(&region));
         core.content.holes.add(writer, self.node.id, regions)?;
-        core.work.purge(self.node.id);
+        core.work.purge(self.node.id, 0);
         Ok(())
     }
 

@@ -301,7 +301,7 @@ impl Filesystem {
         core.changed();
         drop(live);
         if let Some(unused) = unused {
-            core.work.purge(unused);
+            core.purge_soon(unused);
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Filesystem {
             state.inode.nlink == 0 && !state.purged
         });
         if nameless {
-            core.work.purge(inode);
+            core.purge_soon(inode);
         }
     }
 

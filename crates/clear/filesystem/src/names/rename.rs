@@ -85,7 +85,7 @@ impl Filesystem {
             core.changed();
             drop(live);
             if let Some(unused) = unused {
-                core.work.purge(unused);
+                core.purge_soon(unused);
             }
             return Ok(());
         }

@@ -91,7 +91,7 @@ fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>)
 /// Continues the holes that an earlier run left, in the background.
 pub(crate) fn resume_holes(core: &Core) {
     for inode in core.content.holes.inodes() {
-        core.work.purge(inode);
+        core.work.purge(inode, 0);
     }
 }
 

@@ -63,7 +63,8 @@ fn give_back(core: &Core, len: u64) -> Result<()> {
 /// Drains what is pending, if the disk has room for it.
 fn drain_what_fits(core: &Core) -> Result<()> {
     let pending = core.content.pending_bytes();
-    let needed = pending.saturating_add(overhead(pending));
+    let left = core.without_room(pending);
+    let needed = left.saturating_add(overhead(left));
     let free = core.room.free_now(core);
     if pending == 0 || free.is_some_and(|free| free < needed) {
         return Ok(());
@@ -92,6 +93,9 @@ fn wastes(core: &Core, lead: u64) -> bool {
     if stuck > waste {
         core.room.stuck_bytes.store(0, Ordering::Relaxed);
     }
+    // To those who look from outside what was removed lives no more.
+    let removed = core.work.purge_bytes().min(live);
+    let (live, waste) = (live - removed, waste + removed);
     waste > (live / 2).max(stuck).saturating_add(most - lead)
 }
 
@@ -156,9 +160,11 @@ pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
 
 /// Bytes that reclaiming gives back for certain: not those in segments that are not worth it, nor in the open one.
 fn reclaimable_bytes(core: &Core) -> u64 {
+    // Before the rows: one that goes meanwhile is left out, and not counted beside the room that it made.
+    let removed: u64 = core.room.removed.lock().values().sum();
     let (live, waste) = core.store.segment_bytes();
     let kept = (live >> DEAD_SHARE_SHIFT).saturating_add(core.blocks.segments.segment_bytes_max());
-    waste.saturating_sub(kept)
+    waste.saturating_sub(kept.saturating_add(removed))
 }
 
 impl Filesystem {
@@ -177,7 +183,7 @@ impl Filesystem {
             .saturating_sub(DISK_RESERVE_BYTES + LOG_ROOM_BYTES);
         let mut space = Space {
             total_bytes: total,
-            free_bytes: fitting(room).saturating_sub(promised),
+            free_bytes: fitting(room).saturating_sub(core.without_room(promised)),
             inodes: core.store.lock().inode_count()?,
         };
         if let Some(quota) = core.quota.bytes() {

@@ -211,7 +211,12 @@ fn unlink(core: &Core, segment: &Segment) -> Result<bool> {
     if core.blocks.keepers.load(Ordering::Acquire) > 0 || !is_going(&writer, segment)? {
         return Ok(false);
     }
-    core.blocks.segments.remove(segment.id)?;
+    let removed = &core.room.removed;
+    removed.lock().insert(segment.number, segment.total_bytes);
+    if let Err(error) = core.blocks.segments.remove(segment.id) {
+        removed.lock().remove(&segment.number);
+        return Err(error.into());
+    }
     Ok(true)
 }
 
@@ -224,6 +229,7 @@ fn forget_row(core: &Core, segment: &Segment) -> Result<()> {
         writer.remove_segment(segment.number)?;
         core.changed();
     }
+    core.room.removed.lock().remove(&segment.number);
     Ok(())
 }
 

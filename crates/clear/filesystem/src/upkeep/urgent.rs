@@ -37,6 +37,7 @@ pub(crate) fn urgent(core: &Core, notes: Notes) -> Result<()> {
     }
     let purges: Vec<InodeId> = notes.purge.into_iter().collect();
     result = result.and(purge_all(core, &purges));
+    core.work.purged(notes.purge_bytes);
     if notes.settle {
         result = result.and(settle(core));
     }

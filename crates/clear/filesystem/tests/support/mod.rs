@@ -8,12 +8,14 @@ use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
-use strongroom_crypto::{BlockSealer, EpochKey, IdKey, RevisionSigner, SystemRandom};
+use strongroom_crypto::{
+    BlockSealer, EpochKey, IdKey, Random, RandomError, RevisionSigner, SystemRandom,
+};
 use strongroom_filesystem::{
     Attributes, Background, Caller, Checks, Clock, Disk, Error, Filesystem, InodeId, Listing,
-    NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp,
+    NewNode, NodeKind, Options, Parts, Result, SetAttributes, Timestamp, Watcher,
 };
 use strongroom_format::{Epoch, SegmentId, SuiteId, VaultId};
 use strongroom_segments::{SegmentStore, StoreOptions};
@@ -57,6 +59,29 @@ impl Disk for Gauge {
     }
 }
 
+/// Randomness that can be held back, and with it whoever asks for it.
+#[derive(Default)]
+struct Held {
+    /// How many questions pass before one waits; `None`: all do.
+    passes: Mutex<Option<u64>>,
+    changed: Condvar,
+}
+
+impl Random for Held {
+    fn fill(&self, bytes: &mut [u8]) -> std::result::Result<(), RandomError> {
+        let mut passes = self.passes.lock().expect("nobody panics with it");
+        if let Some(left) = passes.as_mut().filter(|left| **left > 0) {
+            *left -= 1;
+            self.changed.notify_all();
+        } else {
+            let wait = self.changed.wait_while(passes, |passes| passes.is_some());
+            passes = wait.expect("nobody panics with it");
+        }
+        drop(passes);
+        SystemRandom.fill(bytes)
+    }
+}
+
 /// What the files below `folder` take on the disk. One that goes meanwhile takes nothing.
 pub(crate) fn allocated(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -74,6 +99,7 @@ pub(crate) struct Lab {
     open: Option<Filesystem>,
     clock: Arc<Ticks>,
     disk: Arc<Gauge>,
+    random: Arc<Held>,
     /// The oldest epoch with keys, and the newest.
     oldest: AtomicU32,
     epoch: AtomicU32,
@@ -138,6 +164,7 @@ fn parts(
     folder: &tempfile::TempDir,
     clock: &Arc<Ticks>,
     disk: &Arc<Gauge>,
+    random: &Arc<Held>,
     (oldest, epoch): (u32, u32),
     options: Options,
 ) -> Parts {
@@ -170,7 +197,7 @@ fn parts(
         signer: RevisionSigner::from_seed([5; 32], VaultId([6; 32])),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         disk: Arc::clone(disk) as Arc<dyn Disk>,
-        random: Arc::new(SystemRandom),
+        random: Arc::clone(random) as Arc<dyn Random>,
         session,
         intents: Some(path.to_path_buf()),
         options,
@@ -181,14 +208,15 @@ impl Lab {
     /// An empty vault whose root belongs to the superuser and is open to all.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (clock, disk) = (Arc::default(), Arc::default());
-        let parts = parts(&folder, &clock, &disk, (0, 0), options());
+        let (clock, disk, random) = (Arc::default(), Arc::default(), Arc::default());
+        let parts = parts(&folder, &clock, &disk, &random, (0, 0), options());
         Filesystem::format(&parts, 0, 0).expect("formats");
         let open = Some(Filesystem::open(parts).expect("opens"));
         let lab = Self {
             open,
             clock,
             disk,
+            random,
             oldest: AtomicU32::new(0),
             epoch: AtomicU32::new(0),
             log_bytes: None,
@@ -204,7 +232,14 @@ impl Lab {
             self.oldest.load(Ordering::Relaxed),
             self.epoch.load(Ordering::Relaxed),
         );
-        let parts = parts(&self.folder, &self.clock, &self.disk, epochs, options);
+        let parts = parts(
+            &self.folder,
+            &self.clock,
+            &self.disk,
+            &self.random,
+            epochs,
+            options,
+        );
         self.open = Some(Filesystem::open(parts).expect("opens again"));
     }
 
@@ -286,6 +321,15 @@ impl Lab {
         });
     }
 
+    /// Closes it, and opens it with somebody who is told of all background work.
+    pub(crate) fn reopen_watched(&mut self, watcher: Arc<dyn Watcher>) {
+        self.close().expect("closes");
+        self.open_again(Options {
+            watcher: Some(watcher),
+            ..options()
+        });
+    }
+
     /// The vault folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
@@ -300,6 +344,31 @@ impl Lab {
     pub(crate) fn put_on_disk_of(&self, size: u64) {
         *self.disk.folder.lock().expect("nobody panics with it") = self.path().to_owned();
         self.disk.size.store(size, Ordering::Relaxed);
+    }
+
+    /// Lets `passes` questions for randomness through while `work` begins, and no more until `then` has ended, which begins after the
+    /// last of them.
+    pub(crate) fn hold_random_after(
+        &self,
+        passes: u64,
+        work: impl FnOnce() + Send,
+        then: impl FnOnce(),
+    ) {
+        let set = |passes| {
+            *self.random.passes.lock().expect("nobody panics with it") = passes;
+            self.random.changed.notify_all();
+        };
+        set(Some(passes));
+        std::thread::scope(|scope| {
+            scope.spawn(work);
+            let left = self.random.passes.lock().expect("nobody panics with it");
+            let used_up = |left: &mut Option<u64>| left.is_some_and(|left| left > 0);
+            drop(self.random.changed.wait_while(left, used_up));
+            // Whatever comes of it, the work ends.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then));
+            set(None);
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
     }
 
     /// Makes a node for the superuser.
