@@ -1,4 +1,4 @@
-//! What the command tells about a whole vault: `info`, `stats`, `quota`, and the log of a mount.
+//! What the command shows of a whole vault: `info`, `stats`, `quota`, and the log of a mount.
 //!
 //! Tests that mount need /dev/fuse; without it they say so.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

@@ -1,4 +1,4 @@
-//! Copies that are made again: what `put` and `get` pass by, leave out, and remove; and where they stop.
+//! Copies that are made again: what `put` and `get` skip, leave out, and remove; and where they stop.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -67,7 +67,7 @@ fn openings(folders: &[&Path], work: impl FnOnce()) -> usize {
     count
 }
 
-/// Goal: a tree that is there already costs no opening of a file, on either side. Method: the kernel tells of openings.
+/// Goal: a tree that is there already costs no opening of a file, on either side. Method: the kernel reports openings.
 /// Failed before: every file was copied each time.
 #[test]
 fn what_is_there_already_is_passed_by_without_being_opened() {

@@ -85,7 +85,7 @@ fn two_vaults() -> Place {
     place
 }
 
-/// Copies `v` to `w` anew, and does `harm` to the copy.
+/// Copies `v` to `w` again, and does `harm` to the copy.
 fn harmed(place: &Place, harm: impl FnOnce(&Path)) {
     let copy = place.path("w");
     let _ = fs::remove_dir_all(&copy);

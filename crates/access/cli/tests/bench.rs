@@ -45,7 +45,7 @@ fn a_row_or_directory_that_is_none_is_refused_before_anything_runs() {
     place.fails(3, &["bench", "--quick", "missing"]);
 }
 
-/// Method: the whole of it, which takes longer than anybody looks; a signal as soon as it tells of the first round.
+/// Method: the whole of it, which takes longer than anybody looks; a signal as soon as it reports the first round.
 #[test]
 fn an_interrupted_run_leaves_the_directory_as_it_was_and_says_so() {
     for signal in [Signal::INT, Signal::TERM] {

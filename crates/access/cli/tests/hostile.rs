@@ -2,7 +2,7 @@
 //! makes of them.
 //!
 //! Method: names that a file system takes come in by `put`; what no file system takes is written into the database with
-//! its key, as somebody who has one could, or decay.
+//! its key, as a holder of a key, or disk decay, could.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

@@ -1,7 +1,7 @@
-//! What somebody who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of files.
-//! Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
+//! What a person who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of
+//! files. Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
 //!
-//! Each but one failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
+//! All except one failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
 //! were written through; pipes were waited on; a strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ use support::Place;
 /// Only ends a command that would wait for ever: no test is judged by it.
 const SAFETY_NET: Duration = Duration::from_secs(120);
 
-/// What can stand in the place of a file.
+/// What can be in the place of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strange {
     Link,

@@ -315,7 +315,7 @@ fn a_background_mount_keeps_no_file_of_its_caller() {
 }
 
 /// Goal: what the take-over of a vault looks like from the outside: the device is listed, goes with the key, and a record that
-/// was not made here is told of by name. Failed before: no command showed a device.
+/// was not made here is reported by name. Failed before: no command showed a device.
 /// SECURITY.md, claim 10.
 #[test]
 fn devices_are_shown_go_with_the_key_and_strange_records_are_told_of() {

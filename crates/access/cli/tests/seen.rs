@@ -1,4 +1,4 @@
-//! What a person sees when a vault is not the one that was there: an older one, a copy, another one, a stranger's.
+//! What a person sees when a vault is not the one that was there: an older one, a copy, another vault, or a stranger's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

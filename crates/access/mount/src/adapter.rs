@@ -1,8 +1,8 @@
-//! Turns each request of the kernel into one call, and what it gives into the reply.
+//! Turns each request of the kernel into one call, and the call's result into the reply.
 //!
 //! Takes   requests from any event loop
 //! Gives   exactly one reply each, from the loop or from a worker
-//! Never   answers ENOSYS but for what shall never be asked again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS
+//! Never   answers ENOSYS except to requests that shall never come again: OPEN, OPENDIR, FLUSH, CREATE, ACCESS
 //!         and, by an option, extended attributes (invariant 3 of the crate)
 
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! Starts the own program again as a daemon, and returns when it is ready or has failed.
+//! Starts this program again as a daemon, and returns when it is ready or has failed.
 //!
 //! Takes   arguments for the new process, and a secret for its standard input
 //! Gives   its one word about the start: ready, or why not

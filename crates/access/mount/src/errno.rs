@@ -1,7 +1,7 @@
 //! Turns errors of the file system into the numbers that programs know. The only place that does.
 //!
 //! Takes   a `strongroom::filesystem::Error`
-//! Gives   a `fuser::Errno`; what an operator must hear is logged, with inode and offset and never a name
+//! Gives   a `fuser::Errno`; a fault that an operator must know of is logged, by inode and offset and never by name
 //! Never   gives ENOSYS, which would switch an operation off for good
 
 use fuser::Errno;

@@ -1,7 +1,7 @@
-//! The way from a request to the file system, and the end of it.
+//! Gives requests access to the file system, until the mount is closed.
 //!
 //! Takes   the open file system
-//! Gives   it to each operation while the mount lives; after `close`, nobody has it
+//! Gives   it to each operation while the mount lives; after `close`, to none
 //! Never   lets an operation begin on a file system in which another one panicked
 
 use std::ops::Deref;

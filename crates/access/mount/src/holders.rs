@@ -2,8 +2,8 @@
 //!
 //! Takes   a line of the kernel's table of mounts
 //! Gives   names and numbers of processes, the first few
-//! Never   touches what is mounted, so that a mount that does not answer does no harm; waits long for the kernel, which lets
-//!         nobody look at the memory of a process that hangs in it; nor believes that it saw everybody
+//! Never   touches what is mounted; never waits long for the kernel, which blocks whoever looks at a process that hangs
+//!         in it; never takes its list for complete
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 //! Gives   a process that holds its standard streams and those files only
 //! Never   closes a file that this process opened: it runs before there is one
 //!
-//! What is kept open would live as long as the mount: the lock of a script would stay locked, and who reads from a pipe
-//! would never see its end. `unsafe` stands here because a file that nobody in this program opened has no owner that could
-//! be dropped.
+//! A file that stayed open would live as long as the mount: the lock of a script would stay locked, and whoever reads
+//! from a pipe would never see its end. `unsafe` stands here because a file that nobody in this program opened has no
+//! owner that could be dropped.
 
 use std::collections::BTreeSet;
 use std::io;

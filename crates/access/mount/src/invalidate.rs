@@ -1,8 +1,8 @@
 //! Makes the kernel forget what somebody else has changed, before that somebody is answered.
 //!
 //! Takes   changes made through the vault by the library or by another process, and what the kernel is to hand over
-//! Gives   back when the kernel has dropped what it had cached of them; what programs wrote to it has been sent then
-//! Never   asks for content on an event loop or a worker, or holds a lock: the kernel may wait for a request of ours
+//! Gives   the end of the wait, once the kernel has dropped what it had cached of them and sent what programs wrote
+//! Never   drops content from an event loop or a worker, or with a lock held: the kernel may wait for a request of ours
 //!         meanwhile (invariant 5 of the crate)
 //!
 //! Dropping attributes alone never waits in the kernel, so the thread that asks does it at once. Dropping content may wait for a page

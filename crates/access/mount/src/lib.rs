@@ -6,11 +6,11 @@
 //! Spec    docs/adr and ARCHITECTURE.md, "mount"
 //!
 //! Invariants
-//!  (1) One event loop always listens: what may wait answers from a worker, or from a loop while
-//!      another one listens.                                                             [pool, content]
+//!  (1) At least one event loop always listens: a request that may have to wait is answered by a worker, or by a
+//!      loop while another listens.                                                            [pool, content]
 //!  (2) Each positive entry in a reply holds one reference until its FORGET, or the end
 //!      of the mount.                                                                    [references]
-//!  (3) ENOSYS is sticky for a connection: only what is never wanted answers it.         [adapter]
+//!  (3) The kernel remembers ENOSYS for a whole connection: only requests that are never wanted get it.    [adapter]
 //!  (4) After the connection ended, the file system is synced before `wait` returns.     [mounted]
 //!  (5) A notification about names or content is sent by the notifier thread only, which holds no lock.
 //!                                                                                       [invalidate]

@@ -1,7 +1,7 @@
 //! Reads the kernel's table of mounts, which answers also where a file system does not.
 //!
 //! Takes   the text of /proc/self/mountinfo
-//! Gives   who is mounted where, the topmost last
+//! Gives   which file system is mounted where, the topmost last
 //! Never   touches a mount point, so that a dead or hanging one does no harm
 
 use std::ffi::OsString;

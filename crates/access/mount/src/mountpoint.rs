@@ -5,8 +5,8 @@
 //! Never   removes a mount that still answers
 //!
 //! Invariants
-//!  (1) What was looked at is what is mounted on: both go by the open folder. Whoever may rename what stands above it can
-//!      put something else under its path in between, and root would mount there.
+//!  (1) Check and mount use the same open folder. By path, somebody who may rename a parent could swap the folder
+//!      in between, and root would mount elsewhere.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Requests about names and attributes. All answer on the event loop; renames, which may drain, do not.
+//! Requests about names and attributes. All but renames are answered on the event loop; a rename may have to drain.
 //!
 //! Takes   a caller, node numbers and names
 //! Gives   the reply to the kernel, or an errno

@@ -2,7 +2,7 @@
 //!
 //! Takes   `MountOptions`
 //! Gives   flags and option strings for mount(2) and for fusermount3
-//! Never   passes on text of the caller but the name of the source: every option is built from numbers and fixed words
+//! Never   passes on text of the caller except the name of the source: every option is built from numbers and fixed words
 
 use std::time::Duration;
 

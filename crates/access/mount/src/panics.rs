@@ -5,8 +5,8 @@
 //! Gives   one call per mount concerned, from a thread of its own
 //! Never   concerns itself with panics of other threads: workers are caught in their pool
 //!
-//! The protocol library decodes requests before this crate sees them. Where it is built with checks of overflow, which the workspace
-//! switches off for it, it panics at some that any user of the mount can send (a time of -2^63 seconds).
+//! The protocol library decodes requests before this crate sees them. Built with overflow checks, it panics at some
+//! requests that any user of the mount can send (a time of -2^63 seconds); so the workspace switches these checks off for it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

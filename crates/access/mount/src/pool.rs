@@ -1,4 +1,4 @@
-//! Threads that answer what may wait, so that no event loop does.
+//! Threads that answer what may wait, so that no event loop waits.
 //!
 //! Takes   jobs, each with its reply inside
 //! Gives   each job run once, in the order given as far as threads allow

@@ -1,4 +1,4 @@
-//! The record of a running mount: a locked file, so that who unmounts can wait for the process behind it.
+//! The record of a running mount: a locked file, so that whoever unmounts can wait for the process behind it.
 //!
 //! Takes   the mount point
 //! Gives   a file in the user's private runtime folder, locked while the mount lives; it names the process, says how much
@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) The lock is taken before the mount exists and released after everything is durable.
 //!  (2) The last line is written only after the final sync gave its result.
-//!  (3) A process is waited for only if it held the lock after it had been found by its number, which may have been given
-//!      to another one meanwhile.
+//!  (3) A process is waited for only if the record was still locked after the process was looked up; its number
+//!      could have been reused.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};

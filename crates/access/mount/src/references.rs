@@ -1,4 +1,4 @@
-//! Counts the references that the kernel holds, as it does not give them back when a mount ends.
+//! Counts the references that the kernel holds, because the kernel does not give them back when a mount ends.
 //!
 //! Takes   each reference that a reply gives to the kernel, each FORGET
 //! Gives   what is left at the end, so that a file system that outlives its mount loses nothing

@@ -1,12 +1,13 @@
-//! Finds data and holes, and never takes for a hole what the kernel has not sent yet.
+//! Finds data and holes, and never reports a hole where the kernel still holds unsent data.
 //!
 //! Takes   a node, an offset, what to look for
-//! Gives   the reply, from a worker, when the kernel holds nothing of the hole that it names
-//! Never   asks the kernel for more than holes: of data, what it holds stays where it is
+//! Gives   the reply, from a worker, once the kernel holds nothing of the hole that it names
+//! Never   makes the kernel send ranges that are known to be data: only what it holds of ranges that look like holes
 //!
-//! What programs write to memory that is shared with a file is in the kernel until it likes to send it, and with gathered writes
-//! everything is. It asks for data and holes without sending it before, and the mount cannot know of mappings, as files are opened
-//! without a request. So before a reply names a hole, the kernel is made to forget its pages, which sends those that were written.
+//! Bytes written to shared memory stay in the kernel until it sends them; with `writeback` all written bytes do. The
+//! kernel asks for data and holes without sending them first, and the mount cannot know of mappings, as files are
+//! opened without a request. So before a reply names a hole, the kernel is made to forget its pages, which sends those
+//! that were written.
 
 use std::ops::Range;
 use std::sync::Arc;

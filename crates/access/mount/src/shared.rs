@@ -2,7 +2,7 @@
 //!
 //! Takes   the parts of a mount
 //! Gives   them to every thread
-//! Never   names the protocol's reply to a request where its result will do
+//! Never   names the protocol's reply types where a plain result is enough
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -1,18 +1,19 @@
 //! Lets as many event loops listen as requests come at once, and no more.
 //!
 //! Takes   the beginning and the end of each request, loop by loop
-//! Gives   loops that rest behind a request, until more of them are wanted
-//! Never   lets the last one rest that has ever answered, or one rest when the mount has ended
+//! Gives   loops that rest after a request, until more of them are needed
+//! Never   lets all loops rest that have answered a request, or any loop once the mount has ended
 //!
-//! The kernel gives each request to the loop that has listened longest. Where a single program asks, several loops so take it in
-//! turn, each one asleep and its processor's caches cold when its turn comes. Where
-//! many programs ask at once, too few loops leave them waiting. Nobody tells beforehand which it will be, so loops try: one that
-//! met hardly another at work in `WINDOW` requests rests, and one that rests looks again after `REST`, if requests come at all.
+//! The kernel gives each request to the loop that has listened longest. If a single program asks, several loops would
+//! take its requests in turn, each asleep, and its processor's caches cold, when its turn comes. If many programs ask
+//! at once, too few loops leave them waiting. Which it will be cannot be known beforehand, so loops try: a loop rests
+//! if during its last `WINDOW` requests another loop was hardly ever busy. One of the resting loops checks after `REST`
+//! whether it is needed, unless no requests come.
 //!
 //! Invariants
-//!  (1) A loop rests only while another one that has answered a request listens or answers. Each such loop says when its thread ends,
-//!      which sends all that rest back to the kernel, to hear of the end from there.
-//!  (2) On a quiet mount nobody looks.
+//!  (1) A loop rests only while another one that has answered a request listens or answers. When the thread of such
+//!      a loop ends, all resting loops go back to the kernel, which then ends them too.
+//!  (2) While no requests come, no resting loop checks anything.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Unmounts from another process, and waits for the one behind the mount.
+//! Unmounts from another process, and waits for the process behind the mount.
 //!
-//! Takes   the folder, and somebody who hears what is waited for
-//! Gives   back when the process behind the mount has made everything durable and is gone
+//! Takes   the folder, and a function that is called with what is waited for
+//! Gives   the end of the wait, once the process behind the mount has made everything durable and is gone
 //! Never   signals or kills that process, or waits without saying for what
 
 use std::ops::ControlFlow;

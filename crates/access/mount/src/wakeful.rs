@@ -2,7 +2,7 @@
 //!
 //! Takes   a sign of each request
 //! Gives   the kernel's own promise of short wake-ups (`/dev/cpu_dma_latency`), held during bursts only
-//! Never   holds it on a quiet mount, and never fails one: who may not ask for it is served more slowly
+//! Never   holds it on a quiet mount; never makes a mount fail: without permission, requests are only slower
 //! Spec    docs/adr/0006
 //!
 //! A request costs two wake-ups: the event loop's and the caller's. On a virtual machine each one that finds its

@@ -1,5 +1,5 @@
-//! What one program writes past the mount's sight or the kernel's, and what others see of it: asynchronous direct writes, and memory
-//! that is shared with a file.
+//! What one program writes without the mount or the kernel noticing, and what others see of it: asynchronous direct
+//! writes, and memory that is shared with a file.
 //!
 //! `STRONGROOM_ROUNDS` sets how often each race is run; `make coherence` runs them a thousand times.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]

@@ -1,4 +1,4 @@
-//! The floors of the design, under each set of the two options that cost requests.
+//! The fewest requests that the design allows for each operation, under each set of the two options that cost requests.
 //!
 //! Permission checks by the kernel may add a look (GETATTR) at a directory after each change of it, extended
 //! attributes a question (GETXATTR) at the first write to a file and two for each line of `ls -l`. Nothing else may be added.

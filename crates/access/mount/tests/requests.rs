@@ -1,4 +1,4 @@
-//! How many requests an operation costs. The floors of the design under every option set are in `floors.rs`.
+//! How many requests an operation costs. The fewest that the design allows, under every option set, are in `floors.rs`.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 mod support;
 

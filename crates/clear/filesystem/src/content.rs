@@ -5,7 +5,7 @@
 //! Never   seals, or appends to a segment; the invariants are those of `reservation.rs`
 //!
 //! Locks: `Node::flush`, then the writer, then `Node::lock`; several nodes in the order of their numbers. The others are taken
-//! for memory work only, behind `Node::lock` and one at a time.
+//! for memory work only, after `Node::lock` and one at a time.
 
 pub(crate) mod extents;
 pub(crate) mod holes;

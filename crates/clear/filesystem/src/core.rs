@@ -8,8 +8,9 @@
 //! Lock order, outermost first:
 //!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (shared by every mutation, alone by a barrier and a
 //!   transaction) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
-//! The log and the gate are of `Durability`, the nodes of `Content`, the two between of `Blocks`. Whoever moves blocks out of
-//! segments (`RoomState::reclaiming`) holds that before the gate. All others are held for memory work only, behind these.
+//! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Whoever
+//! moves blocks out of segments (`RoomState::reclaiming`) takes that before the gate. All other locks are held for
+//! memory work only, and are taken after these.
 //!
 //! Invariants
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is

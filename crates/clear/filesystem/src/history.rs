@@ -1,12 +1,12 @@
-//! Revisions of the whole tree: taken, proven, selected, compared and let go.
+//! Revisions of the whole tree: taken, proven, selected, compared and removed.
 //!
 //! Takes   what signs and proves revisions; messages, tags, selectors and paths
 //! Gives   revisions, and what they differ in and hold
 //! Never   writes a record beside the database: the vault does, where it is asked to
 //! Spec    spec/6-history.md
 //!
-//! What a tree looks like is known to the crate `history`, which this is built on. Here is what changes the store (`take`,
-//! `give_back`, `erase`), and what shows the trees to callers (`view`).
+//! The crate `history` below this one knows what a tree looks like. What changes the store is here (`take`, `erase`)
+//! and in `trees/give_back.rs`; `view` shows the trees to callers.
 //!
 //! Invariants
 //!  (1) One revision is taken or removed at a time.

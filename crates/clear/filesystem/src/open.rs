@@ -5,7 +5,7 @@
 //! Never   deletes a segment file that it cannot explain
 //!
 //! Invariants
-//!  (1) After open no segment that is appended to holds bytes behind its last whole batch.
+//!  (1) After open no segment that is appended to holds bytes after its last whole batch.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What is allowed, and what it leaves of a row: pure functions.
+//! What is allowed, and how it changes a row: pure functions.
 
 pub(crate) mod attributes;
 pub(crate) mod name;

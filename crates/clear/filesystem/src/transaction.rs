@@ -1,12 +1,12 @@
 //! A list of operations that happens whole or not at all, for everyone who looks and for every power cut.
 //!
-//! Takes   who carries the list out, and the content that it writes
+//! Takes   a function that carries the list out, and the content that it writes
 //! Gives   the file system with all of it, or as it was
 //! Never   lets a commit, or anybody's look, fall between two operations of the list
 //! Spec    spec/5-crash-contract.md, 5.9
 //!
 //! How. The gate is held as by a barrier, so no other mutation runs; the writer is held too, so no look-up, listing
-//! or commit does. Rows are written behind a savepoint, nodes are changed in a draft. At the end the savepoint is
+//! or commit does. Rows are written after a savepoint, nodes are changed in a draft. At the end the savepoint is
 //! kept and the drafts are put in place of the nodes' states, all nodes locked; or it is rolled back and the drafts
 //! are dropped. Content is sealed and appended before the writer is taken, so the commit that carries the names
 //! carries the extents as well.

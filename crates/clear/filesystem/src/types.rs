@@ -39,7 +39,7 @@ impl Caller {
     }
 }
 
-/// What `stat` tells of a node.
+/// What `stat` shows of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Number, never reused.

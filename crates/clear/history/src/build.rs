@@ -354,7 +354,7 @@ impl<'a, B: Blocks> Builder<'a, B> {
     }
 
     /// Whether an entry is left out of the tree: damage in the rows must not lead the descent in circles, and a name
-    /// that cannot be one not into a tree that nobody could then read. The structural check tells of both.
+    /// that cannot be one not into a tree that nobody could then read. The structural check reports both.
     fn is_impossible(&self, name: &[u8], inode: InodeId) -> bool {
         !can_name(name) || self.on_way.contains(&inode)
     }

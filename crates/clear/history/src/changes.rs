@@ -1,12 +1,12 @@
 //! From the marks of changes to the names that the next tree has to look at.
 //!
 //! Takes   a committed state, and the newest tree's generation
-//! Gives   for each directory of that tree the names in it that may be others now
+//! Gives   for each directory of that tree the names in it that may have changed
 //! Never   names a directory that is new: those are read whole
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) A directory is named if a name in it is, up to the root.
+//!  (1) If a name in a directory is given, so is the directory, and its parents up to the root.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! The extents of a file as a tree keeps them: by the names of blocks, beside the file's entry or in nodes of their own.
+//! The extents of a file as a tree keeps them: by the ids of blocks, beside the file's entry or in nodes of their own.
 //!
 //! Takes   extents, or the bytes of a node
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for extents, extents for bytes
 //! Never   reads a block
 //! Spec    spec/6-history.md, section 6.5
 //!

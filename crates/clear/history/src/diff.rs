@@ -1,6 +1,6 @@
 //! How two trees differ, path by path.
 //!
-//! Takes   two roots, a path below which to look, and the path behind which to go on
+//! Takes   two roots, a path below which to look, and the path after which to continue
 //! Gives   differences in a fixed order, page by page, so that nobody has to keep a walk open
 //! Never   opens what is the same on both sides
 //!

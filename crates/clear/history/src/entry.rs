@@ -1,7 +1,7 @@
 //! One name in a directory of a tree, with everything that is known of the node that it names.
 //!
 //! Takes   an entry, or the bytes of one
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for an entry, an entry for bytes
 //! Never   takes more than a bounded part of a leaf: what may be long is in blocks of its own
 //! Spec    spec/6-history.md, section 6.4
 //!

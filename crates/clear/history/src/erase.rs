@@ -1,12 +1,12 @@
 //! Finds what must go so that the content of a file, or of all files below a directory, leaves every snapshot.
 //!
 //! Takes   a path
-//! Gives   the blocks that only content of it has, in whatever snapshot and under whatever name
+//! Gives   the blocks used by that content and nothing else, in any snapshot and under any name
 //! Never   changes anything: trees stay as they were signed, and say what was there
 //! Spec    spec/6-history.md, section 6.11
 //!
 //! Invariants
-//!  (1) A block that anything else names stays: another file of a snapshot, or any file of now.    [6.11.2]
+//!  (1) A block that anything else names stays: another file of a snapshot, or any file of the living state.  [6.11.2]
 //!
 //! It opens every node of every tree twice, and no content.
 

@@ -2,10 +2,10 @@
 //!
 //! Takes   a vault's snapshots, or some of them
 //! Gives   sealed bytes
-//! Never   changes anything, or looks at more than what would go and what that names
+//! Never   changes anything; looks only at blocks that would be freed, and at what those name
 //! Spec    spec/6-history.md, section 6.7
 //!
-//! It goes the way that giving back goes (`history/give_back.rs` of the file system), with the references taken in memory.
+//! It does the same steps as the file system's `trees/give_back.rs`, but lowers reference counts in memory only.
 
 use std::collections::{HashMap, HashSet};
 

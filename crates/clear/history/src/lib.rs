@@ -1,7 +1,7 @@
 //! Revisions of the whole tree: named by their hashes, signed, and stored in proportion to what changed.
 //!
 //! Takes   rows of one state, and blocks that the file system opens
-//! Gives   revisions and the nodes of their trees; what they hold, and which are meant
+//! Gives   revisions and the nodes of their trees; what they hold, and which ones a selector means
 //! Never   changes a row, or knows paths of the disk, other processes, or how a block finds its place
 //! Spec    spec/6-history.md
 #![forbid(unsafe_code)]

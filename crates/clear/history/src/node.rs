@@ -1,7 +1,7 @@
 //! The blocks of a tree that are no part of a trie: its root, and long values.
 //!
 //! Takes   the root entry, or a value; or the bytes of any block of a tree
-//! Gives   the other of the two; the blocks that a block names
+//! Gives   the reverse: bytes for a root or value, a root or value for bytes; the blocks that a block names
 //! Never   follows what it names
 //! Spec    spec/6-history.md, section 6.3
 

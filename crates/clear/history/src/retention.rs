@@ -1,13 +1,13 @@
 //! Which snapshots of a schedule stay, and which go.
 //!
 //! Takes   a rule, and what is known of the snapshots, in the order in which they were taken
-//! Gives   those that the rule lets go
-//! Never   lets one go that a person named, or the newest of those that it looks at
+//! Gives   those that the rule removes
+//! Never   removes a snapshot that a person named, or the newest of those that it looks at
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants
 //!  (1) Periods are counted as they occur, from the newest state backwards, and not from the clock's now: a clock that
-//!      jumps makes periods of its own, and lets nothing go that was taken before.                     [6.10.3]
+//!      jumps makes periods of its own, and removes nothing that was taken before.                     [6.10.3]
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! What a revision says, its name and its signature.
 //!
 //! Takes   a body and a device that signs, or stored bytes
-//! Gives   the other of the two, proven
+//! Gives   the reverse: bytes for a body, a proven body for bytes
 //! Never   gives a body whose signature is by no device of the vault
 //! Spec    spec/6-history.md, section 6.2
 //!

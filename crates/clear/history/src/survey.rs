@@ -1,8 +1,8 @@
-//! Goes over trees, each shared node once: which hold together, and whose files are damaged where.
+//! Finds which trees are whole, and in the others which files are damaged where; visits shared nodes once.
 //!
-//! Takes   roots of trees, the blocks, and the names of those blocks of content that do not open
+//! Takes   roots of trees, the blocks, and the ids of those blocks of content that do not open
 //! Gives   what each node names; whether a tree is whole; the paths that are not
-//! Never   looks below a node twice, but where damage lies below it
+//! Never   looks below a node twice, except where damage lies below it
 //! Spec    spec/6-history.md, section 6.3; spec/7-recovery.md
 //!
 //! Invariants

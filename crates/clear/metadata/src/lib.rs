@@ -5,7 +5,7 @@
 //! Never   decides what a row means, syncs unasked, or lets a page reach the disk in clear
 //! Spec    spec/4-metadata.md
 //!
-//! One connection writes, behind `Store::lock`; others read what was committed, behind `Store::reader`; one
+//! One connection writes, under `Store::lock`; others read what was committed, through `Store::reader`; one
 //! more moves the log into the database. Changes gather in one SQLite transaction until `commit`, and are
 //! durable once `Store::sync_log`, which holds no connection, has returned.
 

@@ -1,4 +1,4 @@
-//! Which bytes can name an entry: the one rule for who stores names, who shows them, and who judges them.
+//! Which bytes can name an entry: the one rule for storing, showing and judging names.
 
 use crate::limits::NAME_BYTES_MAX;
 

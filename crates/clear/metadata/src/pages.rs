@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.12
 //!
 //! Invariants
-//!  (1) `tree` is over the pages of the newest commit; `behind` holds what the database file has of those pages that it has not
-//!      in that state.
+//!  (1) `tree` is over the pages of the newest commit. For each page that the database file lacks in that state,
+//!      `behind` holds the leaf of the version that the file has.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
 //!      the log that held them goes.                                                              [4.12.6]
 

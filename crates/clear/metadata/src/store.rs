@@ -2,7 +2,7 @@
 //!
 //! Takes   the vault folder and the metadata key
 //! Gives   `Transaction`s on the one writing connection and `Reader`s beside it
-//! Never   opens a file of the database but through the shim, or lets a page reach the disk in clear
+//! Never   opens a file of the database except through the shim, or lets a page reach the disk in clear
 //! Spec    spec/4-metadata.md
 //!
 //! Invariants

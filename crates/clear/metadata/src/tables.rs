@@ -1,8 +1,8 @@
 //! What the tables hold, and every question to them.
 //!
 //! Takes   a connection that is keyed already
-//! Gives   typed rows, or `Error::Damaged` where a value is none that this crate writes
-//! Never   changes a row, but to bring the schema up to date
+//! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes
+//! Never   changes a row, except to bring the schema up to date
 //! Spec    spec/4-metadata.md, 4.3 to 4.6
 
 pub(crate) mod columns;

@@ -7,7 +7,7 @@
 //! Spec    spec/4-metadata.md, 4.8
 //!
 //! Invariants
-//!  (1) There is room for a `ShimFile` and the system's file behind it, wherever SQLite opens a file.
+//!  (1) There is room for a `ShimFile` and the system's file after it, wherever SQLite opens a file.
 //!  (2) The pointer in a `LogFile` is that of an open system file: `close` waits until no sync uses it.
 //!  (3) A log goes only when the file of leaves covers all that it held.                              [4.12.6]
 //!

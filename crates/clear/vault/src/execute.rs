@@ -1,7 +1,7 @@
 //! Carries out one request: the same way for the process that owns the vault and for its clients.
 //!
 //! Takes   a session and a request
-//! Gives   a response; who watches the vault has heard of every change before it is given
+//! Gives   a response; every observer of the vault has heard of every change before
 //! Never   answers with more than a frame holds
 
 pub(crate) mod backup;

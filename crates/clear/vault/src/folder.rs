@@ -2,7 +2,7 @@
 //!
 //! Takes   the path of the folder
 //! Gives   names of its parts, bounded reads, replacement that a power cut leaves old or new
-//! Never   looks inside what it reads or writes, or reaches anything in the folder but through `strongroom-folder`
+//! Never   looks inside what it reads or writes, or reaches anything in the folder except through `strongroom-folder`
 //! Spec    spec/10-folder.md
 //!
 //! Invariants

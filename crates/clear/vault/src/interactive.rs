@@ -1,11 +1,11 @@
 //! Transactions that look before they decide: reads and changes, then all of it or nothing.
 //!
 //! Takes   reads, and the changes that follow from them
-//! Gives   the changes carried out whole, if nothing that was read has changed since; or word that something has
+//! Gives   the changes carried out whole, if nothing that was read has changed since; or an error if something has
 //! Never   holds a lock or makes anybody wait before the end
 //!
 //! Invariants
-//!  (1) Whatever was read, or was missing, is required to be so still in the list that the commit carries out.
+//!  (1) The commit requires that all that was read, or found missing, is unchanged.
 
 use std::collections::BTreeMap;
 

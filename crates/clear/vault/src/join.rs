@@ -1,15 +1,15 @@
-//! Decides who this process is to a vault: its owner, or a client of the owner.
+//! Decides what this process is to a vault: its owner, or a client of the owner.
 //!
-//! Takes   a vault folder, and who can be asked for its secret
+//! Takes   a vault folder, and a function that gets its secret
 //! Gives   a port; or a clear error when the owner cannot be reached
 //! Never   holds the lock while a person is asked for a secret
 //!
 //! Invariants
-//!  (1) Between two processes that race for a vault one becomes the owner and the other its client: who fails to
-//!      get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT_MS` have passed.
-//!  (2) Who owns a vault keeps no way to its secret: it is for a client whose owner leaves.
-//!  (3) Who left a vault to somebody who asked keeps the keys that it had, and nothing else, so that it loses nothing if the other
-//!      one does not come, or goes.
+//!  (1) Between two processes that race for a vault one becomes the owner and the other its client: a process that
+//!      fails to get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT` has passed.
+//!  (2) The owner does not keep the means to ask for the secret; a client does, because it may have to take over.
+//!  (3) A process that handed the vault over on request keeps its keys only, so it can come back if the other never
+//!      takes the vault or leaves it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Leaves a vault to somebody who can do more for others with it: a mount.
+//! Hands the vault over to a process that wants to mount it.
 //!
 //! Takes   the wish of another process
-//! Gives   the vault closed, with the way back kept
+//! Gives   the vault closed, and what is needed to come back
 //! Never   leaves while this process has a file open in it, a request under way, or shows it
 
 use std::sync::{Arc, Weak};

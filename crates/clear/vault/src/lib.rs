@@ -4,7 +4,7 @@
 //! Gives   a [`Vault`]: files, directories and their attributes; the same whether this process owns the vault or
 //!         another one does
 //! Never   sends a key to another process, or lets two processes write one vault side by side
-//! Spec    design pages 2 and 3; spec/1-keys.md
+//! Spec    spec/1-keys.md, spec/5-crash-contract.md, spec/10-folder.md; ARCHITECTURE.md
 //!
 //! The files beside this one are the API and what it is made of. Below, each folder uses only those under it:
 //!
@@ -12,7 +12,7 @@
 //! - `owner`     one process owns a vault, others ask it
 //! - `execute`   carries out what is asked
 //! - `seen`      what was last seen of a vault
-//! - `keyring`   keys in use, and what of the folder follows them; `tuning`: who computes
+//! - `keyring`   keys in use, and the files that follow them; `tuning`: which provider computes
 //! - `request`   everything that can be asked and answered
 //! - `folder`    the vault folder: its files, its lock
 //!

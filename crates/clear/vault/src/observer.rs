@@ -1,8 +1,8 @@
-//! Tells a mount, or whoever asks, what others changed, before those others get their answer.
+//! Reports to a mount, or another subscriber, what others changed, before those others get their answer.
 //!
 //! Takes   changes, as requests make them
 //! Gives   each of them to every subscriber, in the order one request made them
-//! Never   reports changes that were made directly on the `Filesystem`: who makes those knows them
+//! Never   reports changes that were made directly on the `Filesystem`: whoever makes those knows them
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

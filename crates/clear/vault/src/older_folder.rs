@@ -1,4 +1,4 @@
-//! Says in which way a vault folder is behind what was seen of it, for a person who has to decide.
+//! Says how a vault folder is older than what was seen of it, for a person who has to decide.
 //!
 //! Gives   sentences: what, since when, what to do
 //! Never   passes on a path with characters that act on a terminal

@@ -3,10 +3,10 @@
 //! Takes   a vault folder, the lock that makes this process its owner, a secret
 //! Gives   a running owner
 //! Never   asks anybody anything, or writes if the vault is opened for reading only
-//! Spec    spec/1-keys.md, section 1.9; design page 3, "Vault folder"
+//! Spec    spec/1-keys.md, section 1.9; spec/10-folder.md
 //!
 //! Invariants
-//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that goes on from it is opened.
+//!  (1) The newest header that was ever opened here is noted in the metadata, and only one that continues it is opened.
 //!  (2) The replica file is sealed under the newest epoch.
 
 use std::path::PathBuf;

@@ -1,16 +1,16 @@
 //! Finds a folder for sockets and for records of mounts that nobody but one user can enter.
 //!
-//! Takes   a user, and where the session says that such files belong
+//! Takes   a user, and the folder that the session has for such files
 //! Gives   the folders where something of that user may lie, and one to put something in
-//! Never   uses a folder that another user made, or that others may enter; gives up because one has such a name first
+//! Never   uses a folder that another user made, or that others may enter, nor gives up because another user took the name first
 //!
 //! Invariants
 //!  (1) Each folder given is a real directory of that user with no access for others.
 //!  (2) What one process puts into the folder it gets, another of the same user finds: all are looked through.
 //!
-//! Without a folder of the session, `/tmp` is what is left, and there everybody may take a name first. Then one with a random
-//! end is made, and found by listing `/tmp`: who takes such names too is passed over, because he cannot give a folder to
-//! somebody else.
+//! Without a folder of the session, `/tmp` is what is left, where everybody may take a name first. Then a folder with a
+//! random end of its name is made, and found by listing `/tmp`. Folders of other users with such names are skipped:
+//! nobody can make a folder that belongs to somebody else.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;

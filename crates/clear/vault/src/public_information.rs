@@ -1,8 +1,8 @@
-//! What everybody may know about a vault who can read its folder.
+//! What anybody who can read a vault's folder may know about the vault.
 //!
 //! Takes   a vault folder
 //! Gives   what its header says in the clear
-//! Never   proves it: who can write the folder can write anything there; opening the vault tells
+//! Never   proves it: whoever can write the folder can write anything there; opening the vault finds out
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Damage: how it is found, told by file, and mended; and how a database that is gone is rebuilt.
+//! Damage: how it is found, reported by file, and mended; and how a database that is gone is rebuilt.
 //!
 //! Takes   a vault, in use or not, to verify it; a vault folder in which nobody works, to repair it
 //! Gives   everything that its intact segments, records and revisions still prove, and a report of the rest

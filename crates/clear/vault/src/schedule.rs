@@ -1,8 +1,8 @@
-//! Takes snapshots by the clock, and lets old ones go by the vault's rule.
+//! Takes snapshots by the clock, and removes old ones by the vault's rule.
 //!
 //! Takes   an open vault, and how often
-//! Gives   a snapshot each time, if anything changed; what came of it is told
-//! Never   holds up the end of the vault longer than one state takes, or believes that a clock only goes forward
+//! Gives   a snapshot each time, if anything changed; reports what came of it
+//! Never   delays closing the vault by more than the time of one snapshot, or believes that a clock only goes forward
 //! Spec    spec/6-history.md, section 6.10
 //!
 //! Invariants

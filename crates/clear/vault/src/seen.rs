@@ -1,18 +1,19 @@
-//! Keeps outside of every vault folder what was last seen of each vault, so that who can write the folder cannot put an
-//! older state or a look-alike in its place without a word.
+//! Keeps outside of every vault folder what was last seen of each vault, so that whoever can write the folder cannot
+//! put an older state or a look-alike in its place unnoticed.
 //!
 //! Takes   an unlocked vault, and a folder of this user
 //! Gives   leave to go on, or why not; a record of what was seen
 //! Never   writes into a vault folder, holds up a sync, or records what a power cut could take back
 //! Spec    spec/9-seen.md
 //!
-//! A record that cannot be read counts as none, with a warning: who can write the vault folder cannot write the record, so it
-//! is the disk or another version that spoiled it. To refuse would lock people out of a sound vault for a file that is
-//! no part of it. What is lost is what a first use lacks too, and an age or SSH key asks for the fingerprint again.
+//! A record that cannot be read counts as none, with a warning: whoever can write the vault folder cannot write the
+//! record, so the disk or another version spoiled it. To refuse would lock people out of a sound vault for a file that
+//! is no part of it. Without the record the vault is treated as seen for the first time; with an age or SSH key the
+//! fingerprint must be compared again.
 //!
 //! Invariants
 //!  (1) What is recorded was durable in the folder before: no power cut makes a sound folder look older.      [9.2.4]
-//!  (2) A record never goes back but by order of the user: compared under the lock before it is replaced.     [9.2.5]
+//!  (2) A record never goes back except by order of the user: compared under the lock before it is replaced.     [9.2.5]
 //!  (3) Nothing of a vault is used before it is known to be the one that is meant, and not an older one.      [9.3]
 
 mod known;

@@ -1,6 +1,6 @@
 //! Reads over several calls that all see one state of the vault, while others write.
 //!
-//! Takes   a snapshot, or takes one of now for as long as it is read
+//! Takes   a snapshot; or makes a temporary one, which lasts as long as it is read
 //! Gives   the reading calls of `Vault`, with paths of that state
 //! Never   changes anything, or gives what is not of that state: a symlink that leads out of it is refused
 

@@ -1,7 +1,7 @@
-//! What a removed holder of a key forges, made by an independent implementation, against a living vault.
+//! Tries on a real vault what somebody whose key was removed could forge; an independent implementation made the forgeries.
 //!
 //! Takes   `spec/vectors/take-over`: the vault of `state.json`, one attempt a file
-//! Gives   nothing; fails if an attempt is taken for the vault's own
+//! Gives   nothing; fails if an attempt is accepted as the vault's own
 //! Never   is part of the product: tests only
 //! Spec    spec/1-keys.md, sections 1.8 and 1.9
 

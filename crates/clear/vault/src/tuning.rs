@@ -1,6 +1,6 @@
-//! Lets what was measured on this machine decide who computes, remembers it, and takes wishes.
+//! Chooses providers by measurement, remembers it, and lets the user's preferences come first.
 //!
-//! Takes   folders of the user, a clock, wishes
+//! Takes   folders of the user, a clock, preferences
 //! Gives   a choice that is in force before the first key of a process is used
 //! Never   measures while a vault is worked with, makes a vault fail, or writes into a vault
 //! Spec    none: nothing here shows in the format. docs/providers.md; docs/adr/0010-providers-measured.md

@@ -4,9 +4,9 @@
 //! Gives   everything below it, sorted, a directory before what lies in it
 //! Never   follows a symlink, or holds more than `WALK_ENTRIES_MAX` entries in memory
 //!
-//! How. Of a directory as many entries as may be held are gathered, the first by name; when they are used up, it is read
-//! once more for those behind the last that was given. When too many are held in all, the outermost directory gives up
-//! its own: they are read again when the walk comes back to it.
+//! How. It gathers the first entries of a directory by name, as many as may be held. When these are used up it reads
+//! the directory again for the names after the last one given. When too many are held in all, the outermost directory
+//! gives up its own: they are read again when the walk comes back to it.
 
 use std::collections::BTreeMap;
 

@@ -336,7 +336,7 @@ fn a_rotation_seals_compressed_blocks_anew_under_their_names() {
     vault.write("/file", text(900_000, 2)).unwrap();
     vault.write("/small", text(1_000, 3)).unwrap();
     vault.sync().unwrap();
-    // Sealing anew compresses nothing and decompresses nothing, whatever is chosen now.
+    // Re-sealing compresses nothing and decompresses nothing, whatever is chosen now.
     vault.set_compression(Compression::None).unwrap();
     let mut keys = Keys::open(place.folder(), &place.secret).unwrap();
     keys.rotate().unwrap();

@@ -1,4 +1,4 @@
-//! Names of contents through the public API: the same for owner and client, in snapshots, on a read-only vault, and
+//! Hashes of contents through the public API: the same for owner and client, in snapshots, on a read-only vault, and
 //! after what a person does to files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

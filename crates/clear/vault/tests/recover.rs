@@ -210,7 +210,7 @@ fn content_behind_the_newest_revision_is_kept_without_its_name() {
 }
 
 /// Goal: what is lost with a segment is told byte by byte, reads as an error, and never as zeros; everything else is
-/// there. Writing the same content anew heals it.
+/// there. Writing the same content again heals it.
 #[test]
 fn a_lost_segment_costs_its_bytes_and_they_read_as_errors() {
     let (place, vault) = Place::new();
@@ -255,7 +255,7 @@ fn a_lost_segment_costs_its_bytes_and_they_read_as_errors() {
     let mut expected = told(&report.damages);
     expected.sort();
     assert_eq!(told(&verified.damages), expected);
-    // The same content, written anew, is not named after what is lost.
+    // The same content, written again, is not named after what is lost.
     vault.write("/first", &first).unwrap();
     vault.sync().unwrap();
     assert!(vault.read("/first").unwrap() == first);

@@ -1,4 +1,4 @@
-//! What a repair mends, what it sets apart, and what it says of the rest. The sweep over all damages is the simulator's.
+//! What a repair mends, what it sets apart, and what it reports of the rest. The sweep over all damages is the simulator's.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -84,7 +84,7 @@ fn a_damaged_block_is_mended_from_a_segment_that_was_put_back() {
     assert_sound(&vault);
 }
 
-/// Goal: after a lost block is remembered, the same content stored anew is stored, also by a later run, and mends it.
+/// Goal: after a lost block is remembered, the same content is stored when it is written again, also by a later run, and mends it.
 #[test]
 fn what_stays_lost_is_mended_by_storing_the_same_content_again() {
     let (place, vault) = Place::new();
@@ -133,7 +133,7 @@ fn damage_beside_the_blocks_costs_nothing_and_the_file_is_replaced() {
     assert_sound(&vault);
 }
 
-/// Goal: nodes of the newest snapshot that are lost are built anew, because the living state is still the same.
+/// Goal: nodes of the newest snapshot that are lost are rebuilt, because the living state is still the same.
 #[test]
 fn lost_nodes_of_a_kept_state_come_back_from_the_living_one() {
     let (place, vault) = Place::new();
@@ -190,7 +190,7 @@ fn a_vault_that_is_open_is_not_repaired() {
 }
 
 /// Goal: what lies in a batch whose index, or the record of its lengths, is damaged is sound, but no file says so any more; it is
-/// stored anew from where the database says that it lies, and the damaged file goes.
+/// stored again from where the database says that it lies, and the damaged file goes.
 #[test]
 fn sound_blocks_leave_a_segment_whose_index_or_lengths_are_damaged() {
     for from_end in [false, true] {

@@ -1,8 +1,8 @@
-//! Whether the time of a refusal, of sealing and of comparing ids tells something of what must stay secret.
+//! Whether the time of a refusal, of sealing and of comparing ids shows something of what must stay secret.
 //!
-//! `cargo bench -p strongroom-crypto --bench constant_time`. Two classes of input take turns in random order; printed is Welch's
-//! t of their times, slow outliers left out. Beyond some 10 a difference shows here; below, this many samples show none.
-//! Method: Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017. Times never decide a test.
+//! `cargo bench -p strongroom-crypto --bench constant_time`. Two classes of input take turns in random order; printed
+//! is Welch's t of their times, slow outliers left out. A t above about 10 means a difference; below, these samples
+//! show none. Method: Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017. Times never decide a test.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! How fast blocks are named, sealed and opened on one core, what the measured choice of providers gains, and from where
-//! sharing out pays.
+//! How fast blocks are named, sealed and opened on one core, what the measured choice of providers gains, and from
+//! which size on the pool is faster.
 //!
 //! `cargo bench -p strongroom-crypto --bench seal`. Prints the median of several rounds, warmed up, in MB/s of clear bytes.
 //! Times are reported and never a test's pass or fail.

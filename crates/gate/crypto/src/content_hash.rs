@@ -1,10 +1,10 @@
-//! The name of a content: the hash of its bytes, the same that other programs give it.
+//! The hash of a content, the same that other programs give it.
 //!
 //! Takes   clear bytes, part by part
 //! Gives   what `b3sum` or `sha256sum` gives for them
-//! Never   keys it: this is for people who compare, and never part of the format
+//! Never   keys it: it is for people who compare, and never part of the format
 //!
-//! One library for each: names are computed in parts, which the providers of [2.19] do not do.
+//! Each algorithm has one library: these hashes are computed in parts, which the providers of [2.19] do not do.
 
 use sha2::Digest as _;
 

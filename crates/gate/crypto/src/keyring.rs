@@ -1,6 +1,6 @@
-//! Holds what an unlocked vault's keys are, and gives each part of the program the keys it needs.
+//! Holds the keys of an unlocked vault, and gives each part of the program the keys it needs.
 //!
-//! Takes   a header and the keys that create.rs, unlock.rs or change.rs made or verified
+//! Takes   a header and the keys that genesis.rs, unlock.rs or change.rs made or verified
 //! Gives   sealers, public facts about the vault, and the bytes of its header
 //! Never   shows a key, or reads anything that was not verified before
 //! Spec    spec/1-keys.md

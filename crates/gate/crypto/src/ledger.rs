@@ -1,6 +1,6 @@
 //! Watches that no key and nonce ever meet two plaintexts. In builds with the feature `nonce-ledger` only.
 //!
-//! Takes   each key, nonce and chunk before it is encrypted; a file, if what several processes do is to be one history
+//! Takes   each key, nonce and chunk before it is encrypted; a file, if several processes are to share one history
 //! Gives   nothing; ends the process at the first pair used twice for different bytes
 //! Never   keeps a key or a plaintext, only hashes of them
 //! Spec    spec/2-block.md, [2.14]

@@ -3,7 +3,7 @@
 //! Takes   clear bytes, keys, and secrets of people
 //! Gives   sealed bytes, and clear bytes whose authenticity is proven
 //! Never   reads or writes a disk or a network, asks the time, or lets a secret into `Debug`, an error or a log
-//! Spec    spec/1-keys.md, spec/2-block.md; who computes: docs/providers.md
+//! Spec    spec/1-keys.md, spec/2-block.md; providers: docs/providers.md
 #![deny(unsafe_code)] // locked.rs says why it has some
 
 mod blocks;

@@ -1,11 +1,11 @@
-//! Runs what handles secrets on a stack of its own, which is wiped before anything else can use it.
+//! Runs work that handles secrets on a stack of its own, which is wiped before anything else can use it.
 //!
 //! Takes   work to be done
-//! Gives   what it gave
+//! Gives   its result
 //! Never   leaves on a stack what a function or a library forgot there
 //!
-//! Values are moved from frame to frame, and no language wipes the frame they came from. What the work gives may therefore
-//! hold secrets behind a pointer only (`Locked`).
+//! Values are moved from frame to frame, and no language wipes the frame they came from. So the result of the work may
+//! hold secrets only through a pointer (`Locked`).
 
 use zeroize::Zeroize as _;
 

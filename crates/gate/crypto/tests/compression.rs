@@ -1,4 +1,4 @@
-//! What sealing promises where it compresses first: everything sealed opens, in part too, and nothing else does.
+//! What sealing with compression promises: everything sealed opens, in part too, and nothing else does.
 
 use proptest::prelude::*;
 use strongroom_crypto::{BlockSealer, Compression, EpochKey, IdKey, OpenError, Pool};

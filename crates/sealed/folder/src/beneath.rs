@@ -2,7 +2,7 @@
 //!
 //! Takes   the descriptor of a folder, a path of plain names
 //! Gives   the descriptor of what lies there, whatever it is
-//! Never   waits, becomes the controlling terminal of anything, or leaves the folder
+//! Never   waits, makes what it opens the process's controlling terminal, or leaves the folder
 //!
 //! Invariants
 //!  (1) Both ways, one system call or a step for each name, refuse the same paths.

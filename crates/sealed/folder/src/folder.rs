@@ -343,7 +343,7 @@ impl Folder {
         }
     }
 
-    /// Names what stands in the way of `path`, which should be `wanted`, if that is why the system said `error`.
+    /// Names what is in the way of `path`, which should be `wanted`, if that is why the system said `error`.
     fn explain(&self, path: &str, wanted: FileType, error: Errno) -> Error {
         // Those of links, of what is no file or folder, of devices that may not be used here, and of direct I/O on what has none.
         let is_of_kind = matches!(

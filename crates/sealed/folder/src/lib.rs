@@ -13,7 +13,7 @@
 //!  (3) A file is made by exclusive creation only, for its user alone.                                    [10.6]
 //!  (4) A file is replaced by write, sync, rename, sync of the folder, in this order.                     [10.7]
 //!
-//! Who owns a file is not asked: on a memory stick or a network share everything may belong to one user, and the
+//! Nobody asks who owns a file: on a memory stick or a network share everything may belong to one user, and the
 //! superuser opens what belongs to others. What the caller may do with a file the system decides.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Turns unsigned numbers, byte strings and arrays into canonical CBOR and back, so that one value has one encoding and one hash.
 //!
 //! Takes   values in the order the specification lists them, or bytes from anywhere
-//! Gives   the other of the two, or a `FormatError` that names what is wrong
+//! Gives   the reverse: bytes for values, values for bytes; or a `FormatError` that names what is wrong
 //! Never   accepts a second encoding of the same value, recurses, or allocates
 //! Spec    spec/1-keys.md, section 1.2
 //!

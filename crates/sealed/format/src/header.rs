@@ -1,7 +1,7 @@
 //! Turns `vault.json` into typed values within bounds, and back into the exact bytes that its MAC covers.
 //!
 //! Takes   the bytes of a header from anywhere, or a `Header` and a function that makes the MAC
-//! Gives   the other of the two, or a `FormatError` that names what is wrong
+//! Gives   the reverse: a `Header` for bytes, bytes for a `Header`; or a `FormatError` that names what is wrong
 //! Never   judges signatures, grants or the MAC: that takes keys, and is the gate's work
 //! Spec    spec/1-keys.md, sections 1.5 to 1.7
 //!

@@ -1,7 +1,7 @@
 //! The index of a batch and the table of contents of a segment: what its blocks are, in their order. Travels sealed.
 //!
 //! Takes   entries, or bytes that a gate has opened
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for entries, entries for bytes
 //! Never   panics, and never allocates more than the bytes given justify
 //! Spec    spec/3-segment.md
 //!

@@ -1,7 +1,7 @@
 //! The bytes of an intent log: what small files' syncs wrote since the last commit of the database.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   the other of the two; of a file that ends badly, every record up to where it does
+//! Gives   the reverse: bytes for values, values for bytes; of a file that ends badly, every record up to where it does
 //! Never   opens anything: a record's content is opaque bytes until the gate opened it
 //! Spec    spec/8-intents.md
 //!
@@ -9,7 +9,7 @@
 //!  (1) Header and records begin and end on a sector boundary.                            [8.1]
 //!  (2) A record names its file and follows the one before by number, so that bytes left over from an earlier use
 //!      of the same place never join a later chain.                                       [8.3]
-//!  (3) From version 1 on the clear head of a record tells its length in sectors, and nothing of it is zeros.   [8.13]
+//!  (3) From version 1 on the clear head of a record shows its length in sectors only, and nothing of it is zeros.  [8.13]
 
 use crate::block::Epoch;
 use crate::limits::{

@@ -1,7 +1,8 @@
-//! Turns a JSON object into a file that tells accidental damage apart from everything else, and back.
+//! Turns a JSON object into a file that shows accidental damage, and back.
 //!
 //! Takes   a serialisable object, or the bytes of a file
-//! Gives   the other of the two; the file stays readable JSON and ends with a checksum of all before it
+//! Gives   the reverse: a file for an object, an object for bytes; the file stays readable JSON and ends with a
+//!         checksum of all before it
 //! Never   proves who wrote it: the checksum has no key
 //! Spec    spec/1-keys.md, section 1.7
 //!

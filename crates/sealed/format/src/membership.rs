@@ -1,7 +1,7 @@
 //! Turns membership records into their canonical bytes and back; who may sign what is decided by the gate.
 //!
 //! Takes   a `RecordBody` and a signature, or bytes from a header
-//! Gives   the other of the two, or a `FormatError`
+//! Gives   the reverse: bytes for a record, a record for bytes; or a `FormatError`
 //! Never   checks a signature, or the place of a record in its chain
 //! Spec    spec/1-keys.md, section 1.4
 //!

@@ -1,7 +1,7 @@
 //! Turns `replica.json`, what one copy of a vault keeps for itself, into typed values and back.
 //!
 //! Takes   the bytes of the file from anywhere, or a `ReplicaFile`
-//! Gives   the other of the two, or a `FormatError` that names what is wrong
+//! Gives   the reverse: a `ReplicaFile` for bytes, bytes for a `ReplicaFile`; or a `FormatError` that names what is wrong
 //! Never   opens what is sealed inside
 //! Spec    spec/1-keys.md, section 1.8
 

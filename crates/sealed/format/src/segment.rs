@@ -1,7 +1,7 @@
 //! The bytes of a segment file: header, batches, table of contents, footer.
 //!
 //! Takes   the values below, or the bytes of a file
-//! Gives   the other of the two; of a file that ends badly, everything up to where it does
+//! Gives   the reverse: bytes for values, values for bytes; of a file that ends badly, everything up to where it does
 //! Never   opens anything: blocks, indexes and contents are opaque bytes here
 //! Spec    spec/3-segment.md
 //!
@@ -9,8 +9,8 @@
 //!  (1) Header, batches and footer begin and end on a sector boundary.                    [3.1]
 //!  (2) A batch names its file and the batch before it, so that bytes left over from an
 //!      earlier attempt never join a later chain.                                         [3.3]
-//!  (3) Every byte of a whole file is covered by a checksum, or is zero and a reader refuses others.   [3.2]
-//!  (4) From version 1 on no clear field tells a length finer than a sector.              [3.13]
+//!  (3) Every byte of a whole file is covered by a checksum, or must be zero; readers refuse anything else.    [3.2]
+//!  (4) From version 1 on no clear field shows a length finer than a sector.                   [3.13]
 
 mod scan;
 

@@ -8,7 +8,7 @@
 //! Invariants
 //!  (1) A batch and all offsets in it are below SEGMENT_BYTES_MAX: its lengths are checked before it is
 //!      made, and its room before it is placed.                                            [3.7]
-//!  (2) Blocks lie one behind the other in the order in which they were added, the first behind the header.
+//!  (2) Blocks lie one after the other in the order in which they were added, the first after the header.
 
 use std::ops::Range;
 use std::sync::Arc;

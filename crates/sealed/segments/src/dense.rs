@@ -1,8 +1,8 @@
-//! Notices where small reads at random places have become many, so that what lies between them is fetched with them.
+//! Notices when small reads at random places have become many, so that the bytes between them are fetched with them.
 //!
-//! Takes   where small reads go that nothing in memory answers
+//! Takes   the places of small reads that nothing in memory answers
 //! Gives   for each what to read, and whether the system shall keep it
-//! Never   has anything kept for few reads: there a sealed byte is in memory for as long as it takes to open it
+//! Never   keeps anything in memory while small reads are few: then a sealed byte is there only while it is opened
 //!
 //! Somebody who reads a large part of a file in small pieces, in no order, comes to nearly every grain several times. The
 //! pieces are not asked for twice, as the kernel keeps them in clear; their neighbours will be. So a grain is fetched

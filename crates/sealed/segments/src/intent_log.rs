@@ -2,7 +2,7 @@
 //!
 //! Takes   sealed records, and where they go
 //! Gives   the promise that they are durable; after a crash, the bytes of the file
-//! Never   sees a key or plaintext; changes the length of the file, so that a record costs one write and one flush
+//! Never   sees a key or plaintext; never changes the length of the file, so that a record costs one write and one flush
 //! Spec    spec/8-intents.md
 
 use std::fs::File;

@@ -2,8 +2,8 @@
 //!
 //! Takes   sealed blocks in batches, with a sealed index that only a key holder can read
 //! Gives   where each block lies, its bytes again, and the promise that all up to a sequence is durable
-//! Never   sees a key, a name or plaintext; rewrites a durable byte; leaves ciphertext in the page cache
-//!         where the file system lets it choose, but for what many small reads at random lie close to (`dense.rs`)
+//! Never   sees a key, a name or plaintext; never rewrites a durable byte; never leaves ciphertext in the page cache
+//!         where the file system lets it choose, except what lies close to many small reads at random (`dense.rs`)
 //! Spec    spec/3-segment.md
 #![forbid(unsafe_code)]
 

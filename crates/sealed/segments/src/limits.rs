@@ -19,7 +19,7 @@ pub const OPEN_FILES_SHARE: u64 = 4;
 pub const OPEN_FILES_MIN: usize = 4;
 
 /// The most memory that idle buffers keep, in bytes; beyond it they go back to the system.
-/// Buffers in use are bounded by the callers: at most one run for a read, two rounds of batches for a drain (`filesystem/src/stream.rs`).
+/// Buffers in use are bounded by the callers: at most one run for a read, two rounds of batches for a drain (`filesystem/src/blocks/stream.rs`).
 pub const IDLE_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The longest run that `read_many` reads by one call, in bytes.

@@ -1,14 +1,14 @@
-//! Remembers stretches of files around small blocks that were read: who reads one small file often reads its neighbours
-//! next, and to fetch a stretch costs hardly more than to fetch one of them.
+//! Remembers stretches of files around small blocks that were read: whoever reads one small file often reads its
+//! neighbours next, and to fetch a stretch costs hardly more than to fetch one of them.
 //!
 //! Takes   where small reads go, the stretches that were fetched, and what changed
 //! Gives   the stretches that hold a span, or the advice to fetch them
 //! Never   gives bytes from before a change of that part of the file, or keeps more than `RUNS_MAX` runs of `STRETCHES_AHEAD`
 //!
 //! A lone read fetches nothing but itself: a stretch is worth fetching once another small read went there, or when the
-//! stretch before it is here. Reads at random places of a large file hardly ever meet either.
+//! stretch before it is here. Reads at random places of a large file hardly ever meet one of these two conditions.
 //!
-//! Threads that miss the same stretch at once wait for one fetch of it. Where reads go on from one stretch to the next, a run
+//! Threads that miss the same stretch at once wait for one fetch of it. Where reads continue from one stretch to the next, a run
 //! of stretches is fetched at once; the thread that enters the second half of a run fetches the next, while the others find
 //! what they want.
 

@@ -1,10 +1,10 @@
 //! Takes up a file that was open when the vault was last closed or died.
 //!
 //! Takes   the file and the end of its last committed batch, as the database knows it
-//! Gives   a file that the next batch can go to, or a word on why not
-//! Never   cuts a whole batch, or appends behind bytes it could not verify
+//! Gives   a file that the next batch can go to, or why not
+//! Never   cuts a whole batch, or appends after bytes it could not verify
 //!
-//! A whole batch behind the committed ones is one whose commit was lost; or the database is an older copy that was put
+//! A whole batch after the committed ones may have lost its commit; or the database is an older copy that was put
 //! back, and the batch is the only place of newer content. The two cannot be told apart here, so it stays.
 //! Spec    spec/3-segment.md
 

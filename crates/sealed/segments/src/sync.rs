@@ -1,4 +1,4 @@
-//! Turns "written" into "durable", once for all who wait.
+//! Turns "written" into "durable", once for everybody who waits.
 //!
 //! Takes   files and names as they are acknowledged, each with its sequence
 //! Gives   the promise that all up to a sequence survives a power cut

@@ -1,7 +1,7 @@
-//! Brings a whole segment file into memory, as far as the disk gives it: for those who look at every block.
+//! Brings a whole segment file into memory, as far as the disk gives it, for looking at every block.
 //!
 //! Takes   a segment's name
-//! Gives   its bytes, read in one run; zeros where the disk gives none, which no checksum and no seal fits
+//! Gives   its bytes, read in one run; unreadable sectors become zeros, which fail every check
 //! Never   fails for a bad sector, or takes more memory than the longest segment and one sector
 //! Spec    spec/3-segment.md
 

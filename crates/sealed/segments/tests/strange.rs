@@ -1,4 +1,4 @@
-//! Goal: what is strange in the folder of segments costs what lay in it, and reaches nothing outside.
+//! Goal: a strange thing among the segments loses only what was in it, and reaches nothing outside.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

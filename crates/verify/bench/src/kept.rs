@@ -19,7 +19,7 @@ pub struct Kept {
     pub flushes_per_fsync: Option<f64>,
     /// How often it wrote.
     pub writes_per_fsync: Option<f64>,
-    /// Records that were there and right after the server was killed and the store mounted anew; none without a server.
+    /// Records that were there and right after the server was killed and the store mounted again; none without a server.
     pub records_after_kill: Option<usize>,
     /// Whether their content lay in clear where the file system keeps what it stores.
     pub in_clear: Option<bool>,

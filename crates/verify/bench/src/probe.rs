@@ -100,7 +100,7 @@ fn probe(
     kept
 }
 
-/// Appends, kills, searches, mounts anew and counts; ends with the first step that fails.
+/// Appends, kills, searches, mounts again and counts; ends with the first step that fails.
 fn look(
     running: &mut Running,
     disk: Option<&Disk>,

@@ -278,7 +278,7 @@ fn ahead(text: &mut String, report: &Report) {
     for row in &report.rows {
         for (name, why) in row.ahead(&report.kept) {
             let value = |system| row.median(system).map_or_else(String::new, figure);
-            // What a program said may stand in it.
+            // What a program said may be in it.
             let why = why.replace('|', "\\|");
             let _ = writeln!(
                 lines,

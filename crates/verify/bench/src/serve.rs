@@ -170,7 +170,7 @@ impl Running {
         Ok(())
     }
 
-    /// Serves anew what was killed, from all that is left of it.
+    /// Serves again what was killed, from all that is left of it.
     ///
     /// # Errors
     /// What its program says if it does not mount.

@@ -20,7 +20,7 @@ const RUN_BY: [(&str, &str); 3] = [
 ];
 
 /// Where words of the glossary's second table are looked for.
-const PROSE: [&str; 19] = [
+const PROSE: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -31,19 +31,11 @@ const PROSE: [&str; 19] = [
     "docs",
     "spec",
     "tools",
-    "crates/access/cli/src",
-    "crates/access/mount",
-    "crates/clear/metadata",
-    "crates/clear/vault/src",
-    "crates/gate/crypto",
-    "crates/sealed/format",
-    "crates/sealed/segments",
-    "crates/verify/conformance/src",
-    "crates/verify/conformance/tests",
+    "crates",
 ];
 
 /// What of that is left out, and why.
-const LEFT_OUT: [(&str, &str); 5] = [
+const LEFT_OUT: [(&str, &str); 11] = [
     ("docs/glossary.md", "it has the list"),
     (
         "docs/adr/0",
@@ -52,6 +44,27 @@ const LEFT_OUT: [(&str, &str); 5] = [
     ("docs/performance/2", "a saved run stays as it was written"),
     ("tools/vectors", "not mended yet"),
     ("spec/vectors", "their texts come from tools/vectors"),
+    (
+        "crates/clear/filesystem/benches/engine/report.rs",
+        "its texts are not mended yet",
+    ),
+    (
+        "crates/clear/filesystem/tests/content/epochs.rs",
+        "its texts are not mended yet",
+    ),
+    (
+        "crates/clear/filesystem/tests/content/hashes.rs",
+        "its texts are not mended yet",
+    ),
+    ("crates/verify/bench", "its texts are not mended yet"),
+    (
+        "crates/verify/simulator/src/arguments.rs",
+        "its texts are not mended yet",
+    ),
+    (
+        "crates/verify/simulator/src/run.rs",
+        "its texts are not mended yet",
+    ),
 ];
 
 /// The checkout.

@@ -50,7 +50,7 @@ pub struct Outcome {
     pub runs: u64,
     /// What was done beside them, and how often.
     pub beside: BTreeMap<&'static str, u64>,
-    /// What was told of a sound vault.
+    /// What was reported of a sound vault.
     pub alarms: Vec<String>,
 }
 

@@ -101,7 +101,7 @@ fn setup(injector: &Arc<Injector>) -> Setup {
     setup
 }
 
-/// Seals everything anew; the older keys stay.
+/// Re-seals everything; the older keys stay.
 fn reseal(system: &Filesystem) -> strongroom_filesystem::Result<()> {
     while system.reseal()? == Resealed::More {}
     Ok(())

@@ -25,7 +25,7 @@ pub enum Act {
     Compact,
     /// New keys seal from here on, as after a key slot was removed.
     BeginEpoch,
-    /// New keys seal from here on, what older ones sealed is sealed anew, and they go.
+    /// New keys seal from here on, what older ones sealed is re-sealed, and they go.
     Rotate,
     /// What is written from here on is compressed, or not.
     Compress(Compression),

@@ -5,7 +5,7 @@
 //! Never   lets the disk rest: each rotation begins when the one before has ended
 //! Spec    spec/5-crash-contract.md, spec/1-keys.md, 1.10
 //!
-//! What must hold after a cut, while the first opening goes on with the rotation:
+//! What must hold after a cut, while the first opening continues the rotation:
 //!  (1) `verify`, `verify --deep` and `check` say nothing, at once and again when the rotation is over.
 //!  (2) What was synced is there.
 

@@ -257,7 +257,7 @@ fn judge_cut(
     let disk = moment.after_cut(policy, seed ^ moment.calls);
     disk.write_to(left.path())
         .map_err(|error| error.to_string())?;
-    // What was sealed anew needs no older keys: then there are none.
+    // What was re-sealed needs no older keys: then there are none.
     let oldest = match (histories, &moment.threads[..1]) {
         ([(_, history)], [reached]) => history.oldest_epoch(reached_at(reached).returned),
         _ => 0,

@@ -329,7 +329,7 @@ struct Trial {
     choices: Choices,
     files: BTreeMap<String, Content>,
     made: u64,
-    /// What `df` told of the empty vault.
+    /// What `df` showed of the empty vault.
     empty: u64,
     done: Done,
 }

@@ -32,7 +32,7 @@ struct Plan {
     /// Bytes of the two files.
     lens: [usize; 2],
     durability: Durability,
-    /// Bytes that an ordinary write lays over the first file before, if any.
+    /// Bytes that an ordinary write puts into the first file before, if any.
     written_before: usize,
     ticks: bool,
 }

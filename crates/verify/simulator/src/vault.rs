@@ -64,7 +64,7 @@ struct Scene {
     second: KeyFile,
 }
 
-/// What stands in each file.
+/// What is in each file.
 fn content(path: &str) -> Vec<u8> {
     path.bytes().cycle().take(30_000).collect()
 }

@@ -109,7 +109,7 @@ pub fn recover(folder: &Path, scale: Scale) -> Result<(), String> {
     reseal(&system, &records)
 }
 
-/// Seals everything anew that is not of the newest epoch, records of revisions too.
+/// Re-seals everything that is not of the newest epoch, records of revisions too.
 ///
 /// # Errors
 /// In words.
@@ -224,7 +224,7 @@ impl Epochs {
         begin_next(&mut epochs, system)
     }
 
-    /// Begins the next epoch, seals everything anew under it, and takes the older keys away.
+    /// Begins the next epoch, re-seals everything under it, and takes the older keys away.
     fn rotate(&self, system: &Filesystem, records: &Records) -> Result<(), String> {
         let mut epochs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         begin_next(&mut epochs, system).map_err(|error| error.to_string())?;

@@ -104,7 +104,7 @@ fn a_whole_vault_survives_cuts_while_it_is_made_used_and_rekeyed() {
     assert!(seen.returned == 11 && seen.trees > 15, "{seen:?}");
 }
 
-/// A sound vault is never called damaged by the opening that goes on with a rotation. Its long run is that of `make sim`.
+/// A sound vault is never called damaged by the opening that continues a rotation. Its long run is that of `make sim`.
 #[test]
 fn a_vault_whose_keys_rotate_back_to_back_survives_cuts_without_an_alarm() {
     let sample = Trial {

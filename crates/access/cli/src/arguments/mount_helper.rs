@@ -1,4 +1,4 @@
-//! What `mount(8)` calls for a line of type `fuse.strongroom`: this program under the name `mount.fuse.strongroom`.
+//! What `mount(8)` calls for a line of /etc/fstab with type `fuse.strongroom`: this program under the name `mount.fuse.strongroom`.
 //!
 //! Takes   the command line that `mount(8)` gives a helper: VAULT DIR [-sfnv] [-t TYPE] [-o OPTIONS]
 //! Gives   the command line of `strongroom mount` that means the same

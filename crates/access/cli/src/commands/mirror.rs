@@ -2,7 +2,7 @@
 //!
 //! Takes   a directory, and the names that its source has
 //! Gives   how many nodes were removed
-//! Never   removes what a pattern names, or a directory that holds such a thing; follows no link
+//! Never   removes what a pattern names, or a directory that holds such a thing, nor follows a link
 
 use std::fs::{self, ReadDir};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Opens the vault a command is about, by itself or through the process that has it open.
+//! Opens the vault that a command is about, by itself or through the process that has it open.
 
 use std::path::Path;
 use std::sync::Arc;

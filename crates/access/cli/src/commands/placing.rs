@@ -2,7 +2,7 @@
 //!
 //! Takes   a path, and what makes or names the node
 //! Gives   the name, by one rename where something is replaced
-//! Never   leaves the name that was used on the way, unless the process is killed at that moment
+//! Never   leaves a temporary name, unless killed at that moment
 
 use strongroom::filesystem::{Error as FileError, NodeKind, RenameMode};
 use strongroom::{Error, Links, Vault};

@@ -3,7 +3,7 @@
 //! Takes   a vault and a path
 //! Gives   each node once: a directory before what is in it and again after it
 //! Never   recurses, follows a symlink, holds more than one large directory page per level, or goes in circles: a
-//!         directory has one name, and where a damaged database gives it a second one that is reported, and skipped
+//!         directory has one name; if it has a second name, that is reported and skipped
 
 use std::collections::HashSet;
 

@@ -5,7 +5,7 @@
 //! Never   shows two different names alike because one of them holds something invisible
 //!
 //! Invariants
-//!  (1) No character for which `deceives` is true reaches a terminal. A line break does only where this program made it.
+//!  (1) No character for which `deceives` is true reaches a terminal. A line break reaches it only where this program made it.
 //!  (2) `show` gives different text for different names; `printable` changes nothing in what `show` gave.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! A mount that lives in another process, with which this one shares neither locks nor memory: who writes to mapped memory of a file
+//! A mount that lives in another process, with which this one shares neither locks nor memory: whoever writes to mapped memory of a file
 //! waits for the mount while it holds the memory of its own process.
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 

@@ -12,7 +12,7 @@ pub(crate) fn peak() -> std::io::Result<f64> {
     of("VmHWM:")
 }
 
-/// Lets `peak` begin anew.
+/// Lets `peak` begin again.
 pub(crate) fn forget_peak() -> std::io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }

@@ -1,4 +1,4 @@
-//! Each step runs in a process of its own: what one leaves in memory is none of the next one's.
+//! Each step runs in a process of its own: what one step leaves in memory does not count for the next.
 
 use std::collections::BTreeMap;
 use std::error::Error;

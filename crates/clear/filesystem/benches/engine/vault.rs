@@ -1,4 +1,4 @@
-//! A vault of a bench: everything as a vault has it by default, but its keys, which are public.
+//! A vault of a bench: everything as a vault has it by default, except its keys, which are public.
 
 use std::path::Path;
 

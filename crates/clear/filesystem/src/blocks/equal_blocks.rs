@@ -1,17 +1,17 @@
 //! Which stored blocks new content may share: those whose bytes open.
 //!
-//! Takes   the names of blocks that were sealed
-//! Gives   of which of them a sound block is stored; of which there is none, they are to be stored
-//! Never   believes a row: what it names may have been damaged since it was written
+//! Takes   the ids of sealed blocks
+//! Gives   for each id, whether a block that opens is stored under it; if not, the caller stores its own
+//! Never   believes a row: its block may have been damaged since it was written
 //! Spec    spec/7-recovery.md, [7.7.10]
 //!
 //! Invariants
-//!  (1) No new name leads to a block whose bytes were not opened: after its content was given, or among the last
-//!      `2 * OPENED_BLOCKS_MAX` blocks that reads opened as a whole, or stored with it.
+//!  (1) New content may share a stored block only if all its bytes opened after the content was given, or in one of
+//!      the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or travel in the database; else its own bytes are stored.  [7.7.10]
 //!
-//! So content that is stored again mends what was damaged: the row stays, and all who name it read again. Reading costs
-//! about what writing would, and only where something equal is there. A copy through the mount reads its source just
-//! before it writes: what that read opened is not read a second time.
+//! So content that is stored again mends what was damaged: the row stays, and all that name it can be read again. The
+//! check costs about what a write would, and only where an equal block is stored. A copy through the mount reads its
+//! source just before it writes: what that read opened is not read a second time.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Reads blocks, and opens of each what is wanted.
+//! Reads blocks, and opens the wanted part of each.
 //!
 //! Takes   extents of one node
 //! Gives   their bytes, in a buffer; or that a block is there no more
@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) Disk and decryption run without locks; a block that was moved or freed meanwhile is to be looked up again.
-//!  (2) That a block is not where it was found before says nothing about it: only what the database says now is judged.
+//!  (2) A block that is not where it was found before is not called damaged for that: only what the database says now is judged.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ const POOL_BYTES: usize = 128 * 1024;
 pub(crate) enum Fetched {
     /// It is filled.
     Whole,
-    /// A block was moved since it was looked up, or sealed anew and the old keys are gone: look again. (1)
+    /// A block was moved since it was looked up, or re-sealed and the old keys are gone: look again. (1)
     Moved,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn fetches_of(
         }
         .into_iter();
         for part in run {
-            // One that is missing lets the next one stand in its place.
+            // One that is missing lets the next one take its place.
             let block = blocks.next().filter(|block| block.number == part.block);
             fetches.push(fetch_of(writer, inode, block, part, offset)?);
         }
@@ -357,7 +357,7 @@ fn open_into(
         })
 }
 
-/// What came from memory may be out of date, or spoiled there: only the disk tells of damage.
+/// What came from memory may be out of date, or spoiled there: only the disk shows damage.
 fn open_anew(
     core: &Core,
     sealer: &BlockSealer,

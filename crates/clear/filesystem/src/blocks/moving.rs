@@ -1,8 +1,8 @@
-//! Moves sealed blocks into a segment, and seals them anew where their keys are not the newest any more.
+//! Moves sealed blocks into a segment, and re-seals those whose keys are not the newest any more.
 //!
 //! Takes   rows of blocks, and where their bytes are
 //! Gives   the same blocks in the open segment, and rows that say so
-//! Never   changes a name, or spreads damage: what does not open stays where it is
+//! Never   changes an id, or spreads damage: what does not open stays where it is
 //!
 //! Invariants
 //!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
@@ -139,7 +139,7 @@ pub(crate) fn part_of(segment: SegmentId, block: &Block) -> Option<Part> {
     })
 }
 
-/// The block as it is to be stored anew, if it opens: a segment has one epoch, so what older keys sealed is
+/// The block as it is to be stored again, if it opens: a segment has one epoch, so what older keys sealed is
 /// sealed again under its unchanged id.
 pub(crate) fn under_newest_epoch(
     sealing: &BlockSealer,

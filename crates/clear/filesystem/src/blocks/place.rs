@@ -208,7 +208,7 @@ impl<'a> Placement<'a> {
         result
     }
 
-    /// What was appended is waste that only its segment's row can tell of.
+    /// What was appended is waste that only its segment's row shows.
     fn note_waste(&self, core: &Core) -> Result<()> {
         let mut writer = core.store.lock();
         for batch in &self.appended {

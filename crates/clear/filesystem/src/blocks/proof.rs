@@ -12,7 +12,7 @@ use strongroom_metadata::Block;
 pub enum Proof {
     /// All its tags fit; of compressed blocks as `Full`.
     Tags,
-    /// Its name is computed anew, too.
+    /// Its name is recomputed, too.
     Full,
 }
 

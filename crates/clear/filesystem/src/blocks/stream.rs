@@ -1,12 +1,12 @@
-//! The way down: clear content is sealed, and its blocks find a place.
+//! Turns clear content into stored blocks.
 //!
 //! Takes   clear pieces of content
 //! Gives   their `Placement`
-//! Never   copies a sealed block where no equal one exists, or holds more than two rounds of them
+//! Never   copies a sealed block unless an equal one is stored; never holds more than two rounds
 //!
-//! More than one batch is sealed where it is written from: one round of batches while the one before is appended.
-//! Each job seals a batch of its own, one block behind the other: so all cores seal, no block leaves the cache of the one that
-//! sealed it before it is part of the checksum, and what the disk takes is one stretch of memory.
+//! Content longer than one batch is sealed directly in the memory from which it is written: one round of batches while
+//! the round before is appended. Each job seals a whole batch, block after block: so all cores seal, each block is
+//! still in its core's cache when the checksum takes it, and the disk gets one stretch of memory.
 
 use strongroom_crypto::BlockSealer;
 use strongroom_crypto::batch::tail_room;

@@ -1,4 +1,4 @@
-//! Makes what has happened durable, once for all who wait.
+//! Makes what has happened durable, once for everybody who waits.
 //!
 //! Takes   the open transaction and the dirty attributes
 //! Gives   a durable commit
@@ -140,7 +140,7 @@ fn commit_once<T>(
         store_attributes(core, &mut writer, covered)?;
         core.durability.intents.note_acknowledged(&mut writer)?;
         writer.commit()?;
-        // The only moment at which no transaction is open: without it a busy log never begins anew.
+        // The only moment at which no transaction is open: without it a busy log never starts over.
         let moved = {
             let _doing = core.options.doing(Work::Checkpoint);
             writer.checkpoint()

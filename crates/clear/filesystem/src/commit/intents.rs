@@ -2,11 +2,12 @@
 //!
 //! Takes   what was written to a file since it was last durable
 //! Gives   a sealed record of it, durable; after a crash, the file as the record says
-//! Never   tells of anything but bytes written to a file that is durable already: everything else takes a commit
+//! Never   records anything except bytes written to a file that is durable already: everything else takes a commit
 //! Spec    spec/8-intents.md
 //!
-//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that none can do: what a record can hold, and
-//! that more than 64 KiB or anything but written bytes takes a commit, says `content/unlogged.rs` (`note_write`, `fits`).
+//! How. `upkeep/sync.rs` asks for a record first, and commits only if `sync` here says that a record cannot hold it.
+//! What a record can hold is in `content/unlogged.rs` (`note_write`, `fits`): written bytes only, at most 64 KiB of
+//! them.
 //! The written bytes stay in the node's overlay, as if nobody had synced, and go the ordinary way later, many at a time. When
 //! the log is full, or half full at a timer, all nodes with records are drained and committed, and the log begins again.
 //!
@@ -17,8 +18,8 @@
 //!      the node gets no further record until a commit has it.
 //!  (3) The log begins again only when all that its records hold is in a durable commit.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
-//!  (5) A record counts if its number is above the one that the database has as settled. One that is missing up to the newest
-//!      number that a record or the database says was acknowledged is a loss.                              [8.10]
+//!  (5) A record counts if its number is above the one that the database has as settled. A missing record is a loss
+//!      if its number is at most the highest number that a record or the database names as acknowledged.    [8.10]
 //!
 //! The lock of the log comes before all others (see the head of `core.rs`), and is never taken with another held.
 
@@ -105,7 +106,7 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
     }
 }
 
-/// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or begins it anew.
+/// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or starts it over.
 fn is_ready(core: &Core, log: &mut Log) -> Result<bool> {
     if log.file.is_none() {
         // Known to the database with the commit that the caller turns to.
@@ -186,7 +187,7 @@ fn begin_anew(core: &Core, log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-/// What a record has to tell of `node`, none if nothing, and the number of the last one; `None` if a record cannot tell it.
+/// The intent to log for `node`, none if nothing changed, and the number of its last record; `None` if no record can hold it.
 fn take(node: &Node, durable: u64, sequence: u64) -> Option<(Option<Intent>, u64)> {
     let mut state = node.lock();
     if state.purged || !state.unlogged.fits(durable) {
@@ -289,7 +290,7 @@ fn sync_to(core: &Core, sequence: u64) -> Result<bool> {
     Ok(last >= sequence)
 }
 
-/// Begins the log anew if it is half full, so that nobody has to wait for that.
+/// Starts the log over if it is half full, so that nobody has to wait for that.
 pub(crate) fn tidy(core: &Core) -> Result<()> {
     let mut log = core.durability.intents.log.lock();
     match &log.file {

@@ -1,8 +1,8 @@
-//! After a crash: the log of the run that ended is laid over what the database has.
+//! After a crash: replays the intent log of the run that ended.
 //!
 //! Takes   the bytes of the log, and what the database says of it
 //! Gives   the files as their last small syncs left them; whether something that was acknowledged is gone
-//! Never   lays a record over a version that it does not build on, or calls a torn write a loss
+//! Never   replays a record over a version that it does not build on, or calls a torn write a loss
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 
 use strongroom_format::intent::{FoundLog, Intent, IntentVersion, LoggedIntent, scan};

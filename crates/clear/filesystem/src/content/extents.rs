@@ -98,7 +98,7 @@ impl Edited {
         (self.extents, self.references, self.bytes)
     }
 
-    /// The extents that lie in `range`, be it in part.
+    /// The extents that lie in `range`, whole or in part.
     fn touched(&self, range: &Range<u64>) -> Range<usize> {
         let first = self
             .extents

@@ -1,4 +1,4 @@
-//! Holes of many regions: rows that count as gone at once and go in steps.
+//! Holes of many regions: their rows count as deleted at once, and are deleted step by step.
 //!
 //! Takes   whole regions that a truncation or a punch empties
 //! Gives   whether a region is in such a hole; a hole row until the last of its rows has gone

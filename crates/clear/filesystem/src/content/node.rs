@@ -8,8 +8,8 @@
 //!  (1) At most one `Node` per inode exists at a time, so its state has one home.
 //!  (2) A node with changes that the store lacks is in the dirty set and is not evicted.
 //!  (3) References outlive the node: an evicted node that the kernel knows keeps its count.
-//!  (4) Between two commits the table grows by a quarter from one look for idle nodes to the next, so that a new node costs a
-//!      fixed number of looks, also while all others are in use.
+//!  (4) Between two commits the table looks for idle nodes each time it has grown by a quarter, so the cost of a
+//!      new node is bounded even if all are in use.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -205,7 +205,7 @@ impl Node {
         }
     }
 
-    /// What `stat` tells of it.
+    /// What `stat` shows of it.
     ///
     /// # Errors
     /// As `living`.

@@ -50,7 +50,7 @@ impl Gauge {
 pub(crate) struct RegionCache {
     regions: HashMap<u64, Region>,
     bytes: usize,
-    /// Second chance: set by each use, cleared when eviction passes by.
+    /// Second chance: set by each use, cleared when eviction comes to it.
     used: bool,
     gauge: Arc<Gauge>,
 }

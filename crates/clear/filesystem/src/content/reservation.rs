@@ -5,9 +5,9 @@
 //! Never   holds space against other programs on the disk: the bytes exist only once they are written
 //!
 //! Invariants
-//!  (1) `Content::reserved` is the sum over all inodes; so is `inode.reserved` of a node over its ranges.
-//!  (2) A range ends when it is written, copied to, punched or cut off, and with its file. Beyond the bound of ranges
-//!      the smallest gap between two is reserved too: rather too much is held than too little.
+//!  (1) `Content::reserved` is the sum over all inodes; `inode.reserved` is the sum of that node's ranges.
+//!  (2) A range ends when it is written, copied to, punched or cut off, and with its file. If a file would have too
+//!      many ranges, the smallest gap between two is reserved too: rather too much is held than too little.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What of one file a small sync could tell: bytes written since it was last durable, and nothing else.
+//! Which bytes of a file a record of the intent log could hold: those written since it was last durable, if nothing else changed.
 //!
 //! Takes   notes of writes and of other changes
 //! Gives   the written ranges, as long as they are all that changed

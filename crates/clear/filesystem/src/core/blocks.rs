@@ -1,7 +1,7 @@
 //! Where sealed blocks are, with which keys, and what is known of them: the placement.
 //!
 //! Takes   clear bytes to seal; notes of what opened and what did not
-//! Gives   sealed blocks; the segments; of which blocks new content may be named
+//! Gives   sealed blocks; the segments; which blocks new content may share
 //! Never   sees nodes or rows of names
 //!
 //! Locks, outermost first: `Sealers` → `placing`. The others are taken for memory work only, and one at a time; `contents` is

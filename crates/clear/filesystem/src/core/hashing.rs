@@ -1,4 +1,4 @@
-//! Contents of which a part is hashed: how far each came.
+//! Contents that are partly hashed: how far each came.
 //!
 //! Takes   hashes that were begun and not finished
 //! Gives   them back for the same content
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use strongroom_crypto::{ContentHasher, HashAlgorithm};
 use strongroom_metadata::InodeId;
 
-/// Large files whose hashes are begun and not finished, over all callers; with more, the oldest begins anew.
+/// Large files whose hashes are begun and not finished, over all callers; with more, the oldest begins again.
 const UNFINISHED_MAX: usize = 64;
 
 /// Hashes that are begun.

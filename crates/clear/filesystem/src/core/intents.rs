@@ -25,7 +25,7 @@ pub(crate) const SETTING: &str = "intent_log";
 /// What the log of an earlier run that did not end well gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
-    /// Records that were laid over what the database had.
+    /// Records that were replayed over what the database had.
     pub records: usize,
     /// Something is wrong with the log: what was synced in the last moments before the crash may be lost.
     pub fault: Option<ReplayFault>,

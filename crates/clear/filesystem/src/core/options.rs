@@ -54,7 +54,7 @@ pub struct Options {
     pub threads: Option<usize>,
     /// From when on it works in the background, and how much in one step.
     pub thresholds: limits::Thresholds,
-    /// Who is told of that work.
+    /// Who hears of that work.
     pub watcher: Option<Arc<dyn Watcher>>,
 }
 
@@ -75,7 +75,7 @@ pub enum Work {
     Purge,
     /// A fragmented cell is rewritten.
     Defragmentation,
-    /// Blocks of an earlier epoch are sealed anew.
+    /// Blocks of an earlier epoch are re-sealed.
     Resealing,
     /// A small sync goes to the intent log.
     Logging,

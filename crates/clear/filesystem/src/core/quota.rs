@@ -2,7 +2,7 @@
 //!
 //! Takes   a bound in bytes, or none
 //! Gives   the same bound at every later open; `Core::admit` refuses what would exceed it
-//! Never   stands in the way of removing: only what grows the vault is refused
+//! Never   keeps anybody from removing: only what grows the vault is refused
 //! Spec    spec/4-metadata.md, 4.6
 //!
 //! What counts is `Store::stored_bytes`: sealed content that something names (equal blocks once) and the rows of the

@@ -52,7 +52,7 @@ pub(crate) struct RoomState {
 pub(crate) struct Reclaiming {
     /// `changes` when a segment was made leaving: once that is durable, it may go.
     pub(crate) left: HashMap<SegmentNumber, u64>,
-    /// Segments with blocks that do not open: compaction goes on with others.
+    /// Segments with blocks that do not open: compaction takes others.
     pub(crate) passed_over: HashSet<SegmentNumber>,
     pub(crate) resealing: Resealing,
 }

@@ -76,7 +76,7 @@ impl Sealers {
         *newest = newest.clone().with_compression(compression);
     }
 
-    /// To seal with. Where this stands in the order of locks says `core.rs`.
+    /// To seal with. Its place in the order of locks is in `core.rs`.
     pub(crate) fn sealing(&self) -> Sealing<'_> {
         let working = self.working.read();
         Sealing {

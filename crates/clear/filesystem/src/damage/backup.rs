@@ -1,7 +1,7 @@
-//! What a copy of the vault folder needs from the one who writes there: files that stay, and a database of one state.
+//! What a copy of the vault folder needs from the process that writes there: files that stay, and a database of one state.
 //!
 //! Takes   an empty folder for the database
-//! Gives   the database as it is at one moment, and until then and after it every segment that it names
+//! Gives   the database as it is at one moment; every segment that it names stays, before and after that moment
 //! Never   holds up readers, or writers for longer than the copy of the database takes
 //!
 //! Invariants
@@ -26,7 +26,7 @@ pub struct KeptSegments {
 /// What becomes of segments that are there, and that the database does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strangers {
-    /// A verification tells of them.
+    /// A verification reports them.
     Told,
     /// An interrupted backup brought them.
     PassedOver,

@@ -1,7 +1,7 @@
-//! Keeps damage apart: nothing new is named after a block that does not open, today or after the next opening.
+//! Keeps damage apart: no new content is made to share a block that does not open, today or after the next opening.
 //!
 //! Takes   blocks that do not open
-//! Gives   a list of them that outlives this run; rows that do not wait for bytes which are gone
+//! Gives   a list of them that outlives this run; rows of blocks that are wholly lost point to the lost segment
 //! Never   drops a block that somebody names
 //! Spec    spec/7-recovery.md, section 7.7
 

@@ -1,4 +1,4 @@
-//! Which chunks of a block are lost, so that what is left of it can be told.
+//! Which chunks of a block are lost, so that the others can still be read.
 //!
 //! Takes   what there is of the sealed bytes of a block that does not open
 //! Gives   a bit for each of its chunks
@@ -85,7 +85,7 @@ mod tests {
     use strongroom_crypto::{EpochKey, IdKey};
     use strongroom_format::SuiteId;
 
-    /// Goal: no chunk of the longest block is beyond what is told of it, the last one neither.
+    /// Goal: every chunk of the longest block has its bit, the last one too.
     #[test]
     fn each_chunk_of_a_full_block_is_lost_alone() {
         let keys = vec![(Epoch(0), EpochKey::from_bytes([1; 32]))];

@@ -28,7 +28,7 @@ const STEP_BYTES: u64 = 1 << 30;
 /// A copy of at most this many bytes, 64 extents, is done before a hand-over to another thread would be.
 const INLINE_BYTES_MAX: u64 = 4 << 20;
 
-/// How often a step drains anew because somebody wrote meanwhile, before it copies bytes instead.
+/// How often a step drains again because somebody wrote meanwhile, before it copies bytes instead.
 const ATTEMPTS: usize = 4;
 
 /// Bytes that the fallback moves at once.

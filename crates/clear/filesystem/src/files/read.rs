@@ -5,10 +5,10 @@
 //! Never   shows bytes of a block that did not open
 //!
 //! Invariants
-//!  (1) What is resolved is resolved in one hold of the node: active → draining → extents.
-//!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is resolved anew.
-//!  (3) Where a block was found before is tried first, without the database. That it is not there any more says nothing
-//!      about it: only what the database says now is judged.
+//!  (1) All places of a range are looked up while the node is locked once: active → draining → extents.
+//!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is looked up again.
+//!  (3) The place where a block was found before is tried first, without the database. A block that is not there
+//!      any more is not called damaged for that: only what the database says now is judged.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::content::region_cache::FoundBlock;
 use crate::core::Core;
 use crate::{Error, Filesystem, Result};
 
-/// How often a read resolves anew before it reports damage: each time means that a block was moved.
+/// How often a read looks up again before it reports damage: each time means that a block was moved.
 const ATTEMPTS: usize = 4;
 
 impl Filesystem {

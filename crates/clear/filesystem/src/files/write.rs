@@ -2,7 +2,7 @@
 //!
 //! Takes   bytes for a range of a file
 //! Gives   an acknowledgement; the bytes are in memory and readable
-//! Never   seals or stores: that is `flush.rs`
+//! Never   seals or stores: `drain/drains.rs` does
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   numbers of files, an algorithm, and how many bytes may be read
 //! Gives   hashes, on all cores; how far it came with a large file stays in memory for the next call
-//! Never   gives a hash of bytes that no reader could have seen at one moment, or takes a stored one for another content
+//! Never   gives a hash of bytes that no reader could have seen at one moment, or a stored hash for another content
 //! Spec    spec/4-metadata.md, 4.11
 //!
 //! Invariants
@@ -33,7 +33,7 @@ const BESIDE_BYTES: u64 = 8 << 20;
 /// Parts on their way from the one to the other.
 const PARTS_BESIDE: usize = 3;
 
-/// How often a file is begun anew in one call because somebody wrote to it.
+/// How often a file is begun again in one call because somebody wrote to it.
 const ATTEMPTS: usize = 4;
 
 /// What a file costs beside its bytes, counted in bytes, so that many small files end a call too.

@@ -1,4 +1,4 @@
-//! What `stat` tells of a node, and the changes that `chmod`, `chown`, `truncate` and `utimens` make to it.
+//! What `stat` shows of a node, and the changes that `chmod`, `chown`, `truncate` and `utimens` make to it.
 //!
 //! Takes   a node and the attributes to set
 //! Gives   its attributes as they are now, content in memory included
@@ -7,8 +7,7 @@
 //! Invariants
 //!  (1) A change of attributes, the length included, happens in one hold of the node's state, and is refused before
 //!      anything changes. What a commit stores of it follows `NodeState::row`: all of it or nothing.
-//!  (2) Whoever may run a file never gains by a change of its owner, length or content: suid, sgid and
-//!      `security.capability` go with it.
+//!  (2) A change of owner, length or content removes suid, sgid and `security.capability`.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ use crate::{Attributes, Caller, Error, Filesystem, Result, SetAttributes};
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
 impl Filesystem {
-    /// What `stat` tells of `inode`.
+    /// What `stat` shows of `inode`.
     ///
     /// # Errors
     /// `Stale` if there is no such inode any more.

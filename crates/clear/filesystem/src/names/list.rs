@@ -1,9 +1,9 @@
 //! Listings: the entries of a directory in a fixed order, page by page.
 //!
-//! Takes   a directory and the cookie behind which to go on
+//! Takes   a directory and the cookie after which to continue
 //! Gives   entries, each with its own cookie
-//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; nor gives a name
-//!         that cannot be one, which would lead elsewhere: `check` tells of those
+//! Never   repeats or skips an entry that was there all the time, whatever comes and goes meanwhile; never gives a name
+//!         that cannot be one, which would lead elsewhere: `check` reports those
 //!
 //! Invariants
 //!  (1) Cookies rise with every new entry and are never used for another. A rename within the directory keeps its entry's.
@@ -22,7 +22,7 @@ impl Filesystem {
     /// without `.` and `..`. Only an empty page is the end: a page may be shorter than asked for.
     ///
     /// With `Listing::WithReferences` one reference is taken on each node whose attributes are given. An entry
-    /// comes without attributes if its node is missing, which is damage that `check` tells of.
+    /// comes without attributes if its node is missing, which is damage that `check` reports.
     ///
     /// # Errors
     /// `NotADirectory`; `PermissionDenied` without leave to read, or with attributes to search, the directory.

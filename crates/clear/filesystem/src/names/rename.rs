@@ -1,4 +1,4 @@
-//! Moves a name: to a free place, over another name, in exchange with one, or leaving a mark behind.
+//! Moves a name: to a free place, over another name, in exchange with another, or leaving a mark behind.
 //!
 //! Takes   two directories and two names
 //! Gives   the namespace with the name moved, in one step
@@ -7,8 +7,8 @@
 //! Invariants
 //!  (1) A name never points to content that is not stored: what takes the place of a file is drained first.
 //!  (2) No directory comes to lie below itself.
-//!  (3) Within its directory a name keeps its place in the listing: who reads a directory and renames what it finds meets
-//!      everything once.                                                                                            [list]
+//!  (3) Within its directory a name keeps its place in the listing: whoever reads a directory and renames its
+//!      entries meets each of them once.                                                       [list]
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What `stat` tells of a node, and what setting attributes makes of it.
+//! What `stat` shows of a node, and what setting attributes makes of it.
 //!
 //! Takes   a row, and the attributes to set
 //! Gives   attributes; the row as it is then, or why not

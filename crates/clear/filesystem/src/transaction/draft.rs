@@ -1,7 +1,7 @@
 //! A list of operations as it is being carried out: seen by itself, and by nobody else.
 //!
 //! Takes   operations on names, attributes and content, in order
-//! Gives   what they would leave of each node, and their rows behind a savepoint
+//! Gives   what they would leave of each node, and their rows after a savepoint
 //! Never   changes a node in memory: that is done at the end, by `transaction.rs`
 //!
 //! Invariants
@@ -198,7 +198,7 @@ impl<'a> Scene<'a> for Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// What `stat` tells of `inode`. Content that is in memory only does not count as blocks.
+    /// What `stat` shows of `inode`. Content that is in memory only does not count as blocks.
     ///
     /// # Errors
     /// As `Filesystem::attributes`.

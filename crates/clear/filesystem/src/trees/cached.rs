@@ -1,8 +1,8 @@
-//! Blocks of trees, with those that were opened lately.
+//! Blocks of trees; those that were opened lately come from memory.
 //!
 //! Takes   the file system, and a cache of opened blocks
 //! Gives   blocks to whoever reads trees
-//! Never   answers for the disk: what is to be proven now is asked of `Engine`
+//! Never   proves that the disk still has a block: whoever needs that asks `Engine`
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! A new epoch begins while everybody works: the segments of the one before are ended.
 //!
 //! Takes   the sealer of a new epoch
-//! Gives   nothing open or logged that the keys of an earlier one sealed
+//! Gives   no open segment and no log sealed with keys of an earlier epoch
 //! Never   ends a segment under other keys than those it was written under, while they are at hand
 //!
 //! Invariants
-//!  (1) A segment that the new epoch finds unfinished is ended under its own.                            [3.8]
+//!  (1) A segment that is unfinished when the new epoch begins is ended with the keys of its own epoch.    [3.8]
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::SegmentId;

@@ -52,7 +52,7 @@ fn purge_group(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
     (left, purged.and(commit_if_large(core)))
 }
 
-/// Purges `inodes` in one hold of the writer; gives those of which rows are left, be it that the hold has dropped enough.
+/// Purges `inodes` in one hold of the writer; gives those of which rows are left because the hold has dropped enough.
 fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>) {
     let _gate = match core.mutate() {
         Ok(gate) => gate,
@@ -88,7 +88,7 @@ fn purge_together(core: &Core, inodes: &[InodeId]) -> (Vec<InodeId>, Result<()>)
     (left, result)
 }
 
-/// Goes on with the holes that an earlier run left, in the background.
+/// Continues the holes that an earlier run left, in the background.
 pub(crate) fn resume_holes(core: &Core) {
     for inode in core.content.holes.inodes() {
         core.work.purge(inode, 0);

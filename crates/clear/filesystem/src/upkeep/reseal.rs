@@ -1,4 +1,4 @@
-//! Seals anew, bit by bit, what the keys of earlier epochs sealed, so that those keys can go.
+//! Re-seals in the background what the keys of earlier epochs sealed, so that those keys can go.
 //!
 //! Takes   a file system in which a new epoch has begun
 //! Gives   the same blocks under the newest keys and their old names, in new segments; the old segments go
@@ -10,7 +10,7 @@
 //!      those first.                                                                          [1.10.2]
 //!  (2) `Done` is said when a durable commit has neither a block nor a segment of an earlier epoch.   [1.10.3]
 //!
-//! How far it has come is in the rows: whoever opens the vault next goes on from there.
+//! How far it has come is in the rows: whoever opens the vault next continues from there.
 
 use std::collections::HashSet;
 
@@ -50,10 +50,10 @@ pub struct Older {
 }
 
 impl Filesystem {
-    /// Seals some of what is of an earlier epoch anew: one batch at most. Call it until it gives something else than `More`.
+    /// Re-seals some of what is of an earlier epoch: one batch at most. Call it until it gives something else than `More`.
     ///
     /// # Errors
-    /// `ReadOnly`, `Failed`, `NoSpace`; what was sealed anew until then stays so.
+    /// `ReadOnly`, `Failed`, `NoSpace`; what was re-sealed until then stays so.
     pub fn reseal(&self) -> Result<Resealed> {
         let core = &self.core;
         self.check_writable()?;
@@ -197,7 +197,7 @@ fn end_older(core: &Core, newest: Epoch) -> Result<bool> {
     Ok(!older.is_empty())
 }
 
-/// Seals the next blocks of `segment` anew. (1)
+/// Re-seals the next blocks of `segment`. (1)
 fn step(core: &Core, reclaiming: &mut Reclaiming, segment: &Segment) -> Result<()> {
     let _doing = core.options.doing(Work::Resealing);
     let resealing = &mut reclaiming.resealing;

@@ -6,7 +6,7 @@
 //! Spec    spec/5-crash-contract.md, [5.11] and [5.12]
 //!
 //! Invariants
-//!  (1) Whoever stores as much as `Filesystem::space` tells is not refused, unless others fill the disk meanwhile.  [5.11]
+//!  (1) Whoever stores as much as `Filesystem::space` shows is not refused, unless others fill the disk meanwhile.  [5.11]
 //!  (2) Waste, the sealed bytes in segments that no block has any more, is at most the sum of half of what lives and
 //!      `waste_bytes_max`: the background sees to it, and whoever writes faster than that does it too.        [5.12]
 
@@ -36,7 +36,7 @@ pub(crate) fn make_room(core: &Core, len: u64) {
     if core.options.read_only || core.has_room(len) {
         return;
     }
-    // Whatever stands in the way stands in the way of the caller too, who says so.
+    // Whatever fails here fails for the caller too, who reports it.
     let _ = give_back(core, len);
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn would_wait(core: &Core, len: u64) -> bool {
 /// helps. A single write larger than the bound passes when nothing else is dirty. Take no locks.
 pub(crate) fn wait_for_room(core: &Core, len: u64) -> Result<()> {
     make_room(core, len);
-    // What stands in its way is no reason to refuse this write.
+    // What is in its way is no reason to refuse this write.
     let _ = bound_waste(core, 0);
     let max = core.options.dirty_bytes_max;
     let fits = || {

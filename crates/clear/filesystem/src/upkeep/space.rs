@@ -120,7 +120,7 @@ pub(crate) fn settle_until(core: &Core, until: BlockNumber) -> Result<()> {
             let Some((last, _)) = page.last() else {
                 return Ok(());
             };
-            // One that does not open stays where it is, and is passed by.
+            // One that does not open stays where it is, and is skipped.
             after = *last;
             for (number, bytes) in page {
                 let block = writer.block(number)?;

@@ -137,7 +137,7 @@ fn small_content_that_travels_in_the_commit_outlives_the_epoch_it_was_sealed_in(
     assert_eq!(all(&lab, file), b"carried");
 }
 
-/// Seals all that is of earlier epochs anew; gives what came of it and how many steps it took.
+/// Re-seals all that is of earlier epochs; gives what came of it and how many steps it took.
 fn reseal(lab: &Lab) -> (Resealed, usize) {
     for step in 1..10_000 {
         match lab.reseal().expect("seals anew") {
@@ -224,7 +224,7 @@ fn sealing_anew_goes_on_after_a_crash_where_the_rows_say_that_it_stopped() {
     assert!(all(&lab, file) == pattern(1, 20_000_000));
 }
 
-/// Goal: a damaged block keeps the old keys, and everything else is sealed anew. When it is gone, so are they.
+/// Goal: a damaged block keeps the old keys, and everything else is re-sealed. When it is gone, so are they.
 #[test]
 fn a_block_that_does_not_open_keeps_its_keys_until_it_is_removed() {
     let lab = Lab::new();
@@ -253,7 +253,7 @@ fn a_block_that_does_not_open_keeps_its_keys_until_it_is_removed() {
     assert_eq!(reseal(&lab).0, Resealed::Done(epoch));
 }
 
-/// Goal: nobody who reads or writes notices that everything is sealed anew and that the old keys go, again and again.
+/// Goal: nobody who reads or writes notices that everything is re-sealed and that the old keys go, again and again.
 #[test]
 fn readers_and_writers_go_on_while_everything_is_sealed_anew() {
     let mut lab = Lab::new();
@@ -297,7 +297,7 @@ fn readers_and_writers_go_on_while_everything_is_sealed_anew() {
 
 /// Goal: no drain, settling, compaction or defragmentation seals under an epoch that is over, or notes the wrong one.
 /// Method: four writers sync, overwrite in small pieces and remove while epochs begin. After each beginning no segment
-/// of an older epoch may grow; at the end every file is what was written, read anew.
+/// of an older epoch may grow; at the end every file is what was written, read from the disk.
 #[test]
 fn epochs_begin_under_writers_and_no_older_segment_grows_after() {
     let mut lab = Lab::new();

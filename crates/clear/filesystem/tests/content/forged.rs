@@ -1,4 +1,4 @@
-//! Blocks that somebody sealed who had the keys of an epoch and is no member any more.
+//! Blocks sealed by somebody who had the keys of an epoch and is no member any more.
 
 use std::path::{Path, PathBuf};
 

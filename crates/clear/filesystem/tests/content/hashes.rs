@@ -351,7 +351,7 @@ fn a_vault_that_takes_nothing_more_tells_hashes_and_stores_none() {
     lab.sync().expect("syncs");
     let expected = hash_of(BLAKE3, &pattern(1, 100_000));
     lab.fill_disk(true);
-    // The disk is asked anew after so many questions.
+    // The disk is asked again after so many questions.
     for _ in 0..300 {
         let _ = lab.write(file, 0, b"");
     }

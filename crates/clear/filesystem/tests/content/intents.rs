@@ -625,7 +625,7 @@ fn times_that_alone_were_set_are_durable_once_synced() {
             .expect("sets");
         lab.sync_inode(file).expect("durable");
     }
-    // One by a record, the other by a commit: a record tells of bytes.
+    // One by a record, the other by a commit: a record holds bytes.
     let after = lab.counters();
     assert_eq!(after.intents - before.intents, 1);
     let log = |counters: &Counters| counters.metadata.disk.log.syncs;

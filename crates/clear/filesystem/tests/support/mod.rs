@@ -332,7 +332,7 @@ impl Lab {
         });
     }
 
-    /// Closes it, and opens it with somebody who is told of all background work.
+    /// Closes it, and opens it with somebody who hears of all background work.
     pub(crate) fn reopen_watched(&mut self, watcher: Arc<dyn Watcher>) {
         self.close().expect("closes");
         self.open_again(Options {

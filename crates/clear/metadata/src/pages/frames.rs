@@ -10,7 +10,7 @@
 //!
 //! Invariants
 //!  (1) Frames that are gathered follow one another in the file.
-//!  (2) None of them ends a commit, but in the call in which they become due.
+//!  (2) No gathered frame ends a commit, except during the call that writes them.
 
 use crate::limits::PAGE_BYTES;
 use crate::pages::NewFrame;

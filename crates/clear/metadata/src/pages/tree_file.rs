@@ -1,4 +1,4 @@
-//! The file of leaves: what stands for each page of the database file, and the root of the last commit that is all there.
+//! The file of leaves: one for each page of the database file; and the root of the last commit whose pages are all there.
 //!
 //! Takes   leaves by blocks, and a header
 //! Gives   them back, as far as the file goes

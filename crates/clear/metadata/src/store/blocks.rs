@@ -9,7 +9,7 @@
 //!  (1) `live_bytes` of a segment is the sum of `sealed_len` over the blocks that lie in it.      [4.5.6]
 //!  (2) A block has bytes in `waiting` exactly while its place is `Waiting`.                      [4.5.7]
 //!  (3) A block without references is gone or released.                                           [4.5.8]
-//!  (4) What lies in a segment that never has a file takes no space, and is not counted as stored.  [4.5.11]
+//!  (4) What lies in a segment that never has a file (of lost or erased blocks) takes no space and is not counted.  [4.5.11]
 
 use rusqlite::OptionalExtension;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, sealed_len};

@@ -1,4 +1,4 @@
-//! Writes a second database with the state of the last commit, while others go on reading.
+//! Writes a second database with the state of the last commit, while others keep reading.
 //!
 //! Takes   the held writer, right after a commit; an empty folder
 //! Gives   the same pages with their page tree, under the same key, durable and read back

@@ -2,7 +2,7 @@
 //!
 //! Takes   an inode, the number of an algorithm, a version and a hash
 //! Gives   the same again, by inode or in the order of hashes
-//! Never   computes a hash, or decides whether one is still of the content: the reader compares versions
+//! Never   computes a hash, or decides whether it still fits the content: the reader compares versions
 //! Spec    spec/4-metadata.md, 4.11
 
 use rusqlite::Row;

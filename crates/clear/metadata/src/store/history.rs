@@ -6,8 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.10
 //!
 //! Invariants
-//!  (1) What differs between the base and now is marked in a generation after the base's, or is a node numbered
-//!      `scan_from` of the base or above: those are new, and found by their numbers.                 [4.10.2]
+//!  (1) Every difference from the base is marked in a later generation, unless the node is new: numbers from
+//!      `scan_from` on are new.                                                                [4.10.2]
 //!  (2) A mark is committed with the change that it is about.                                        [4.10.1]
 
 use std::collections::btree_map;

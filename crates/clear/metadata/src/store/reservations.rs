@@ -1,7 +1,7 @@
 //! Turns the reserved ranges of a file into the bytes of one row, and back.
 //!
 //! Takes   byte ranges of a file: sorted, apart, none empty; or the bytes of a row
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for ranges, ranges for bytes
 //! Never   panics on any bytes, or allocates more than their length
 //! Spec    spec/4-metadata.md, 4.5.10
 

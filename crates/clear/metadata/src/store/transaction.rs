@@ -8,8 +8,8 @@
 //! Invariants
 //!  (1) A change that is the caller's mistake changes nothing; one that fails for another reason fails the store.
 //!  (2) Nothing a commit needs is only in memory: numbers and growth of segments go into it.
-//!  (3) No change follows on a transaction that SQLite gave up by itself, as it does when a page cannot be read, were it
-//!      only for a question: it would be stored alone, without all that was acknowledged before it.
+//!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even for a question), no further
+//!      change is made: it would be stored without the acknowledged changes before it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;

@@ -1,7 +1,7 @@
 //! Turns columns into typed rows, and numbers into keys.
 //!
 //! Takes   a row that SQLite gives, or a number or limit of ours
-//! Gives   the typed row, or `Error::Damaged` where a value is none that this crate writes; a key
+//! Gives   the typed row, or `Error::Damaged` for a value that this crate never writes; a key
 //! Never   trusts a column's type, length or range
 //! Spec    spec/4-metadata.md, 4.4
 

@@ -1,13 +1,13 @@
 //! What the history needs of the database: what changed since the newest tree, blocks that wait to be given back,
-//! and the kept revisions.
+//! and the snapshots.
 //!
 //! Takes   nothing but questions; `store/history.rs` marks what changes
 //! Gives   the work list of the next tree, generation by generation
 //! Never   knows what a tree looks like
 //! Spec    spec/4-metadata.md, 4.10
 //!
-//! A *generation* lies between two barriers. At a barrier the next one begins; the tree that is built for the barrier
-//! covers all before it, and once it is the base, their marks mean nothing any more.
+//! A *generation* lies between two barriers. At a barrier the next one begins. The tree that is built for the barrier
+//! covers all generations before it; once that tree is the base, marks of the generations it covers mean nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Marks the end of every value that may be longer than a page.
 //!
 //! Takes   the bytes of a value, or of a column
-//! Gives   the other of the two
+//! Gives   the reverse: a column for a value, a value for a column
 //! Never   lets a page that did not authenticate pass for zeros at the end of a value
 //! Spec    spec/4-metadata.md, 4.2.5
 //!

@@ -1,7 +1,7 @@
 //! Turns the numbers that the store hands out and keeps into the bytes of one setting, and back.
 //!
 //! Takes   numbers, or the bytes of the setting `counters`
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for numbers, numbers for bytes
 //! Never   gives a number twice, except ones whose commit was lost: then nothing durable names them
 //! Spec    spec/4-metadata.md, 4.6
 

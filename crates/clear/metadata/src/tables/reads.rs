@@ -1,7 +1,7 @@
 //! Every question that can be asked of the database, on any connection.
 //!
 //! Takes   a connection and the keys of a row
-//! Gives   typed rows, or `Error::Damaged` where a value is none that this crate writes
+//! Gives   typed rows, or `Error::Damaged` for a value that this crate never writes
 //! Never   changes anything
 //! Spec    spec/4-metadata.md, 4.4
 

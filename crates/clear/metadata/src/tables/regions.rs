@@ -1,7 +1,7 @@
 //! Turns the extents of one region of a file into the bytes of one row, and back.
 //!
 //! Takes   sorted extents of one region, or the bytes of a row
-//! Gives   the other of the two, or what is wrong with it
+//! Gives   the reverse: bytes for extents, extents for bytes; or what is wrong with the bytes
 //! Never   panics on any bytes, or allocates more than eight times their length
 //! Spec    spec/4-metadata.md, 4.5
 //!

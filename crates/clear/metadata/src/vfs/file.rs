@@ -1,14 +1,14 @@
 //! What SQLite does with an open file of the VFS.
 //!
 //! Takes   its operations on the database, the log, the rollback journal
-//! Gives   them to the system's file, counted, those of a commit on the log in one write with the seal of its pages behind it;
+//! Gives   them to the system's file, and counts them; a commit's writes to the log go in one write, with the seal;
 //!         frees the reserve when the disk is full, and tries again
-//! Never   lets the database be mapped into memory, answers for the log while it lacks something written to it, or gives a
-//!         page that is not of the newest commit
+//! Never   lets the database be mapped into memory, answers for the log while it lacks something written to it, or
+//!         gives a page that is not of the newest commit
 //! Spec    spec/4-metadata.md, 4.8 and 4.12
 //!
 //! Invariants
-//!  (1) A file of this VFS lies in memory that SQLite gives, `ShimFile` first, the system's file behind it;
+//!  (1) A file of this VFS lies in memory that SQLite gives, `ShimFile` first, the system's file after it;
 //!      the system's file is open exactly from a successful `open` to `close`.
 //!  (2) Frames are gathered only between the calls of one commit. Whatever else SQLite asks of the log, they are
 //!      written first.                                                                            [4.8.6]

@@ -2,7 +2,7 @@
 //!
 //! Takes   what SQLite asks for in place of shared memory, from every connection of a store
 //! Gives   regions of zeroed memory that all of them see, and locks between them
-//! Never   touches a file: who can write the vault folder cannot change the index under a running process
+//! Never   touches a file: whoever can write the vault folder cannot change the index under a running process
 //! Spec    spec/4-metadata.md, 4.8.7
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 //!
 //! Takes   the session of somebody who copies the vault folder
 //! Gives   database, replica file and records of revisions of one moment
-//! Never   touches what the backup has before, but for records that the vault has no more
+//! Never   touches what the backup has before, except records that the vault no longer has
 //! Spec    spec/10-folder.md, 10.4
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Carries out the steps of a transaction, on a draft of the file system.
 //!
 //! Takes   a session and steps
-//! Gives   all of them done, and word of it to the observers; or nothing, and which step failed
+//! Gives   all of them done, and a note of it to the observers; or nothing, and which step failed
 //! Never   uses the file system itself while the draft is open: it would wait for itself
 //!
 //! Each step follows the same rules as the request of its name (`namespace.rs`, `content.rs`).

@@ -1,4 +1,4 @@
-//! Carries out what is asked about names of contents in the process that owns the vault.
+//! Carries out requests about hashes of contents in the process that owns the vault.
 //!
 //! Takes   a session and a request
 //! Gives   hashes of files, and files of hashes with their paths

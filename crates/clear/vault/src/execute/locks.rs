@@ -1,12 +1,12 @@
 //! Locks on whole files, as `flock(2)` has them: advisory, shared or exclusive, each held by one open file.
 //!
-//! Takes   who asks for which lock on which file
-//! Gives   the lock, now or within a moment; or word that somebody else has it
+//! Takes   a lock that somebody asks for on a file
+//! Gives   the lock, now or within a moment; or the answer that somebody else has it
 //! Never   keeps a lock for longer than its file is open, or stores one: the locks go with the process that owns the vault
 //!
 //! Invariants
 //!  (1) One file is locked by any number of shared holders or by one exclusive one.
-//!  (2) Who waits is answered after `LOCK_WAIT`, and asks again: a connection is never taken for long.
+//!  (2) Whoever waits is answered after `LOCK_WAIT`, and asks again: a connection is never taken for long.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Removes a directory and all below it, a bounded part with each request.
 //!
 //! Takes   a path
-//! Gives   whether all of it is gone; word of each change to the observers
+//! Gives   whether all of it is gone; a note of each change to the observers
 //! Never   goes by a path below the directory: what somebody puts in the place of another node meanwhile is not followed
 
 use strongroom_filesystem::{self as filesystem, Attributes, InodeId, Listing, NodeKind};

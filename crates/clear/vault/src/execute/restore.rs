@@ -1,7 +1,7 @@
-//! Brings back what a kept revision holds.
+//! Brings back what a snapshot holds.
 //!
-//! Takes   a revision, a path in it, and where to
-//! Gives   the same nodes, made again beside their place and put there in one step; files that were erased are left out, and told
+//! Takes   a snapshot, a path in it, and a target
+//! Gives   the same nodes, made again beside their place and put there in one step; files that were erased are left out and reported
 //! Never   copies content, or removes what it replaces before the new is whole
 //! Spec    spec/6-history.md, section 6.8
 //!

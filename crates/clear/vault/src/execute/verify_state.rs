@@ -1,13 +1,13 @@
-//! Where a verification was stopped, kept so that the next one can go on: sealed, and good for nothing else.
+//! Where a verification was stopped, kept so that the next one can continue: sealed, and good for nothing else.
 //!
-//! Takes   how far a verification came; later, the wish to go on
-//! Gives   the same again, if nobody could have put it there but this vault, and what it speaks of is still as it was
-//! Never   goes on from anything else: then verification begins at the start, and says why
+//! Takes   how far a verification came; later, the wish to continue
+//! Gives   the saved progress, if only this vault can have written it and what it describes is unchanged
+//! Never   continues from anything else: then verification begins at the start, and says why
 //! Spec    spec/7-recovery.md, [7.2.8] to [7.2.11]
 //!
 //! Invariants
 //!  (1) What is believed was sealed under the newest epoch of this vault, and is the last that was kept.  [7.2.9]
-//!  (2) The segments that it says were read are the same ones, as long as they were.                      [7.2.10]
+//!  (2) The segments that it says were read still are the same segments, with the same lengths.    [7.2.10]
 
 use serde::{Deserialize, Serialize};
 use strongroom_crypto::{ContentHasher, HashAlgorithm, SystemRandom};

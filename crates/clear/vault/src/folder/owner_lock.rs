@@ -1,7 +1,7 @@
 //! The lock that makes one process the owner of a vault.
 //!
 //! Takes   a vault folder
-//! Gives   the lock, or who is in the way
+//! Gives   the lock, or why not
 //! Never   waits; the kernel gives the lock back when the process ends, however it ends
 
 use std::fs::File;

@@ -2,7 +2,7 @@
 //!
 //! Takes   a header that somebody made from the keys in use
 //! Gives   the same header in the folder, and its newest epoch in use
-//! Never   believes a header: it must go on from the one in use, and open for this device
+//! Never   believes a header: it must continue the one in use, and open for this device
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
@@ -10,7 +10,7 @@
 //!      `replica.json.next`; the header; the rename to `replica.json`; the new epoch begins; what was seen goes into the
 //!      metadata; the second copies; the new key of the database. A cut anywhere leaves a vault that the next opening
 //!      finishes.                                                                                            [1.8.5]
-//!  (2) Of several changes made from one header exactly one is installed; the others are told that theirs is stale.
+//!  (2) Of several changes made from one header exactly one is installed; the others fail as stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
 

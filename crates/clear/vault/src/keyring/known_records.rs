@@ -1,8 +1,8 @@
-//! Keeps in the metadata which header was seen last, and which of its membership records nobody here made.
+//! Keeps in the metadata which header was seen last, and which of its membership records were not made here.
 //!
 //! Takes   the settings of a vault, and a header that opened
 //! Gives   an error for a header that is older or another's; else the records that this copy learned from the folder
-//! Never   refuses a record because another member made it: it is said until a person accepts it
+//! Never   refuses a record because another member made it: the record is reported until a person accepts it
 //! Spec    spec/1-keys.md, [1.9.7] and [1.9.11]
 
 use strongroom_crypto::{Keyring, RecordInfo, Seen};

@@ -1,7 +1,7 @@
 //! Asks the owner of a vault, from another process or another opening in the same one.
 //!
 //! Takes   requests
-//! Gives   the owner's answers, and certainty about what happened when there is none
+//! Gives   the owner's answers; if none comes, certainty about what happened
 //! Never   sends a key, or a request a second time that might have been carried out
 
 use std::io::Write;

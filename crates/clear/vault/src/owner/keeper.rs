@@ -1,4 +1,4 @@
-//! Goes on recording what is seen of a vault while it is open.
+//! Keeps recording what is seen of a vault while it is open.
 //!
 //! Takes   an open vault
 //! Gives   a record that is at most `INTERVAL` behind what is durable, and not at all once the vault is closed

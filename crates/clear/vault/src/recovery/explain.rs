@@ -2,7 +2,7 @@
 //!
 //! Takes   a repair under way, and what lies in the segments
 //! Gives   revisions with their blocks, files in `lost+found`, files in the folder `unexplained`
-//! Never   removes a file of the vault folder, or changes the living state but for `lost+found`
+//! Never   removes a file of the vault folder, or changes the living state except `lost+found`
 //! Spec    spec/7-recovery.md, section 7.7
 //!
 //! Invariants

@@ -6,8 +6,8 @@
 //! Spec    spec/7-recovery.md, section 7.3
 //!
 //! Invariants
-//!  (1) A block is listed only if the checksum over it fits, or it was opened, or at least one chunk of it. What its kind
-//!      needs beyond that is proven by who opens it.
+//!  (1) A block is listed only if its checksum fits, or if it or at least one of its chunks opened. Whatever opens
+//!      the block proves what its kind needs beyond that.
 //!
 //! Memory: some 100 bytes per block.
 

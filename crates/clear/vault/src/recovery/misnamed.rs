@@ -1,4 +1,4 @@
-//! Gives segment files their names back: a file that says in its header that it is another.
+//! Renames segment files whose header says another name.
 //!
 //! Takes   the folder of segments
 //! Gives   each file whose header is sound under the name that it says, where that name is free or becomes free
@@ -6,8 +6,8 @@
 //! Spec    spec/7-recovery.md, [7.7.2]
 //!
 //! Invariants
-//!  (1) Killed between two renames, no file is under the name of another; what waits under a name of its own gets its
-//!      place the next time.
+//!  (1) Killed between two renames, no file is under the name of another; a file left under a temporary name gets
+//!      its name at the next repair.
 
 use std::io::Read;
 

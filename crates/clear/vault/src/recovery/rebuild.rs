@@ -6,7 +6,7 @@
 //! Spec    spec/7-recovery.md, sections 7.3 and 7.4
 //!
 //! Invariants
-//!  (1) A block has a row if a snapshot names it, and counts those who do, as the engine would count them. [6.3.4]
+//!  (1) Each block that a snapshot names has a row with the reference count that the engine would give.    [6.3.4]
 //!  (2) Content that nothing names has a row too, and a name in `lost+found`.
 //!
 //! Memory: some 200 bytes per block and 100 per node.

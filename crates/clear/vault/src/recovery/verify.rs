@@ -1,8 +1,8 @@
-//! A verification from outside: step by step, so that it can tell how far it is, stop, and go on another day.
+//! A verification from outside: step by step, so that it can report progress, stop, and continue another day.
 //!
-//! Takes   an open vault, how deep to look, who hears of the progress
-//! Gives   a report that names files, bytes and snapshots; or a state from which to go on
-//! Never   goes on from a state that the vault did not keep (`verify_state.rs`)
+//! Takes   an open vault, how deep to look, and a function that hears of the progress
+//! Gives   a report that names files, bytes and snapshots; or a state from which to continue
+//! Never   continues from a state that the vault did not keep (`verify_state.rs`)
 //! Spec    spec/7-recovery.md
 
 use std::collections::BTreeMap;

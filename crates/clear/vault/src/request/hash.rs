@@ -1,8 +1,8 @@
-//! What can be asked about names of contents, and what is answered.
+//! What can be asked about hashes of contents, and what is answered.
 //!
 //! Takes   the calls of the public API
 //! Gives   values that travel with `request.rs`, under its version
-//! Never   carries content, or more than a frame holds: who asks goes on where an answer ended
+//! Never   carries content, or more than a frame holds: the client asks again where an answer ended
 
 use serde::{Deserialize, Serialize};
 use strongroom_filesystem::InodeId;

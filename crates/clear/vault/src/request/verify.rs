@@ -2,7 +2,7 @@
 //!
 //! Takes   the steps of a verification
 //! Gives   values that travel with `request.rs`, under its version
-//! Never   carries a key, or more than a frame holds: who asks goes on where an answer ended
+//! Never   carries a key, or more than a frame holds: the client asks again where an answer ended
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Reads and writes the records of vaults: what is known of one, and which vaults are known at a path.
 //!
 //! Takes   a folder of records, a vault
-//! Gives   its places; what is wrong with a path; a record that goes on from the one there
+//! Gives   its places; what is wrong with a path; a record that continues the one there
 //! Never   fails an opening because nothing can be recorded
 //! Spec    spec/9-seen.md, sections 9.2 and 9.5
 

@@ -1,7 +1,7 @@
 //! Turns what was seen of one vault into the bytes of its file, and back.
 //!
 //! Takes   places, or bytes
-//! Gives   the other of the two
+//! Gives   the reverse: bytes for places, places for bytes
 //! Never   believes bytes beyond the bounds, or keeps more places than `PLACES_MAX`
 //! Spec    spec/9-seen.md, section 9.2
 

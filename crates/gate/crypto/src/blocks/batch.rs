@@ -1,7 +1,7 @@
-//! What follows the blocks of a batch, so that a segment shows no length finer than its sector.
+//! Fills the last sector of a batch, so that only whole sectors show.
 //!
 //! Takes   the index of a batch and how long its blocks are
-//! Gives   sealed index ‖ noise ‖ sealed lengths, which fill the batch's last sector; of a batch, its index again
+//! Gives   sealed index ‖ noise ‖ sealed lengths, which fill the batch's last sector; from these, the index of a batch
 //! Never   leaves zeros where sealed bytes end
 //! Spec    spec/3-segment.md, [3.13] to [3.15]
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   the keys that unlocking gave
 //! Gives   a `BlockSealer`, cheap to clone and usable from every thread
-//! Never   shows a key, or changes under a clone that someone else holds
+//! Never   shows a key, or changes under a clone that somebody else holds
 //! Spec    spec/2-block.md
 //!
 //! Invariants

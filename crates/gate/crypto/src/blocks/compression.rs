@@ -1,4 +1,4 @@
-//! Turns content into less bytes before it is sealed, where that pays, and back.
+//! Turns content into fewer bytes before it is sealed, if that saves enough, and back.
 //!
 //! Takes   the bytes of a block's content; or a frame that was opened, and so was sealed by somebody with the keys
 //! Gives   a zstd frame that is at least an eighth shorter, or nothing; or the content again
@@ -6,9 +6,9 @@
 //! Spec    spec/2-block.md, [2.29] to [2.33]
 //!
 //! Invariants
-//!  (1) A frame says how long its content is, and is refused before anything is allocated if that is more than a block
-//!      holds.                                                                                              [2.31]
-//!  (2) What is behind the frame, and a frame that needs anything else to be read, are refused.             [2.31]
+//!  (1) A frame says how long its content is, and is refused before anything is allocated if that is more than a
+//!      block holds.                                                                           [2.31]
+//!  (2) A frame is refused if bytes follow it, or if anything else is needed to read it.       [2.31]
 
 use std::cell::RefCell;
 

@@ -1,8 +1,8 @@
 //! Turns sealed blocks back into clear bytes, or refuses.
 //!
-//! Takes   the epoch, kind, name and clear length that someone trusted noted, and sealed bytes from anywhere
+//! Takes   the epoch, kind, name and clear length from somebody who is trusted, and sealed bytes from anywhere
 //! Gives   clear bytes whose authenticity is proven, or an `OpenError`
-//! Never   gives a byte of what does not prove true, panics on hostile bytes, or says why a proof failed
+//! Never   gives a byte of what is not proven, panics on hostile bytes, or says why a proof failed
 //! Spec    spec/2-block.md, [2.20] to [2.23]
 //!
 //! Two strengths of proof [2.22] [2.23]. `open` proves that exactly these bytes, of this kind, in this compartment, were

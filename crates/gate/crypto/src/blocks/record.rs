@@ -2,12 +2,12 @@
 //!
 //! Takes   clear bytes, and 32 random bytes for the salt
 //! Gives   salt ‖ name ‖ sealed chunks, and back
-//! Never   trusts the name that stands beside the record: it is recomputed on every open
+//! Never   trusts the name beside the record: it is recomputed on every open
 //! Spec    spec/2-block.md, [2.24] to [2.27]
 //!
 //! Invariants
 //!  (1) A dead random generator reveals at most that two records are equal.    [2.25]
-//!  (2) Only the epoch's key confirms from a name what a record may hold.       [2.24]
+//!  (2) Only with the epoch's key can a guess at a record's content be checked against its name.    [2.24]
 
 use crate::blocks::block_sealer::BlockSealer;
 use crate::blocks::open::{OpenError, open_chunks};

@@ -1,8 +1,8 @@
 //! Turns clear blocks into sealed ones, so that nobody without the vault's keys can read, alter or swap them.
 //!
 //! Takes   clear bytes and their kind
-//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`; where the sealer compresses and it pays, of a
-//!         kind that says so
+//! Gives   a `SealedBlock`, a tag longer per chunk, named by its `BlockId`; if the sealer compresses and that saves
+//!         enough, the block gets the kind that means compressed
 //! Never   stores, chooses keys, or names a crypto library
 //! Spec    spec/2-block.md, [2.1] to [2.19]
 //!

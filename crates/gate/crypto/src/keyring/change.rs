@@ -1,15 +1,15 @@
 //! Changes who can open a vault: adds, replaces and removes key slots and devices, and begins epochs.
 //!
-//! Takes   an unlocked keyring and what shall change
+//! Takes   an unlocked keyring and the change to make
 //! Gives   the next header's bytes and the keyring that belongs to it; the old keyring stays as it is
 //! Never   gives a key to somebody who is retired, or leaves a vault that nobody can unlock
 //! Spec    spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) Who is retired has no slot, no grant, and gets no key of the epoch that begins.       [1.4.8]
+//!  (1) Whoever is retired has no slot, no grant, and gets no key of the epoch that begins.    [1.4.8]
 //!  (2) Every change makes a higher generation.                                               [1.7.5]
-//!  (3) Whoever could open a slot could open the replica file beside it: the record that retires anybody retires the
-//!      device that signs it too, and adds the one that it is from then on.                  [1.4.10]
+//!  (3) Whoever could open a slot could open the replica file beside it: the record that retires anybody also
+//!      retires the signing device, and adds a new device in its place.                        [1.4.10]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};

@@ -1,14 +1,14 @@
-//! Goes on from the keys in use to those of a later header of the same vault, without a secret.
+//! Continues from the keys in use to those of a later header of the same vault, without a secret.
 //!
 //! Takes   a keyring, and the exact bytes of a header that somebody made from it
-//! Gives   the keyring of that header, opened by the principal that the first one acts as
-//! Never   writes, or takes a header that takes the vault from somebody whom its membership names
+//! Gives   the keyring of that header, for the same device or slot, or for the device that a handover brings
+//! Never   writes; never accepts a header that shuts out a member
 //! Spec    spec/1-keys.md, section 1.9
 //!
-//! Checked as when unlocking, but that no slot is opened; and also:
-//!  (1) the membership chain goes on from the one in use, and the generation does not fall;
+//! Checked as when unlocking, except that no slot is opened; and also:
+//!  (1) the membership chain continues the one in use, and the generation does not fall;
 //!  (2) every slot is a member's, and every member has the key of every epoch that is granted: a header that would
-//!      leave somebody outside is refused before it is stored.                                          [1.5.5]
+//!      shut somebody out is refused before it is stored.                                      [1.5.5]
 
 use crate::keyring::Keyring;
 use crate::keyring::error::UnlockError;

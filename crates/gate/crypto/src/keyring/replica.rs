@@ -1,7 +1,7 @@
 //! Turns what one copy of a vault keeps for itself into `replica.json` and back: its name, its device, its metadata key.
 //!
 //! Takes   a keyring, and the bytes of the file or the values for it
-//! Gives   the other of the two
+//! Gives   the reverse: values for bytes, bytes for values
 //! Never   lets the metadata key or the device's seed out unsealed
 //! Spec    spec/1-keys.md, section 1.8
 //!

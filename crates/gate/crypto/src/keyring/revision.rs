@@ -1,4 +1,4 @@
-//! Signs revisions as a device, and tells whether a signature is by a device that ever belonged to the vault.
+//! Signs revisions as a device, and checks whether a signature is by a device that ever belonged to the vault.
 //!
 //! Takes   an unlocked keyring, and the ids of revisions
 //! Gives   signatures, and whether one counts

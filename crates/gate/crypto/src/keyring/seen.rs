@@ -1,8 +1,8 @@
 //! What a copy of a vault keeps of the newest header that it has seen, so that no older or other one takes its place.
 //!
 //! Takes   a keyring, or the bytes that were kept
-//! Gives   the other of the two, and whether a header goes on from what was seen
-//! Never   trusts a number alone: who was removed can write any generation into an old header
+//! Gives   the reverse: bytes for a keyring, what was kept for bytes; and whether a header continues what was seen
+//! Never   trusts a number alone: a removed member can write any generation into an old header
 //! Spec    spec/1-keys.md, [1.9.7]
 
 use crate::keyring::Keyring;

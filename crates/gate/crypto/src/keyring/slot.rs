@@ -2,7 +2,7 @@
 //!
 //! Takes   a seed and the vault id, and what a person has: a passphrase, code, file or key
 //! Gives   the payload, sealed; or the seed and vault id again
-//! Never   tells a wrong secret from a changed payload: nobody can
+//! Never   distinguishes a wrong secret from a changed payload: nobody can
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 //!
 //! Takes   the exact bytes of `vault.json`, a secret, and the newest generation seen before
 //! Gives   a `Keyring`, or an error that says which check failed
-//! Never   writes, or tells a wrong secret from a slot that was tampered with: nobody can
+//! Never   writes, or distinguishes a wrong secret from a slot that was tampered with: nobody can
 //! Spec    spec/1-keys.md, section 1.9
 //!
 //! Order of the checks, cheapest first; each is needed, none trusts a later one:

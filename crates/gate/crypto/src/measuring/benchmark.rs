@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //!  (1) Every provider of a row does the same work, with key and buffers of its own.
-//!  (2) After the time is up nothing new begins; but whoever is thorough finishes the first round, so that all have a
-//!      figure on a machine however slow.
+//!  (2) After the time is up nothing new begins, except that a thorough measurement finishes its first round, so
+//!      that all providers have a figure on a machine however slow.
 
 use std::sync::Barrier;
 use std::time::Duration;

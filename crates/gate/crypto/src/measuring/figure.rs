@@ -6,7 +6,7 @@
 //! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) The fastest has the greatest median; the first of equals. Spreads change what is said of it, never who it is.
+//!  (1) The fastest has the greatest median; the first of equals. Spreads change how it is reported, never which it is.
 //!  (2) Two figures tie when the spread of the fastest reaches down to that of the other.
 
 /// Speeds of one competitor: rounds that took turns with the others'.

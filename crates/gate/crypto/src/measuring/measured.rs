@@ -1,4 +1,4 @@
-//! Measures the providers of this machine, and says what follows: who computes what, and how sealing is shared out.
+//! Measures the providers of this machine, and gives what follows: which provider computes what, and how sealing is shared out.
 //!
 //! Takes   a clock, how long it may take, how many cores there are
 //! Gives   every figure, and the `Choice` that follows from exactly these figures
@@ -6,10 +6,10 @@
 //! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) The provider chosen for a work and size is the fastest of the row that shows them on one thread.
+//!  (1) For each work and size the fastest on one thread is chosen.
 //!  (2) A row that time was too short for decides nothing.
-//!  (3) That sharing out does not pay is believed only of a measurement that took its time: on a machine that is busy
-//!      for a third of a second it looks so.
+//!  (3) That the pool brings no gain is believed only of a long measurement: a machine that happens to be busy
+//!      during a short one (a third of a second) gives the same picture.
 
 use std::fmt;
 use std::time::Duration;

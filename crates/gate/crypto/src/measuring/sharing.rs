@@ -6,9 +6,9 @@
 //! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants
-//!  (1) Of thread counts that tie the fewest are taken: each thread more is memory and a wake-up.
-//!  (2) The crossing is where sealing inline below it and pooled from it on loses least over all sizes measured, so that
-//!      one disturbed round moves it by no more than that round is worth.
+//!  (1) If thread counts tie, the smallest is taken: each thread more is memory and a wake-up.
+//!  (2) The crossing is the size for which this rule loses the least time over all measured sizes: seal smaller
+//!      calls on one thread, larger ones with the pool. So one disturbed round moves it by no more than that round is worth.
 
 use std::time::Duration;
 

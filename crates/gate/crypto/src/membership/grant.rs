@@ -1,7 +1,7 @@
 //! Turns an epoch's keys into grants, one for each member, and back.
 //!
 //! Takes   the keys of an epoch and a member's public keys, or a grant and a member's secrets
-//! Gives   the other of the two
+//! Gives   the reverse: a grant for keys, keys for a grant
 //! Never   trusts a grant: whoever reads the public keys can make one, so only the commitment makes it count
 //! Spec    spec/1-keys.md, section 1.5
 //!

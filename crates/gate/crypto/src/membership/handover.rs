@@ -2,7 +2,7 @@
 //!
 //! Takes   the device that goes and the one that comes
 //! Gives   bytes for the message between two processes, and from them the new device
-//! Never   is stored: who once had the secrets of the device that goes could open it
+//! Never   is stored: whoever once had the secrets of the device that goes could open it
 //! Spec    spec/1-keys.md, [1.4.11]
 
 use crate::locked::Locked;

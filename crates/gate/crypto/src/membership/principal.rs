@@ -1,4 +1,4 @@
-//! Turns a 32-byte seed into a principal: someone who can be given keys and whose signatures count.
+//! Turns a 32-byte seed into a principal: somebody who can be given keys and whose signatures count.
 //!
 //! Takes   random bytes, or the seed that a slot or a replica gave
 //! Gives   public keys, signatures over membership records, and opened grants (grant.rs)

@@ -1,4 +1,4 @@
-//! BLAKE3 without vector instructions: what is left if those of a processor, or the library's choice of them, prove wrong.
+//! BLAKE3 without vector instructions: used if vector code, or the library's choice of it, gives wrong results.
 //!
 //! The compression function is the `blake3` library's plain one, which it has for processors without any; the library offers
 //! it for measurements and its hasher offers no way to ask for it. So the tree above the compression function is here: BLAKE3,

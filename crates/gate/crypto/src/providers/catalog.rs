@@ -2,7 +2,7 @@
 //!
 //! Takes   an algorithm, a name
 //! Gives   the providers that have it
-//! Never   asks whether one works here: registry.rs does
+//! Never   asks whether a provider works here: registry.rs does
 
 use super::blake3_portable::Blake3Portable;
 use super::blake3_simd::Blake3Simd;

@@ -1,4 +1,4 @@
-//! Which provider computes what, how much is sealed without asking the pool, and on how many threads: a value.
+//! Which provider computes what, up to which size sealing stays on the calling thread, and how many threads share the rest: a value.
 //!
 //! Takes   what a measurement found, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`

@@ -1,8 +1,8 @@
 //! Holds the providers that one sealer computes with, so that no block pays for choosing.
 //!
-//! Takes   a suite, and wishes
-//! Gives   per size class the AEADs to encrypt and to decrypt with, and the BLAKE3, that are preferred now
-//! Never   changes: what is preferred later is for sealers made later
+//! Takes   a suite, and preferences
+//! Gives   the preferred AEADs to encrypt and to decrypt with, for each size class, and the preferred BLAKE3
+//! Never   changes: later preferences are for sealers made later
 
 use super::catalog::implementation;
 use super::registry::{self, environment};

@@ -1,4 +1,4 @@
-//! What can be wrong with a wish for a provider, and with the providers themselves.
+//! What can be wrong with a preference for a provider, and with the providers themselves.
 
 use super::Algorithm;
 

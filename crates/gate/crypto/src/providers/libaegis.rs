@@ -1,4 +1,5 @@
-//! The provider over `libaegis`, by the author of AEGIS's specification: AES instructions where there are, tables nowhere.
+//! The provider over `libaegis`, by the author of AEGIS's specification: with AES instructions if the processor has
+//! them, never with tables.
 
 use super::version::of_crate;
 use super::{Aead, Algorithm, ChunkKey, Implementation, Nonce, Provider, Refused};

@@ -1,4 +1,4 @@
-//! A provider over a library with the interface of `ring`: aws-lc-rs has it too, but for how a chunk is opened.
+//! A provider over a library with the interface of `ring`: aws-lc-rs has it too, except for how a chunk is opened.
 //!
 //! Takes   the provider's type and name, the library's crate and package, and how it opens a chunk
 //! Gives   the provider

@@ -1,15 +1,15 @@
-//! Who computes the algorithms in this run: values, never part of the format.
+//! Which libraries compute the algorithms in this run: values, never part of the format.
 //!
 //! Takes   keys, nonces and bytes from the rest of this crate
 //! Gives   what the algorithm gives, the same bytes from every provider
-//! Never   chooses a key or a nonce, keeps one, or shows in the bytes who computed them
+//! Never   chooses a key or a nonce, keeps one, or shows in the bytes which library computed them
 //! Spec    spec/2-block.md, [2.18] [2.19]; docs/providers.md
 //!
 //! To add a provider: one file here that implements `Provider`, and one line in `catalog.rs`. The self-test, the tests
 //! of `tests/providers.rs` and `strongroom tune` find it by themselves.
 //!
 //! Invariants
-//!  (1) All providers give the same bytes: what one seals each other opens.                                [2.19]
+//!  (1) All providers give the same bytes: what one provider seals, every other opens.                                [2.19]
 //!  (2) A provider computes for a vault only after it gave the known answers of `self_test.rs` in this process.
 
 mod algorithm;

@@ -1,4 +1,4 @@
-//! What a provider is: the traits that a library is put behind, one for each sort of algorithm.
+//! What a provider is: the traits that a provider implements, one for each sort of algorithm.
 //!
 //! Takes   keys, nonces and bytes
 //! Gives   what the algorithm gives

@@ -1,8 +1,8 @@
 //! Knows which providers may be trusted here, and which is preferred now.
 //!
-//! Takes   wishes: the environment's, the program's, a measurement's; in this order of rank
+//! Takes   preferences: the environment's, the program's, a measurement's; in this order of rank
 //! Gives   the provider of an algorithm for a size
-//! Never   gives one that failed its self-test or that this processor cannot run
+//! Never   gives a provider that failed its self-test or that this processor cannot run
 //!
 //! Nothing here is asked per block: a `Chosen` holds the answers for as long as a sealer lives.
 //!

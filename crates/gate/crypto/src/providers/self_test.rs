@@ -1,4 +1,4 @@
-//! Asks a provider what is known, before it is trusted with anything.
+//! Checks a provider against known answers, before it is trusted with anything.
 //!
 //! Takes   a provider and an algorithm it says it has
 //! Gives   whether it gave every known answer

@@ -2,7 +2,7 @@
 //!
 //! Takes   a public key as people exchange it, or an identity file; bytes to seal or to open
 //! Gives   an age file of one recipient, or what it held
-//! Never   proves who made the file: whoever has the public key can. The vault id is compared by unlock.rs
+//! Never   proves who made the file: whoever has the public key can make one. The vault id is compared by unlock.rs
 //! Spec    spec/1-keys.md, section 1.6
 //!
 //! Neither X25519 nor SSH keys are post-quantum. The `age` library draws its own randomness from the system.

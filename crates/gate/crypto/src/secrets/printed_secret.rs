@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) The alphabet has no I, L, O and U; typed I and L count as 1, O as 0, in either case.  [1.6.9]
-//!  (2) A mistyped character is found but for one case in a million (20 bits).               [1.6.10]
+//!  (2) A mistyped character is found except for one case in a million (20 bits).               [1.6.10]
 
 use crate::keys::{Purpose, derive};
 use crate::limits::SECRET_TEXT_BYTES_MAX;

@@ -47,7 +47,7 @@ pub(super) fn run(
 
     let clone = || program(git(place.directory).args(["clone", "--quiet", "origin", "tree"]));
     figures.add(Row::TreeClone, stored(place, clone)?);
-    // From now on it only stands in the way.
+    // From now on it is only in the way.
     fs::remove_dir_all(origin)?;
     states(place, tree, figures)?;
     looks(place, tree, figures)?;

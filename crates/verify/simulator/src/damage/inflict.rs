@@ -44,7 +44,7 @@ pub enum Fault {
     Older,
     /// An older copy of the database was put back.
     OlderDatabase,
-    /// A segment of another vault stands in its place.
+    /// A segment of another vault is in its place.
     Foreign,
     /// A segment of another vault stands beside the others.
     ForeignBeside,
@@ -184,7 +184,7 @@ pub fn inflict(
 
 /// Of some files an older copy says the same, or is replaced by opening.
 fn told_sort(sort: Sort, fault: Fault, file: &str, harmed: bool) -> Sort {
-    // Written anew by every opening.
+    // Written again by every opening.
     let healed = file.ends_with(".saved") && matches!(fault, Fault::Older | Fault::Delete)
         || sort == Sort::Record && fault == Fault::Delete;
     if !harmed || healed {

@@ -22,7 +22,7 @@ pub struct Frame {
     pub ends: u32,
     /// The sealed page.
     pub bytes: Vec<u8>,
-    /// What stands behind it: root and seal, if it ends a commit.
+    /// What comes after it: root and seal, if it ends a commit.
     pub seal: Vec<u8>,
 }
 
