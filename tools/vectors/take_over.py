@@ -152,7 +152,7 @@ def main():
             grants=[made for made in values["grants"] if (made["epoch"], made["principal"]) != (epoch, member.id.hex())])
 
     for epoch in (0, 1):
-        case(f"grant-noise-{epoch}", "1.5.4", f"the keys granted for epoch {epoch} are not those", "noise for the owner",
+        case(f"grant-noise-{epoch}", "1.5.4", f"the keys stored for epoch {epoch} are not the vault", "noise for the owner",
              altered(with_noise(epoch, owner)))
         case(f"grant-dropped-{epoch}", "1.9.5", f"the keys of epoch {epoch} are missing", "none for the owner",
              altered(without(epoch, owner)))
@@ -162,7 +162,7 @@ def main():
          altered(lambda values: values["grants"].append(values["grants"][0])))
     case("grant-for-him", "1.9.6", "edited by somebody without the keys", "one of epoch 0 for a principal of his",
          altered(lambda values: values["grants"].extend(granted(0, epoch_keys[0], [his], "him"))))
-    case("grant-of-his-key", "1.5.4", "the keys granted for epoch 1 are not those", "his key as that of epoch 1",
+    case("grant-of-his-key", "1.5.4", "the keys stored for epoch 1 are not the vault", "his key as that of epoch 1",
          altered(lambda values: (without(1, owner)(values), values["grants"].extend(granted(1, his_key, [owner], "key")))))
     case("slot-put-back", "1.9.6", "edited by somebody without the keys", "his slot beside the owner's",
          altered(lambda values: values["slots"].append(removed_slot)))
@@ -172,7 +172,7 @@ def main():
         return altered(lambda values: values.update(membership=[b64(one) for one in made]))
 
     case("chain-doubled", "1.4.4", "membership record 2 is forged", "every record twice", chain(genesis, removal, genesis, removal))
-    case("chain-cut", "1.5.4", "the keys granted for epoch 1 are not those", "the removal is missing", chain(genesis))
+    case("chain-cut", "1.5.4", "the keys stored for epoch 1 are not the vault", "the removal is missing", chain(genesis))
     case("chain-reordered", "1.4.2", "membership record 0 is forged", "the removal first", chain(removal, genesis))
     other, _ = record(0, drawn("another nonce", 32), his, [his.add(1), owner.add(2), begin(0, his_key)])
     case("chain-foreign", "1.9.2", "belong to another vault", "that of a vault of his", chain(other))

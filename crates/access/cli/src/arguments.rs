@@ -121,7 +121,7 @@ pub(crate) enum Command {
     /// Shows the fingerprint, algorithms and keys of a vault, and where it is open; needs no secret
     #[command(after_help = help::info())]
     Info(Info),
-    /// Shows the space of the disk, of files, and of each snapshot alone
+    /// Shows how full the disk is, what files take, and what removing each snapshot would free
     #[command(after_help = "Example:\n  strongroom df photos")]
     Df(Whole),
     /// Shows or sets how much space a vault may take
@@ -138,7 +138,8 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Lists and removes the devices of a vault: copies of it that may change its keys
+    /// Lists and removes the devices of a vault: copies of it that may change its keys; removing one takes that right, not the
+    /// copy
     #[command(after_help = "Example:\n  strongroom device list photos")]
     Device(Device),
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
@@ -156,16 +157,16 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom verify --structure photos"
     )]
     Check(Whole),
-    /// The earlier name of that part of `repair --yes` which brings back the header, the replica file and the database
+    /// Old name for the part of `repair --yes` that restores the header, the replica file and the database
     #[command(hide = true, after_help = "Example:\n  strongroom repair photos")]
     Recover(Recover),
-    /// Returns when everything that was written is on the disk; sync(1) does not reach a mount
+    /// Returns when everything that was written is on the disk; the kernel does not pass sync(1) on to a mount
     #[command(after_help = "Example:\n  strongroom sync photos")]
     Sync(Whole),
     /// Reclaims the space of removed content now; otherwise that happens in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
-    /// Measures how fast a directory is: a mount, or a disk to compare it with; needs 3 GB of space there
+    /// Measures the speed of a directory: of a mount, or of a plain disk for comparison; needs 3 GB of space there
     #[command(
         after_help = "Example:\n  strongroom bench --quick ~/photos\n  strongroom bench --only create,remove /mnt --json"
     )]
@@ -269,7 +270,7 @@ pub(crate) struct Mount {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// In the background, log to FILE instead
+    /// Log of the background process: FILE, not the default in ~/.local/state/strongroom
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
     /// What the program starts itself with
@@ -278,10 +279,12 @@ pub(crate) struct Mount {
     /// How much it shall log: the count of -v
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) log_verbosity: u8,
-    /// Options, separated by commas: ro, allow-other, uid=N, gid=N, umask=OCTAL, no-xattr, no-permissions, threads=N,
-    /// idle=SECONDS (unmount after so long without use), writeback (the kernel collects small writes; other users of
-    /// the vault see them later), save-power (processors may sleep between requests; slower), snapshot=WHEN (how
-    /// often to take a snapshot if something changed: hourly, the default, daily, off, or a number with m, h or d)
+    /// Options, separated by commas: ro, allow-other (other users may enter), uid=N, gid=N and umask=OCTAL (what all files
+    /// show), no-xattr (no extended attributes), no-permissions (nobody checks permissions), threads=N (1 to 16 event
+    /// loops), idle=SECONDS (unmount after so long without use), writeback (the kernel collects small writes; programs that
+    /// use the vault without this mount see them later), save-power (processors may sleep between requests; slower),
+    /// snapshot=WHEN (how often to take a snapshot if something changed: hourly, the default, daily, off, or a number with
+    /// m, h or d)
     #[arg(short, value_name = "OPTIONS", value_delimiter = ',')]
     pub(crate) options: Vec<String>,
     #[command(flatten)]
@@ -294,7 +297,7 @@ pub(crate) struct Umount {
     /// The mount point
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Detach it now, even if files are open, and return at once; it ends when the last of them is closed
+    /// Unmount even if files are open, and return at once; the process behind the mount ends it when the last file is closed
     #[arg(long)]
     pub(crate) lazy: bool,
 }
@@ -409,7 +412,7 @@ pub(crate) struct Find {
     /// Only files of at least this many bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) min_size: Option<u64>,
-    /// End each path with a zero byte instead of a line, for `xargs -0`
+    /// End each path with a zero byte instead of a line break, for `xargs -0`
     #[arg(short = '0', long, conflicts_with_all = ["json", "duplicates"])]
     pub(crate) null: bool,
     #[command(flatten)]
@@ -437,7 +440,7 @@ pub(crate) struct Compression {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// How from now on
+    /// How new content is compressed; without it the setting is shown
     #[arg(value_name = "HOW", value_enum)]
     pub(crate) how: Option<HowCompressed>,
     #[command(flatten)]
@@ -453,7 +456,7 @@ pub(crate) struct Info {
     /// Ask for the passphrase, and verify what is shown
     #[arg(long)]
     pub(crate) unlock: bool,
-    /// Forget which vaults were seen at this path, and what they were
+    /// Forget the vaults recorded for this path and the states last seen of them there
     #[arg(long, conflicts_with_all = ["unlock", "secret"])]
     pub(crate) forget: bool,
     #[command(flatten)]

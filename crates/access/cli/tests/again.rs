@@ -482,7 +482,7 @@ fn the_last_passphrase_goes_with_a_warning() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{said}");
         assert_eq!(
-            said.contains("this is the last passphrase"),
+            said.contains("the vault's last passphrase"),
             warned,
             "{said}"
         );

@@ -692,7 +692,7 @@ fn clients_of_an_owner_that_is_killed_get_a_clear_error_and_the_next_command_wor
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{message}");
         assert!(
-            message.contains("the process that had the vault open has gone; look at what was done"),
+            message.contains("the process that had the vault open has gone; your last request may"),
             "{message}"
         );
     }

@@ -358,7 +358,7 @@ fn completions_and_manual_pages_are_made() {
         assert!(place.path("pages").join(page).is_file(), "{page}");
     }
     let help = place.done(&["--help"]);
-    assert!(help.contains("4  the secret opens no key slot") && help.contains("Example:"));
+    assert!(help.contains("4  wrong passphrase, key or code") && help.contains("Example:"));
     place.fails(2, &["no-such-command"]);
 }
 

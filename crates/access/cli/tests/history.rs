@@ -159,7 +159,10 @@ fn a_rule_lets_unnamed_snapshots_go_and_a_trial_changes_nothing() {
             .len()
     };
     let shown = place.keyed(&["snapshot", "keep", "v"]);
-    assert!(shown.contains("24 hourly, 30 daily, 12 monthly"), "{shown}");
+    assert!(
+        shown.contains("24 hourly, 30 daily and 12 monthly"),
+        "{shown}"
+    );
     assert!(shown.contains("no rule was set"), "{shown}");
     let trial = place.keyed(&["snapshot", "keep", "v", "--last", "1", "--dry-run"]);
     assert!(trial.ends_with("4 would be removed\n"), "{trial}");
@@ -172,7 +175,7 @@ fn a_rule_lets_unnamed_snapshots_go_and_a_trial_changes_nothing() {
     let shown = place.keyed(&["snapshot", "keep", "v"]);
     assert_eq!(
         shown,
-        "1 hourly of those without tag and message; all others stay\n"
+        "of automatic snapshots and of those with neither tag nor message 1 hourly stay; snapshots of any other kind all stay\n"
     );
     place.keyed_fails(2, &["snapshot", "keep", "v", "--daily", "0"]);
     assert_eq!(place.keyed(&["cat", "v:/.history/h:/file"]), "named");
@@ -249,6 +252,8 @@ fn erase_takes_content_out_of_every_snapshot_and_leaves_what_others_have() {
     );
     let said = place.keyed(&["erase", "v:/secret"]);
     assert!(said.contains("of 1 files in 1 snapshots erased"), "{said}");
+    assert!(said.contains("made earlier still have it"), "{said}");
+    assert!(!said.contains("rotate"), "no rotation reaches them: {said}");
     for path in ["v:/.history/t:one/secret", "v:/.history/t:two/renamed"] {
         assert!(
             !place

@@ -107,9 +107,12 @@ fn times_that_a_vault_cannot_hold_are_told_and_counted() {
     let output = place.run_keyed(&["put", "t", "v:/"]);
     assert_eq!(output.status.code(), Some(0));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("t/late: left out its times: "), "{told}");
+    assert!(told.contains("t/late: not kept: its times ("), "{told}");
     assert!(!told.contains("usual"), "{told}");
-    assert!(told.contains("2 have the nearest times"), "{told}");
+    assert!(
+        told.contains("2 files or directories have a time that a vault cannot store"),
+        "{told}"
+    );
     let account = json(&place.keyed(&["put", "--json", "t", "v:/"]));
     assert_eq!(account["nearest_times"], 2, "{account}");
     let late = json(&place.keyed(&["stat", "--json", "v:/t/late"]));
@@ -255,7 +258,7 @@ fn without_owners_a_copy_belongs_to_who_copies_and_a_strangers_program_loses_its
     assert!(output.status.success());
     assert_eq!(
         said,
-        "strongroom: program: left out the set-user-id bits: the copy belongs to somebody else than the file\n"
+        "strongroom: program: not kept: the set-user-id bits (the copy belongs to somebody else than the file)\n"
     );
     let inside = json(&place.keyed(&["stat", "--json", "v:/own"]));
     assert_eq!(

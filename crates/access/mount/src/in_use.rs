@@ -88,11 +88,16 @@ pub enum Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kernel => f.write_str("the kernel hands over what it keeps of it"),
+            Self::Kernel => {
+                f.write_str("the kernel is still passing on what it holds of this mount")
+            }
             Self::SeenElsewhere(holders) => {
                 let unseen = "processes that cannot be looked at from here";
                 let holders = list(holders, unseen);
-                write!(f, "mount namespaces of their own still have it: {holders}")
+                write!(
+                    f,
+                    "these processes still have the mount in their own mount namespace (a container, for example): {holders}"
+                )
             }
             Self::Storing(0) => f.write_str("the disk stores what was accepted"),
             Self::Storing(bytes) => write!(f, "{} MiB are not stored yet", bytes.div_ceil(1 << 20)),

@@ -88,7 +88,7 @@ impl MountOptions {
     pub(crate) fn check(&self) -> Result<(), MountError> {
         if self.allow_other && !self.default_permissions {
             return Err(MountError::OptionConflict(
-                "allow-other without permission checks would open every file to everybody; leave one of them out",
+                "allow-other without permission checks would open every file to everybody: use allow-other or no-permissions, not both",
             ));
         }
         if self.threads == 0 || self.threads > limits::LOOPS_MAX {
@@ -101,7 +101,7 @@ impl MountOptions {
         }
         if self.idle_unmount.is_some_and(|idle| idle.is_zero()) {
             return Err(MountError::OptionConflict(
-                "the idle time must be longer than nothing",
+                "the idle time must be more than 0 seconds",
             ));
         }
         Ok(())

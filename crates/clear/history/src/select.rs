@@ -40,10 +40,10 @@ pub enum SelectError {
     #[error("`{0}` is no selector: {1}")]
     Malformed(String, &'static str),
     /// It selects nothing.
-    #[error("no revision matches `{0}`")]
+    #[error("no snapshot matches `{0}`")]
     None(String),
     /// It selects several, and one is wanted.
-    #[error("`{selector}` matches {} revisions: {}", matches.len(), shortened(matches))]
+    #[error("`{selector}` matches {} snapshots: {}", matches.len(), shortened(matches))]
     Several {
         /// What was given.
         selector: String,
@@ -542,7 +542,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("2 revisions: 0202020202020202, 0101010101010101"),
+            error.contains("2 snapshots: 0202020202020202, 0101010101010101"),
             "{error}"
         );
     }

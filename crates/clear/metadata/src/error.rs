@@ -80,7 +80,7 @@ pub enum Error {
     #[error("segment {} holds blocks", .0.0)]
     SegmentInUse(SegmentNumber),
     /// Caller: a count of references would leave 0 to 2^32 - 1.
-    #[error("the references of block {} would leave their range", .0.0)]
+    #[error("the reference count of block {} would be below 0 or above 2^32 - 1", .0.0)]
     References(BlockNumber),
     /// Caller: an argument out of its range.
     #[error("invalid argument: {0}")]

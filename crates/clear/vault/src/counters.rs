@@ -53,13 +53,13 @@ counters! {
     "segments.directory_syncs": "syncs of their folders" = |c| c.segments.directory_syncs;
     "segments.reads": "reads of sealed content" = |c| c.segments.reads;
     "segments.bytes_read": "bytes of those, alignment included" = |c| c.segments.bytes_read;
-    "segments.reads_cached": "small reads beside those that the system answered from memory" = |c| c.segments.reads_cached;
+    "segments.reads_cached": "small reads, not counted above, that the page cache answered" = |c| c.segments.reads_cached;
     "filesystem.blocks_sealed": "blocks of content sealed by drains and rewrites" = |c| c.blocks_sealed;
-    "filesystem.bytes_sealed": "bytes of those in clear; more than were written is work done twice" = |c| c.bytes_sealed;
-    "filesystem.bytes_saved": "bytes of those that compression spared" = |c| c.bytes_saved;
-    "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet, now" = |c| c.dirty_bytes;
-    "filesystem.nodes": "files and directories in memory, now" = |c| c.nodes as u64;
-    "filesystem.extent_bytes": "bytes of memory that hold where content lies, now" = |c| c.extent_bytes as u64;
+    "filesystem.bytes_sealed": "bytes of these blocks before sealing; if more than programs wrote, something was sealed twice" = |c| c.bytes_sealed;
+    "filesystem.bytes_saved": "bytes that compression saved" = |c| c.bytes_saved;
+    "filesystem.dirty_bytes": "bytes of content in memory that are not sealed yet (present value)" = |c| c.dirty_bytes;
+    "filesystem.nodes": "files and directories in memory (present value)" = |c| c.nodes as u64;
+    "filesystem.extent_bytes": "bytes of memory that hold where content lies (present value)" = |c| c.extent_bytes as u64;
 }
 
 /// All of them, as they stand.

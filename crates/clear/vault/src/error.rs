@@ -77,11 +77,11 @@ pub enum Error {
     NotAVault,
     /// Environment: the header is gone from a folder that holds the rest of a vault.
     #[error(
-        "vault.json is missing; {}",
+        "{}",
         if *saved {
-            "run `strongroom repair`: it puts the saved copy back"
+            "vault.json is missing; run `strongroom repair`: it puts the saved copy back"
         } else {
-            "its saved copy too, and without a header no key opens anything: put vault.json back from a backup of this folder"
+            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup"
         }
     )]
     HeaderLost {
@@ -99,7 +99,7 @@ pub enum Error {
     },
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
-        "a recovery or a change of keys was interrupted in its last step; open the vault once where its folder can be written to, which finishes it"
+        "a recovery or a change of keys was interrupted in its last step; open the vault once with write access to its folder; that finishes it"
     )]
     InterruptedRecovery,
     /// Caller: `create` on a folder that holds a vault.
@@ -162,7 +162,9 @@ pub enum Error {
     )]
     OwnerUnreachable,
     /// Environment: the process that had the vault open has gone; what it was asked may or may not have happened.
-    #[error("the process that had the vault open has gone; look at what was done, then try again")]
+    #[error(
+        "the process that had the vault open has gone; your last request may or may not have been carried out: check, then try again"
+    )]
     OwnerGone,
     /// Caller: only the process that owns the vault can do this.
     #[error("{0} works only in the process that has the vault open")]
@@ -205,7 +207,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}, which no vault has; nothing was read or written through it: move it out of the vault folder, and if the vault then misses it, run `strongroom repair`"
+        "{file} is {what}; a vault never has that. Nothing was read or written through it: move it out of the vault folder; if that file is then missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.
@@ -258,8 +260,8 @@ pub enum Error {
     },
     /// Caller: an age or SSH key opened a vault that this user has not seen before. Anybody who has the public key can make one.
     #[error(
-        "this user has not seen this vault before, and anybody can make a vault for an age or SSH key: compare its fingerprint \
-         with the one printed at init, then open it once with --fingerprint {fingerprint}"
+        "this user has not seen this vault before, and anybody who has your public key can make a vault that your key opens: \
+         compare its fingerprint with the one printed at init, then open it once with --fingerprint {fingerprint}"
     )]
     UnknownVault {
         /// What to compare.

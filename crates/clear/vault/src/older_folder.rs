@@ -37,8 +37,8 @@ impl OlderFolder {
     pub(crate) fn facts(&self) -> String {
         let what = match self.how {
             How::Keys => "the newest change of its keys is missing",
-            How::Older => "it has gone back",
-            How::Fork => "it has another content than that commit had",
+            How::Older => "the folder is in an older state",
+            How::Fork => "the commit number is the same, the content is not",
         };
         format!(
             "last seen at {} with commit {} and generation {} of its keys; now it is at commit {} and generation {}: {what}",

@@ -21,6 +21,7 @@ use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions
 
 use crate::clock::SystemClock;
 use crate::execute::session::OpenVault;
+use crate::execute::verify::replay_words;
 use crate::folder::owner_lock::OwnerLock;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
@@ -208,10 +209,7 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
         );
     }
     if let Some(fault) = replay.fault {
-        log::warn!(
-            "of the last moments before a crash some of what was synced may be missing: `{}`: {fault}",
-            segments::INTENT_LOG
-        );
+        log::warn!("{}", replay_words(fault));
     }
 }
 

@@ -60,7 +60,7 @@ pub enum FormatError {
     },
     /// Argon2id parameters of a passphrase slot that no honest version writes.
     #[error(
-        "a passphrase slot has Argon2id {parameter} {found}, allowed is {min} to {max}; choose another cost, or restore a header that was edited"
+        "a passphrase slot has Argon2id {parameter} {found}, allowed is {min} to {max}; choose another cost; if the header was edited, put the unedited one back"
     )]
     Argon2OutOfRange {
         /// Which parameter.

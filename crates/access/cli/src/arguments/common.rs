@@ -31,7 +31,7 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
-    /// Also try passphrases that need up to SIZE of memory; without it, up to 1G
+    /// Each passphrase slot says how much memory checking it takes; try slots up to SIZE (default 1G)
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
     pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it
@@ -43,7 +43,7 @@ pub(crate) struct SecretArguments {
     /// Unlock with an age or SSH private key
     #[arg(long, value_name = "FILE", group = "secret", help_heading = "Secret")]
     pub(crate) identity: Option<PathBuf>,
-    /// Use the vault only if it has this fingerprint, and do not ask whether a new one is right
+    /// Use the vault only if it has this fingerprint, and do not ask about a vault that you use for the first time
     #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint, help_heading = "Trust")]
     pub(crate) fingerprint: Option<Fingerprint>,
     /// Use the vault even if it is older than when you last saw it, as after restoring a backup

@@ -15,7 +15,7 @@ pub(crate) struct Hash {
     /// Hash all files below directories too
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Hash what the snapshot SELECTOR has; it is read each time
+    /// Hash the files as they are in the snapshot that SELECTOR names; these hashes are not remembered
     #[arg(long, value_name = "SELECTOR")]
     pub(crate) at: Option<String>,
     /// A place in a vault
@@ -31,11 +31,11 @@ pub(crate) struct Hash {
 /// What of `find` is about contents.
 #[derive(Args, Debug)]
 pub(crate) struct FindContent {
-    /// Only files whose content has a hash that begins with PREFIX: of BLAKE3, or of SHA-256 as far as `hash --sha256`
-    /// computed it before
+    /// Only files whose content has a hash that begins with PREFIX: BLAKE3, or SHA-256 for files whose SHA-256 was
+    /// computed earlier
     #[arg(long, value_name = "PREFIX", value_parser = HashPrefix::parse, conflicts_with_all = ["duplicates", "name", "kind", "min_size"])]
     pub(crate) hash: Option<HashPrefix>,
-    /// PREFIX is a SHA-256 hash; all files are hashed so
+    /// PREFIX is the beginning of a SHA-256 hash; computes SHA-256 of every file that has none stored
     #[arg(long, requires = "hash")]
     pub(crate) sha256: bool,
     /// Look into the snapshot SELECTOR

@@ -15,8 +15,9 @@ use crate::terminal::failure::{Failure, Result};
 /// What of a tree is copied again.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Copying {
-    /// Leave out what matches PATTERN; may be given more than once. As in .gitignore: a name at any depth, or with a slash in
-    /// it a path from each source; * and ? and [a-z] within one name, ** over directories, a slash at the end for directories only
+    /// Leave out what matches PATTERN; may be given more than once. As in .gitignore: a pattern without a slash matches names at
+    /// any depth; one with a slash matches paths from each source. * and ? and [a-z] match within one name; ** matches any
+    /// number of directories; a slash at the end, directories only
     #[arg(long, value_name = "PATTERN", value_parser = Exclude::parse)]
     pub(crate) exclude: Vec<Exclude>,
     /// Compare the content of files that look unchanged
@@ -82,7 +83,7 @@ impl Get {
 /// Arguments of `cp` and `mv`.
 #[derive(Args, Debug)]
 pub(crate) struct Transfer {
-    /// What, and at the end where to, in the same vault: a directory, or the new name; ":PATH" is enough
+    /// Paths to copy or move, then the target in the same vault: a directory or a new name; ":PATH" is enough
     #[arg(value_name = "VAULT:PATH… [VAULT]:PATH", required = true)]
     operands: Vec<OsString>,
     /// Do not replace what is there

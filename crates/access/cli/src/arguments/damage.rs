@@ -15,7 +15,7 @@ pub(crate) struct Verify {
     /// Only compare the tables of the database with each other; reads no content
     #[arg(long, conflicts_with_all = ["deep", "resume", "quiet"])]
     pub(crate) structure: bool,
-    /// Also compute the name of every block again, and check the trees and signatures of all snapshots
+    /// Also recompute each block's id from its content, and check the trees and signatures of all snapshots
     #[arg(long)]
     pub(crate) deep: bool,
     /// Continue where an earlier verification of the same depth was stopped
@@ -34,7 +34,7 @@ pub(crate) struct Recover {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// Rebuild the database even if it is sound: it may be older than the rest of the folder
+    /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
     /// Report no progress
@@ -56,7 +56,7 @@ pub(crate) struct Repair {
     /// Rebuild a lost database without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Rebuild the database even if it is sound: it may be older than the rest of the folder
+    /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
     /// Report no progress

@@ -16,9 +16,9 @@ pub(crate) struct Device {
 /// What to do with devices.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Lists the devices, who added them, and membership records that were not made here; needs no secret
+    /// Lists the devices, who added them, and changes of keys or devices that were not made in this copy; needs no secret
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list is what the header says, and nothing proves that. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
+        after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list comes from the header unchecked. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
     )]
     List(DeviceList),
     /// Removes a device: it can no longer change keys, and opens nothing that is stored from now on

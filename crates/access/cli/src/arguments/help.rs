@@ -4,23 +4,23 @@ use crate::terminal::exit_code::ExitCode;
 
 /// What `put` and `get` keep of a file.
 const KEPT: &str = "\
-Copies keep content and its holes, symbolic links, hard links within one command, pipes, sockets and devices, modes, times and \
+Copies keep content and its holes, symbolic links, hard links between files of the same command, pipes, sockets and devices, modes, times and \
 user.* attributes. Copies by root also keep owner, group, capabilities and trusted.* attributes; --no-owner leaves them out. \
 What could not be kept is listed at the end.
 
-A file gets its name when it is whole. An interrupted command leaves no partial file; one that was killed with -9 leaves at \
+A file appears under its name only once it is complete. An interrupted command leaves no partial file; one that was killed with -9 leaves at \
 most one, named .strongroom-*, which may be removed.";
 
 /// Which files `put` and `get` skip.
 const AGAIN: &str = "\
-A file that the copy has with the same size and modification time is skipped; only its mode and owner are brought up to date. \
+A file is skipped if the copy has one with the same size and modification time; only its mode and owner are brought up to date. \
 --checksum reads both sides instead, and copies again what differs or cannot be read. So it also mends a file whose stored \
 content is damaged. --delete removes from the copy of a directory what the source does not have";
 
 const RIGHTS: &str = "\
 Somebody else may have filled the vault. So, for root too, files are copied without set-user-id and set-group-id bits, \
-capabilities and trusted.* attributes, and devices are left out, unless --special is given. The end of the output says how many \
-there were; the exit code is 0. A mount gives them no power either.";
+capabilities and trusted.* attributes, and devices are left out, unless --special is given. At the end it prints how many files \
+and devices this concerned; the exit code is 0. A mount ignores set-user-id bits, capabilities and devices as well.";
 
 fn example(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| format!("\n  {line}"));
@@ -31,7 +31,7 @@ fn example(lines: &[&str]) -> String {
 pub(crate) fn all() -> String {
     format!(
         "VAULT[:PATH] names a place in a vault: the vault's folder, a colon, and a path from the vault's root. \
-         The first colon after a vault folder separates them.\n\n\
+         The path begins after the first colon that follows an existing vault folder.\n\n\
          The environment variable STRONGROOM_PROVIDERS chooses the library for an algorithm, as in \
          AES-256-GCM=ring,BLAKE3=simd; `strongroom info VAULT` shows those in use.\n\n{}\n{}",
         ExitCode::table(),
@@ -57,12 +57,12 @@ pub(crate) fn mount() -> String {
 
 pub(crate) fn umount() -> String {
     format!(
-        "When it returns with 0, everything is stored, the process behind the mount is gone, and the disk below can be unmounted. \
+        "When it returns with 0, everything is stored, the process behind the mount is gone, and the disk that holds the vault can be unmounted. \
          After a second it says what it waits for.\n\n\
-         Exit code 7: processes use the mount; they are named as far as permitted, and the vault stays mounted. Also after 10 \
-         seconds if containers (other mount namespaces) still have it, and after 10 minutes without progress: then the mount \
-         continues to end in the background, as it does after Ctrl-C. Exit code 13: the process had died; the mount is \
-         removed.\n\n{}",
+         Exit code 7: processes use the mount; they are named as far as permitted, and the vault stays mounted. Exit \
+         code 7 also: the mount is gone here but 10 seconds later a container (another mount namespace) still has it; or nothing \
+         changed for 10 minutes. In both cases, and after Ctrl-C, the mount continues to end in the background. Exit code 13: \
+         the process behind the mount had died; the mount has been removed.\n\n{}",
         example(&[
             "strongroom umount ~/photos",
             "strongroom umount ~/photos && umount /media/stick"
@@ -73,9 +73,9 @@ pub(crate) fn umount() -> String {
 pub(crate) fn backup() -> String {
     format!(
         "The folder gets the same sealed bytes, in the state of one moment, and is itself a vault that opens with the same keys. \
-         Run again, the command copies only what the folder lacks. What it copied it reads back; `strongroom verify` on the \
-         folder reads all of it. If it is interrupted, the earlier backup stays good. Leave the folder to this command: once \
-         it was mounted or written to as a vault, it takes no further backup. docs/guide/backup.md says how other tools copy \
+         Run again, the command copies only what the folder lacks. The command reads back what it copied; `strongroom verify \
+         FOLDER` reads the whole backup. If it is interrupted, the earlier backup stays good. Leave the folder to this command: a \
+         folder that was ever used as a vault for writing is refused as a backup target. docs/guide/backup.md says how other tools copy \
          it, and how a backup is put back.\n\n{}",
         example(&["strongroom backup photos /media/stick/photos"])
     )
@@ -104,9 +104,9 @@ pub(crate) fn get() -> String {
 
 pub(crate) fn unlock() -> String {
     format!(
-        "A process in the background holds the vault open, and commands use it at once and without a secret, as they use a \
-         mount. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; of other users only \
-         root. The keys are in locked memory of that process, and never on a disk. It ends when the time is up, at \
+        "A process in the background holds the vault open; commands then start at once and ask for no secret, as they do while \
+         the vault is mounted. Meanwhile every program of this user can use the vault, as with an unlocked ssh-agent; other users \
+         cannot, except root. The keys are in locked memory of that process, and never on a disk. It ends when the time is up, at \
          `strongroom lock`, or when the vault is mounted. `strongroom info` shows it.\n\n{}",
         example(&[
             "strongroom unlock photos",
@@ -132,7 +132,7 @@ pub(crate) fn ls() -> String {
 pub(crate) fn find() -> String {
     format!(
         "{NAMES}\n\n--hash and --duplicates hash every file of the vault that has no hash yet, on all cores. The vault remembers a hash until \
-         the content changes. Every path of a content is found. Empty files are no duplicates, and hard links are one \
+         the content changes. All paths of files with that content are printed. Empty files are no duplicates, and hard links are one \
          file.\n\n{}",
         example(&[
             "strongroom find photos --name '*.jpg' --type f",
@@ -156,8 +156,8 @@ pub(crate) fn hash() -> String {
 
 pub(crate) fn info() -> String {
     format!(
-        "Without a secret it shows what the header says, and nothing proves that. It is proved when a process has the vault \
-         open, or with --unlock. What you last saw of each vault is kept in ~/.local/state/strongroom/vaults (or in \
+        "Without a secret the values come from the header unchecked. They are checked with --unlock, or when a process has the \
+         vault open. What you last saw of each vault is kept in ~/.local/state/strongroom/vaults (or in \
          $XDG_STATE_HOME), so that an older state, or another vault in its place, is refused. --forget removes that record of \
          one path.\n\n{}",
         example(&[
@@ -171,7 +171,7 @@ pub(crate) fn info() -> String {
 pub(crate) fn rotate() -> String {
     format!(
         "New content is sealed under new keys at once. The process that has the vault open then re-seals everything that is \
-         stored, snapshots included, with less than half of its time, and removes the old keys. If no process has the vault \
+         stored, snapshots included, in the background, with pauses, and removes the old keys. If no process has the vault \
          open, this command does it. After a kill or an unmount it continues when the vault is opened next. The ways to \
          unlock stay. An old copy of the vault folder still opens with the old keys.\n\n{}",
         example(&[
@@ -184,9 +184,9 @@ pub(crate) fn rotate() -> String {
 
 pub(crate) fn erase() -> String {
     format!(
-        "Remove the file first. Its content leaves all snapshots, whatever it was called in them; for a directory, the content of \
+        "Remove the file first. Its content is removed from all snapshots, also where the file had another name; for a directory, the content of \
          all files below it. Names, attributes and link targets stay, and so does content that other files have too. Copies of \
-         the vault folder that were made before keep it: remove them, and rotate the keys.\n\n{}",
+         the vault folder made earlier still have it: remove them.\n\n{}",
         example(&[
             "strongroom rm photos:/scan.pdf",
             "strongroom erase photos:/scan.pdf --dry-run",
@@ -197,7 +197,7 @@ pub(crate) fn erase() -> String {
 
 pub(crate) fn quota() -> String {
     format!(
-        "Sealed content and the rows of the database count. When the quota is used up, removing still works.\n\n{}",
+        "The quota limits encrypted content plus the rows of the database. When the quota is used up, removing still works.\n\n{}",
         example(&[
             "strongroom quota photos",
             "strongroom quota photos 20G",
@@ -209,9 +209,9 @@ pub(crate) fn quota() -> String {
 pub(crate) fn compression() -> String {
     format!(
         "What is written from now on is compressed, in blocks of up to 64 KiB, where that saves space. What is stored already \
-         stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed: leave it off \
-         where others can put content of their own into one file with secret content, and where such lengths would reveal \
-         what a file is. This is a setting of this copy of the vault; a recovered vault begins without it.\n\n{}",
+         stays as it is. Anyone who sees the vault folder then learns how well each block could be compressed. Leave it off \
+         if somebody can add text to a file that also has your secrets, or if the compressed lengths would give away which file \
+         it is. This is a setting of this copy of the vault; a recovered vault begins without it.\n\n{}",
         example(&[
             "strongroom compression photos",
             "strongroom compression photos zstd",
@@ -224,7 +224,7 @@ pub(crate) fn verify() -> String {
     format!(
         "Compares every table with the others, opens every sealed block, and computes every checksum. Names what is damaged by \
          file: which bytes, and in which snapshots. Works while the vault is mounted. Ctrl-C stops it, and --resume \
-         continues. --structure takes moments: it finds what does not fit together, and no damaged content.\n\n{}",
+         continues. --structure takes moments: it finds tables that disagree; it does not look for damaged content.\n\n{}",
         example(&[
             "strongroom verify photos",
             "strongroom verify --structure photos",
@@ -236,10 +236,12 @@ pub(crate) fn verify() -> String {
 
 pub(crate) fn repair() -> String {
     format!(
-        "Unmount first. Blocks that do not open are mended from other copies, and records and nodes of snapshots from the \
-         database. A lost or damaged vault.json or replica.json is put back from the second copy beside it. Snapshots that the \
-         database does not know are kept again. Content without a name goes to lost+found; segments and records of snapshots that \
-         nothing explains go to the folder `unexplained` beside them. Nothing is deleted but copies. What stays lost is listed \
+        "Unmount first. Damaged content is replaced from another copy of it, if the vault has one. Damaged snapshot records and \
+         directories are rebuilt from the database where it still has them. A lost or damaged vault.json or \
+         replica.json is put back from the second copy beside it. Snapshots of which only the record is left are added to the \
+         database again. Content without a name goes to lost+found; segment files and \
+         snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
+         is deleted only if nothing in it is lost and everything has been stored again elsewhere. What stays lost is listed \
          byte by byte and reads as errors; storing the same content again mends it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; names that \
          are newer are lost, their content goes to lost+found. Before that, the command says so and asks; where it cannot \
@@ -258,7 +260,8 @@ pub(crate) fn tune() -> String {
         "Takes half a minute; let nothing else run meanwhile. All vaults of this user use the choice from their next opening \
          on. Without this command, the first use on a machine measures for 300 ms, and again when processor, cores or libraries \
          change. STRONGROOM_PROVIDERS=ALGORITHM=PROVIDER,… overrides what --prefer saved, and that overrides what was \
-         measured.\n\nMiB/s are medians, with the middle half of the rounds beside them; all providers take turns in each round. \
+         measured.\n\nEach figure is a median in MiB/s, with the range of the middle half of the rounds in parentheses. All \
+         providers take turns in each round. \
          The provider with the greatest median is chosen.\n\n{}",
         example(&[
             "strongroom tune",
@@ -270,18 +273,21 @@ pub(crate) fn tune() -> String {
 
 /// The rows of `stats` about space, each with its meaning; the last one is a row for each snapshot.
 pub(crate) const SPACE_ROWS: [(&str, &str); 4] = [
-    ("space.live_bytes", "sealed bytes of what files hold, now"),
+    (
+        "space.live_bytes",
+        "encrypted bytes that current files use (present value)",
+    ),
     (
         "space.kept_bytes",
-        "sealed bytes that only snapshots hold, now",
+        "encrypted bytes that only snapshots use (present value)",
     ),
     (
         "space.waste_bytes",
-        "sealed bytes that nothing needs any more, now",
+        "encrypted bytes that nothing needs any more (present value)",
     ),
     (
         SPACE_SNAPSHOT,
-        "sealed bytes that this snapshot alone holds, now",
+        "encrypted bytes that this snapshot alone uses (present value)",
     ),
 ];
 
@@ -299,7 +305,8 @@ pub(crate) fn stats() -> String {
         .iter()
         .map(|(name, meaning)| format!("  {name:width$}  {meaning}\n"));
     format!(
-        "Rows:\n{}  {:width$}  requests of the kernel, by its names for them (fuse(4)); only those that occurred\n\n{}",
+        "Rows count since the vault was opened, except those marked (present value):\n{}  {:width$}  number of kernel requests of each kind, \
+         under the names in fuse(4); kinds with none are not shown\n\n{}",
         rows.collect::<String>(),
         "mount.OPCODE",
         example(&["strongroom stats photos", "strongroom stats --json photos"])

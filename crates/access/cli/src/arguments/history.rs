@@ -10,9 +10,9 @@ use crate::arguments::location::Location;
 
 /// How a snapshot is named, for `--help`.
 pub(crate) const SELECTORS: &str = "A snapshot is named by the beginning of its id, or by a selector: t:TAG, d:DATE (the newest of that date or before), \
-    e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the one before), a:DEVICE, i:ID. `/` between selectors \
-    means both, `|` means either. Dates are 2026-11-22, 2026-11-22T14:30, yesterday or '3 days ago', in the zone of TZ or of this \
-    machine; with a Z at the end, and in paths below /.history, they are in UTC.";
+    e:DATE and l:DATE (earlier, later), h: (the newest), p:SELECTOR (the snapshot before the selected one), a:DEVICE (taken by \
+    that device), i:ID (its id begins so). `/` between selectors means both, `|` means either. Dates are 2026-11-22, \
+    2026-11-22T14:30, yesterday or '3 days ago', in the zone of TZ or of this machine; with a Z at the end, and in paths below /.history, they are in UTC.";
 
 /// Arguments of `snapshot`.
 #[derive(Args, Debug)]
@@ -43,9 +43,10 @@ pub(crate) enum SnapshotCommand {
     Keep(SnapshotKeep),
 }
 
-const KEEP: &str = "For each of the last N hours, days, … that have a snapshot, the newest of them stays. Snapshots with a tag or with a \
-    message of yours always stay. Those that `restore` and `put --delete` take before they begin count as scheduled. Unless a \
-    rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of the scheduled ones. Hours and days are those of UTC.\n\n\
+const KEEP: &str = "For each of the last N hours (days, …) in which there is a snapshot, the newest snapshot of that hour stays. Snapshots \
+    with a tag or with a message of yours always stay. The rule treats snapshots that `restore` and `put --delete` take first \
+    like scheduled ones. Unless a rule is set, a mount keeps 24 hourly, 30 daily and 12 monthly of the scheduled ones. Hours \
+    and days are those of UTC.\n\n\
     Example:\n  strongroom snapshot keep photos --hourly 24 --daily 30 --monthly 12 --dry-run\n  strongroom snapshot keep photos --everything";
 
 /// Arguments of `snapshot create`.
@@ -86,8 +87,8 @@ pub(crate) struct SnapshotRemove {
     /// The vault folder
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
-    /// The snapshots; each must mean exactly one
-    #[arg(value_name = "REVISION", required = true)]
+    /// Which snapshots, by id or selector; each argument must match exactly one
+    #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) revisions: Vec<String>,
     /// Remove all that the selector matches
     #[arg(long)]
@@ -135,7 +136,7 @@ pub(crate) struct RuleArguments {
     /// All of them
     #[arg(long, conflicts_with_all = ["last", "hourly", "daily", "weekly", "monthly", "yearly"])]
     pub(crate) everything: bool,
-    /// Remove only those with the message `scheduled`, as a mount takes them
+    /// Apply the rule only to automatic snapshots: of a mount's schedule, and before `restore` and `put --delete`
     #[arg(long)]
     pub(crate) scheduled_only: bool,
 }
@@ -182,12 +183,12 @@ pub(crate) struct Restore {
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
     /// The snapshot that has it
-    #[arg(value_name = "REVISION")]
+    #[arg(value_name = "SNAPSHOT")]
     pub(crate) revision: String,
     /// Put it at this path of the vault instead of where it was
     #[arg(long, value_name = "PATH")]
     pub(crate) to: Option<OsString>,
-    /// Do not take a snapshot first of what is replaced
+    /// Do not take a snapshot before replacing anything
     #[arg(long)]
     pub(crate) no_snapshot: bool,
     #[command(flatten)]
@@ -197,7 +198,7 @@ pub(crate) struct Restore {
 /// Arguments of `erase`.
 #[derive(Args, Debug)]
 pub(crate) struct Erase {
-    /// The file, or the directory with all below it, as snapshots have it
+    /// The file, or the directory with all below it: its path in the snapshots
     #[arg(value_name = "VAULT:PATH")]
     pub(crate) place: Location,
     /// Only show how much it would be

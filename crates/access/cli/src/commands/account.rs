@@ -114,7 +114,7 @@ impl Account {
             shown, what, why, ..
         } in self.left_out.iter().take(SHOWN_MAX)
         {
-            tell(&format!("strongroom: {shown}: left out {what}: {why}"));
+            tell(&format!("strongroom: {shown}: not kept: {what} ({why})"));
         }
         for (count, what) in [
             (self.withheld_devices, "devices were left out"),
@@ -130,13 +130,13 @@ impl Account {
         if self.nearest_times > 0 {
             let count = self.nearest_times;
             tell(&format!(
-                "strongroom: {count} have the nearest times that a vault can store"
+                "strongroom: {count} files or directories have a time that a vault cannot store; the nearest one was stored"
             ));
         }
         let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);
         if more > 0 {
             tell(&format!(
-                "strongroom: {more} more were left out; --json lists up to {LEFT_OUT_MAX}"
+                "strongroom: {more} more were not kept; --json lists up to {LEFT_OUT_MAX}"
             ));
         }
         if let Some(snapshot) = &self.snapshot {

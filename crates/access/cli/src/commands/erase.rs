@@ -70,8 +70,7 @@ fn show(erased: &ErasedContent, trial: bool) -> Result<()> {
     if !trial && erased.bytes > 0 {
         writeln!(
             out,
-            "copies of the vault folder that were made before still have it; `strongroom key rotate` ends the keys that \
-             open it"
+            "copies of the vault folder made earlier still have it: remove them"
         )?;
     }
     Ok(out.flush()?)

@@ -130,10 +130,10 @@ impl Candidates {
 
 fn not_found(arguments: &Find) -> Failure {
     let what = match arguments.content.sha256 {
-        true => "no file has a content with such a SHA-256 hash",
+        true => "no file has content with such a SHA-256 hash",
         false => {
-            "no file has a content with such a BLAKE3 hash, or with such a SHA-256 hash as far as those are known; --sha256 \
-             computes them"
+            "no file has content with such a BLAKE3 hash, or such a SHA-256 hash among those computed so far; --sha256 \
+             computes the rest"
         }
     };
     Failure::new(ExitCode::NotFound, what)
@@ -235,7 +235,7 @@ fn by_hash_at(vault: &Vault, arguments: &Find, prefix: &HashPrefix, selector: &s
     if found.is_empty() {
         failures.note(Err(Failure::new(
             ExitCode::NotFound,
-            "no file of that snapshot has a content with such a hash",
+            "no file of that snapshot has content with such a hash",
         )));
         return failures.end();
     }
@@ -312,7 +312,7 @@ fn duplicates(vault: &Vault, arguments: &Find) -> Result<()> {
         let count = all.unstored;
         failures.note(Err(Failure::new(
             ExitCode::ReadOnly,
-            format!("{count} files are not compared: a vault that is read-only or full cannot remember their hashes"),
+            format!("{count} files were not compared: comparing needs their hashes stored, and the vault is read-only or full"),
         )));
     }
     let place = &arguments.place.path;

@@ -98,7 +98,7 @@ fn check_target(
     }
     if to_stdout && copying.json {
         return Err(Failure::usage(
-            "--json: standard output can hold the files or the account of them",
+            "--json does not work when the files go to standard output",
         ));
     }
     let parent = parent_of(target);
@@ -398,7 +398,7 @@ impl<'a> Getting<'a> {
             let why = failure.message.unwrap_or_default();
             self.account.left_out(
                 local.as_os_str().as_bytes(),
-                "being one file with another name",
+                "the hard link; this name may be a separate file",
                 why,
             );
         }

@@ -276,7 +276,7 @@ fn tell_seen(out: &mut impl Write, seen: &SeenJson) -> Result<()> {
         Some(folder) if why.is_empty() => writeln!(out, "record       {folder}")?,
         Some(folder) => writeln!(
             out,
-            "record       {folder}; that of this vault says nothing ({why}): an older state of it would not be noticed"
+            "record       {folder}; this vault's record cannot be used ({why}), so an older state of the vault would not be noticed"
         )?,
         None => writeln!(
             out,
@@ -336,7 +336,7 @@ fn text(
         out,
         "verified     {}",
         if found.verified {
-            "yes; the keys are listed as the header says"
+            "yes, except the list of keys, which is read from the header unchecked"
         } else {
             "no: anyone who can write the folder can write this; --unlock, or an option that names the secret, verifies it"
         }

@@ -183,7 +183,7 @@ fn confirm_last(slots: &[SlotInfo], going: SlotId) -> Result<()> {
     left.retain(|kind| *kind != SlotKind::Passphrase.to_string());
     left.dedup();
     let warning = format!(
-        "this is the last passphrase of the vault; without it only what is left opens it: {}",
+        "this is the vault's last passphrase; without it only these open the vault: {}",
         left.join(", ")
     );
     if !std::io::stdin().is_terminal() {

@@ -102,7 +102,10 @@ fn tell(done: &strongroom::Result<ScheduleStep>) {
         Ok(done) => {
             if let Some(taken) = &done.taken {
                 let gone = done.let_go.len();
-                log::info!("took the snapshot {} by the clock, {gone} went", taken.id);
+                log::info!(
+                    "took scheduled snapshot {}; removed {gone} old ones",
+                    taken.id
+                );
             }
         }
         Err(error) => log::warn!("no scheduled snapshot could be taken: {error}"),

@@ -109,7 +109,7 @@ pub(crate) fn trusting<T>(
 /// Asks whether a vault is the one that is meant.
 pub(crate) fn is_meant(fingerprint: &Fingerprint) -> bool {
     let question = format!(
-        "You have not used this vault before, and anybody can make one for an age or SSH key.\n\
+        "You have not used this vault before, and anybody who has your public key can make a vault that your key opens.\n\
          Its fingerprint is {fingerprint}; init printed it when the vault was made.\n\
          Is it the same? [yes/no] "
     );

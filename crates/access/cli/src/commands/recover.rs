@@ -80,7 +80,10 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
             Brought::Sound => writeln!(out, "{name}: sound")?,
             Brought::PutBack => writeln!(out, "{name}: {would}put back from its second copy")?,
             Brought::Cut => {
-                writeln!(out, "{name}: {would}cut off after its last page")?;
+                writeln!(
+                    out,
+                    "{name}: extra bytes behind its last page {would}removed"
+                )?;
             }
             Brought::Rebuilt(None) => writeln!(out, "{name}: {would}rebuilt")?,
             Brought::Rebuilt(Some(aside)) => {
@@ -92,7 +95,12 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
         print_database(&mut out, report)?;
     }
     if report.renamed > 0 {
-        writeln!(out, "{} segments had the names of others", report.renamed)?;
+        let were = if dry_run { "would be" } else { "were" };
+        writeln!(
+            out,
+            "{} segment files had wrong names and {were} renamed, where the right name was free",
+            report.renamed
+        )?;
     }
     for problem in &report.files {
         writeln!(out, "{}: {}", problem.file, problem.what)?;

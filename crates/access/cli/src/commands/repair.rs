@@ -83,10 +83,14 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
         writeln!(out, "{file}: {would}set aside in the folder `unexplained`")?;
     }
     for revision in &report.adopted {
-        writeln!(out, "snapshot {}: {would}kept again", &revision[..12])?;
+        writeln!(
+            out,
+            "snapshot {}: {would}added to the database again",
+            &revision[..12]
+        )?;
     }
     for (count, what) in [
-        (report.mended_blocks, "blocks {}mended from other copies"),
+        (report.mended_blocks, "blocks {}replaced from another copy"),
         (report.records, "records of snapshots {}written again"),
         (
             report.unnamed,

@@ -149,10 +149,17 @@ fn words(rule: &Retention) -> String {
         .map(|(number, name)| format!("{number} {name}"))
         .collect();
     let of = match rule.whose {
-        Whose::Scheduled => "those that a mount took by the clock",
-        Whose::Unnamed => "those without tag and message",
+        Whose::Scheduled => "",
+        Whose::Unnamed => " and of those with neither tag nor message",
     };
-    format!("{} of {of}; all others stay", parts.join(", "))
+    let (last, rest) = parts
+        .split_last()
+        .map_or(("none", &[][..]), |(last, rest)| (last.as_str(), rest));
+    let numbers = match rest {
+        [] => last.to_owned(),
+        rest => format!("{} and {last}", rest.join(", ")),
+    };
+    format!("of automatic snapshots{of} {numbers} stay; snapshots of any other kind all stay")
 }
 
 #[cfg(test)]
@@ -195,7 +202,7 @@ mod tests {
         let rule = rule_of(&some).unwrap().unwrap();
         assert_eq!(
             words(&rule),
-            "24 hourly, 2 monthly of those that a mount took by the clock; all others stay"
+            "of automatic snapshots 24 hourly and 2 monthly stay; snapshots of any other kind all stay"
         );
     }
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use strongroom::providers::benchmark::Row;
 use strongroom::providers::figure::Figure;
-use strongroom::providers::measured::{Measured, Reason};
+use strongroom::providers::measured::Measured;
 use strongroom::providers::sharing::NEVER;
 use strongroom::providers::{Algorithm, Preferences, Provider, SizeClass, State};
 use strongroom::{providers, tuning};
@@ -234,7 +234,10 @@ impl Table {
                 "sealing: on {threads} threads, from {} in one call on",
                 show_bytes(bytes as u64)
             )?,
-            (Some(_), None) => writeln!(out, "sealing: on one thread; sharing out does not pay")?,
+            (Some(_), None) => writeln!(
+                out,
+                "sealing: on one thread; more threads were not faster at any size"
+            )?,
             (None, _) => writeln!(
                 out,
                 "sealing: on a thread per core; time was too short to tell"
@@ -283,13 +286,9 @@ fn reason(row: &Row, index: usize, measured: &Measured) -> String {
     let work = row.work.decided_by();
     let fastest = measured.choice.get(row.algorithm, work, class);
     let wished = fastest.is_some_and(|by| by.name() != row.entries[index].provider.name());
-    match found {
-        found if wished => format!("preferred by you; {found}"),
-        // What decides is the work alone on one thread; other rows of it show how well that fits them.
-        Reason::Within { of } if row.work.decides() && row.threads == 1 => {
-            format!("within the spread of {of}")
-        }
-        found => found.to_string(),
+    match wished {
+        true => format!("preferred by you; {found}"),
+        false => found.to_string(),
     }
 }
 

@@ -206,7 +206,9 @@ fn wait(held: &Held) -> &'static str {
             Ok(End::Asked) => return "somebody asked for that",
             Ok(End::Signal) => return "a signal asked for that",
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return "nobody can ask for that any more",
+            Err(RecvTimeoutError::Disconnected) => {
+                return "no command and no signal could end it any more";
+            }
         }
     }
 }

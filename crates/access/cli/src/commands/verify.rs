@@ -83,7 +83,7 @@ pub(crate) fn structure(vault: &Path, common: &Common, if_damaged: ExitCode) -> 
         if sound {
             return Ok(());
         }
-        let advice = "problems found; run `strongroom verify` to see which files they cost";
+        let advice = "problems found; run `strongroom verify` to see which files are damaged";
         Err(Failure::new(if_damaged, advice))
     })
 }
@@ -98,7 +98,7 @@ fn tell_resumed(report: &VerifyReport) {
     if let Some(stopped) = report.resumed_s {
         let stopped = text_time(seconds(stopped));
         tell(&format!(
-            "strongroom: continued where it was stopped; what was read before is as it was then, at {stopped}"
+            "strongroom: continued; the parts read before it was stopped are reported as they were at {stopped}"
         ));
     }
 }
@@ -116,7 +116,7 @@ fn outcome(report: &VerifyReport) -> Result<()> {
     if report.is_sound() {
         return Ok(());
     }
-    let advice = "damage found; run `strongroom repair --dry-run` to see what can be mended, and change nothing before";
+    let advice = "damage found; run `strongroom repair --dry-run` to see what can be mended; until then change nothing in the vault";
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 

@@ -61,8 +61,8 @@ impl Step {
     pub(crate) fn again(&self) -> Failure {
         Failure::new(
             ExitCode::Damaged,
-            "left out: this directory has another name, where it was met before; it was moved meanwhile, or the directories \
-             are damaged, which `strongroom verify` tells",
+            "left out: this directory was already met under another name; it was moved meanwhile, or directories are damaged: \
+             run `strongroom verify`",
         )
         .about(show(&self.path))
     }

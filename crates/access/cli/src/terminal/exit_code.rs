@@ -1,5 +1,5 @@
 //! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
-//! shows as 128 and its number.
+//! shows as 128 plus its number.
 
 use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
@@ -68,11 +68,11 @@ impl ExitCode {
             Self::Other => "any other failure",
             Self::Usage => "wrong command line, or no secret given",
             Self::NotFound => "no such file, directory or folder",
-            Self::WrongSecret => "the secret opens no key slot",
+            Self::WrongSecret => "wrong passphrase, key or code",
             Self::Damaged => "something is damaged or was tampered with",
             Self::NoSpace => "the disk or the quota is full",
             Self::InUse => {
-                "busy: another process has it open and does not answer, or uses the mount"
+                "busy: a process has the vault open and does not answer, or programs use the mount"
             }
             Self::Permission => "not permitted",
             Self::Exists => "the name is taken, or the directory is not empty",
@@ -90,7 +90,7 @@ impl ExitCode {
             .iter()
             .map(|code| format!("  {:>2}  {}\n", *code as u8, code.meaning()));
         format!(
-            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 and its number\n",
+            "Exit codes:\n{} 130  ended by Ctrl-C; by another signal, 128 plus its number\n",
             lines.collect::<String>()
         )
     }

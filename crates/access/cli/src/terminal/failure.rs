@@ -75,7 +75,7 @@ impl From<strongroom::Error> for Failure {
 }
 
 fn full_disk(error: &strongroom::Error) -> String {
-    format!("{error}; remove something, from the vault or beside it, then try again")
+    format!("{error}; remove something, from the vault or elsewhere on its disk, then try again")
 }
 
 impl From<std::io::Error> for Failure {

@@ -216,7 +216,7 @@ pub(crate) fn while_keys_change<T>(vault: &Path, change: impl FnOnce() -> T) -> 
     let (done, is_done) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let mut meter = Meter::new(false, "re-sealed of the database:");
+            let mut meter = Meter::new(false, "database re-sealed:");
             let (begun, mut seen) = (Instant::now(), false);
             while is_done.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some((bytes, total)) = strongroom::rekey_progress(vault) {

@@ -35,21 +35,24 @@ pub struct Replay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayFault {
     /// The database knows of one, and there is none.
-    #[error("the file is missing")]
+    #[error("the log `intents` is missing")]
     Missing,
     /// It is no log, or another one than the database knows of.
-    #[error("the file is damaged or of another run, and is kept as `intents.unreadable`")]
+    #[error("the log `intents` is damaged or of another run; it is kept as `intents.unreadable`")]
     Damaged,
     /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
     #[error(
-        "of what was acknowledged some is gone from it; the file is kept as `intents.unreadable`"
+        "the log `intents` has lost syncs that were confirmed; it is kept as `intents.unreadable`"
     )]
     Lost,
     /// A record does not open, or says what no record says.
-    #[error("a record in it is damaged; the file is kept as `intents.unreadable`")]
+    #[error("a record in the log `intents` is damaged; the log is kept as `intents.unreadable`")]
     Record,
     /// What it tells does not fit the disk or the quota now. It stays, and nothing is lost.
-    #[error("there is no room to store what it holds; it is shown, and stays until there is")]
+    #[error(
+        "the disk or the quota is too full to store what the log `intents` holds; nothing is lost: files show it, and the log \
+         stays until there is room"
+    )]
     NoRoom,
 }
 

@@ -125,10 +125,16 @@ pub(crate) fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
     let fault = fault.filter(|fault| *fault != ReplayFault::NoRoom)?;
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
-        what: format!(
-            "of the last moments before a crash some of what was synced may be missing: {fault}"
-        ),
+        what: replay_words(fault),
     })
+}
+
+/// What a fault of the log of small syncs means for who stored the files.
+pub(crate) fn replay_words(fault: ReplayFault) -> String {
+    match fault {
+        ReplayFault::NoRoom => fault.to_string(),
+        loss => format!("some data synced just before the crash may be missing: {loss}"),
+    }
 }
 
 /// What is wrong with header, replica file and their second copies.
@@ -163,11 +169,11 @@ fn file_problems(keys: &HeldKeys) -> Vec<FileProblem> {
         }
     }
     for line in keys.unknown_records() {
-        let advice = "if you know of it, `strongroom device accept`; if not, somebody has keys of this vault: remove who it added, then `strongroom key rotate`";
+        let advice = "if that change is yours, `strongroom device accept`; if not, somebody has keys of this vault: remove the device or key that it added, then `strongroom key rotate`";
         note(HEADER, format!("{line}; {advice}"));
     }
     if keyring.device_outlived_a_slot() {
-        let why = "a key was removed by an earlier version, which kept the device that its holder could act as; run `strongroom key rotate`";
+        let why = "an earlier version of strongroom removed a key but left this copy's device in use, and whoever had that key could have its secrets; run `strongroom key rotate`";
         note(HEADER, why.to_owned());
     }
     for (name, file, bytes) in [
@@ -359,4 +365,27 @@ fn tree_damage(
         page.push(b"/", Loss::Structure, Some(id));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: the warning of an opening said that data may be missing where only the room to store it was.
+    #[test]
+    fn a_log_that_waits_for_room_is_no_loss_and_every_other_fault_may_be_one() {
+        let waiting = replay_words(ReplayFault::NoRoom);
+        assert!(waiting.contains("nothing is lost"), "{waiting}");
+        assert!(!waiting.contains("missing"), "{waiting}");
+        for fault in [
+            ReplayFault::Missing,
+            ReplayFault::Damaged,
+            ReplayFault::Lost,
+            ReplayFault::Record,
+        ] {
+            let said = replay_words(fault);
+            assert!(said.contains("may be missing: "), "{said}");
+            assert!(!said.contains("nothing is lost"), "{said}");
+        }
+    }
 }

@@ -65,8 +65,8 @@ pub(crate) fn resume(session: &Session, deep: bool) -> Result<ResumeFields> {
 }
 
 fn load(session: &Session, deep: bool) -> Result<std::result::Result<Sealed, &'static str>> {
-    const FOREIGN: &str = "the file that is there was not written by this vault under its newest keys: an older version, keys \
-                           that changed meanwhile, or somebody else";
+    const FOREIGN: &str = "the saved state was not written with this vault's newest keys; an older version wrote it, the keys \
+                           changed, or somebody else put it there";
     let folder = folder(session);
     let Some(bytes) = folder.read_state(FILE) else {
         return Ok(Err("no verification was stopped here"));
@@ -77,15 +77,17 @@ fn load(session: &Session, deep: bool) -> Result<std::result::Result<Sealed, &'s
     let last = session.filesystem().setting(LAST)?.unwrap_or_default();
     if last != sealed.name {
         return Ok(Err(
-            "the file that is there is of an earlier verification than the last that was stopped",
+            "the saved state is not that of the verification stopped last",
         ));
     }
     if sealed.state.deep != deep {
-        return Ok(Err("the one that was stopped looked at another depth"));
+        return Ok(Err(
+            "the stopped verification and this one differ in --deep",
+        ));
     }
     if sealed.segments != segments(session.filesystem(), &sealed.state.after)? {
         return Ok(Err(
-            "what was read by the one that was stopped has changed since",
+            "files that the stopped verification had read have changed",
         ));
     }
     Ok(Ok(sealed))

@@ -126,7 +126,9 @@ impl Inventory {
                 // Begun, and nothing stored: as a crash leaves it.
                 (true, true) if survey.faults.is_empty() => return,
                 (true, _) => "no key of this vault opens it",
-                (false, _) => "it is no segment of its name, and no key of this vault opens it",
+                (false, _) => {
+                    "its header is unreadable or names another segment, and no key of this vault opens it"
+                }
             };
             return self.problem(id, what.to_owned());
         };

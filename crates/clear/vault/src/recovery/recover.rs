@@ -401,8 +401,8 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
         what: format!(
-            "what was synced in the last moments before the vault stopped is in this log of small syncs, which only the old database \
-             could take in; it is kept as `{}`",
+            "this log holds what was synced just before the vault stopped; only the old database could read it in, so the rebuilt \
+             vault does not have it; the log is kept as `{}`",
             kept.unwrap_or(INTENT_LOG)
         ),
     })

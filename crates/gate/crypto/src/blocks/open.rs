@@ -64,7 +64,7 @@ pub enum OpenError {
         clear_len: usize,
     },
     /// Caller or environment: no key for this epoch; it was never granted here, or destroyed after a rotation.
-    #[error("no key for epoch {}; synchronise with a device that has it", epoch.0)]
+    #[error("this copy has no key for epoch {}", epoch.0)]
     UnknownEpoch {
         /// The epoch.
         epoch: Epoch,

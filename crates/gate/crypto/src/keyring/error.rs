@@ -51,7 +51,7 @@ pub enum UnlockError {
     Diverged,
     /// Tampering: a slot of another vault, or a forged one.
     #[error(
-        "key slot {slot} was made for another vault; compare the fingerprint, and do not store anything in this one"
+        "key slot {slot} was made for another vault; compare the fingerprint, and store nothing in this vault"
     )]
     ForeignSlot {
         /// Which slot.
@@ -70,7 +70,7 @@ pub enum UnlockError {
         epoch: Epoch,
     },
     /// Tampering: a grant does not open, or its keys do not match the commitment in the membership chain.
-    #[error("the keys granted for epoch {} are not those its members agreed on; the header was edited", epoch.0)]
+    #[error("the keys stored for epoch {} are not the vault's own; the header was edited", epoch.0)]
     GrantForged {
         /// Which epoch.
         epoch: Epoch,
@@ -82,7 +82,7 @@ pub enum UnlockError {
     HeaderEdited,
     /// Tampering or a restored backup: the header is older than one seen before.
     #[error(
-        "the vault header is an older one: generation {found}, but {seen} was seen; a key removed since would open it"
+        "the vault header is an older one: generation {found}, but {seen} was seen; keys that were removed since then would open the vault with this header"
     )]
     GenerationBehind {
         /// The newest generation seen before.
@@ -104,7 +104,9 @@ pub enum UnlockError {
     )]
     DeviceRemoved,
     /// Tampering or bug: what hands a new device over does not open for the one that goes.
-    #[error("the new device of this copy was not handed over; nothing was changed")]
+    #[error(
+        "the new device keys for this copy, which another process handed over, are not valid; nothing was changed"
+    )]
     HandoverForged,
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
@@ -168,16 +170,16 @@ pub enum KeyError {
     NoSuchDevice,
     /// Caller: only a device may do this, and the keyring was opened by a key slot alone.
     #[error(
-        "only a device of this vault may change its keys; open its replica first, or add this device"
+        "only a device of this vault may change its keys, and none is in use here; open this copy's replica.json first, or add this copy as a device"
     )]
     NotADevice,
     /// Tampering: a member's public key is none, so nothing can be granted to it.
     #[error(
-        "a member of this vault has a broken public key; revoke that device or remove that key slot"
+        "a member of this vault has a broken public key; `strongroom device remove` or `strongroom key remove` it"
     )]
     BrokenPublicKey,
     /// Caller: the counters of generations or epochs are at their end.
-    #[error("the header was changed more often than it can be; make a new vault")]
+    #[error("the header has no change numbers or epoch numbers left; make a new vault")]
     Exhausted,
 }
 

@@ -279,9 +279,18 @@ impl fmt::Display for Reason {
             Self::Only => formatter.write_str("the only one"),
             Self::Fastest { lead } => write!(formatter, "fastest, by {:.0} %", lead * 100.0),
             Self::Ties { with } => {
-                write!(formatter, "fastest; within the spread: {}", with.join(", "))
+                let with = with.join(", ");
+                write!(
+                    formatter,
+                    "fastest; within the error of measurement as fast: {with}"
+                )
             }
-            Self::Within { of } => write!(formatter, "within the spread of {of}"),
+            Self::Within { of } => {
+                write!(
+                    formatter,
+                    "as fast as {of}, within the error of measurement"
+                )
+            }
             Self::Behind { fastest, by } => {
                 write!(formatter, "{fastest} is {:.0} % faster", by * 100.0)
             }
@@ -386,9 +395,12 @@ mod tests {
         let close = row(Work::Encrypt, 4096, 1, close);
         assert_eq!(
             close.reason(0).to_string(),
-            "fastest; within the spread: rustcrypto"
+            "fastest; within the error of measurement as fast: rustcrypto"
         );
-        assert_eq!(close.reason(1).to_string(), "within the spread of ring");
+        assert_eq!(
+            close.reason(1).to_string(),
+            "as fast as ring, within the error of measurement"
+        );
         let alone = row(Work::Encrypt, 4096, 1, &RING_WINS[..1]);
         assert_eq!(alone.reason(0).to_string(), "the only one");
     }

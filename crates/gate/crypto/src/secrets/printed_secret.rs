@@ -33,7 +33,7 @@ pub enum PrintedSecretError {
     },
     /// A character that is never printed.
     #[error(
-        "character {position} is none that is printed; use the letters and digits as they stand"
+        "character {position} is in no such code; type the letters and digits as they are printed"
     )]
     Character {
         /// Counted from 1, without spaces and dashes.
