@@ -333,7 +333,7 @@ impl Filesystem for Adapter {
             } else {
                 Privileges::Keep
             },
-            // Only direct writes name the owner of the locks, also where an O_DIRECT file is written through pages after all.
+            // The kernel names the owner of locks with direct writes only, and also with those of O_DIRECT files that go through pages.
             way: owner.map_or(Way::Pages, |_| Way::Direct),
         };
         self.shared.write(write, data, reply);

@@ -131,7 +131,7 @@ impl Disk {
         }
     }
 
-    /// Without a file to read, anything will do: nothing will be read either.
+    /// If there is no file to read, any transfer will do, as nothing will be read.
     fn try_reading(&self, transfer: Transfer, sector: &mut [u8]) -> Result<(), Errno> {
         for id in self.first_segments() {
             let flags = transfer_flag(transfer);

@@ -20,7 +20,7 @@ use crate::drain::drains::drain_all;
 use crate::{Error, Filesystem, Result};
 
 /// How often readers may keep a database from getting another key, or from being copied, before that is given up for now. Each
-/// time those have ended who read then, however long they take: there are always others, and it is the hundredth time.
+/// attempt waits for those who read then, however long they take; a hundred times there were new ones.
 const QUIET_ATTEMPTS: usize = 100;
 
 /// How long others go on between two attempts: whoever checkpoints is not waited for otherwise.

@@ -77,12 +77,12 @@ fn record(core: &Core, node: &Arc<Node>) -> Result<Option<u64>> {
     Ok(record_in(core, &mut log, node))
 }
 
-/// The same in a log with room for it; none if only a commit can tell what there is to tell.
+/// The same in a log with room for it; `None` if only a commit can make durable what changed.
 fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
     let sequence = log.sequence + 1;
     let intent = match take(node, core.durability.durable(), sequence)? {
         (Some(intent), _) => intent,
-        // All of it is durable, or is told by the last record.
+        // All of it is durable, or in the last record.
         (None, last) => return Some(last),
     };
     let _doing = core.options.doing(Work::Logging);
@@ -98,7 +98,7 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
             Some(sequence)
         }
         Err(_) => {
-            // What it would have told is in memory, and a commit can tell it. Records before it stay good.
+            // What it would have held is in memory, and a commit can store it. Records before it stay good.
             node.lock().unlogged.note_other();
             log.is_unusable = true;
             None
@@ -109,7 +109,7 @@ fn record_in(core: &Core, log: &mut Log, node: &Arc<Node>) -> Option<u64> {
 /// Whether there is a log that the database durably knows, with room for the longest record. Makes one, or starts it over.
 fn is_ready(core: &Core, log: &mut Log) -> Result<bool> {
     if log.file.is_none() {
-        // Known to the database with the commit that the caller turns to.
+        // The commit that the caller makes instead also makes the new log known to the database.
         log.is_unusable = make(core, log).is_err();
         return Ok(false);
     }

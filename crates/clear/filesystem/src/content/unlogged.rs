@@ -11,8 +11,8 @@ use strongroom_format::limits::{BLOCK_BYTES_MAX, INTENT_PIECES_MAX};
 /// Of one node: what was written that neither a durable commit nor a record has.
 #[derive(Debug, Default)]
 pub(crate) struct Unlogged {
-    /// The count of changes that must be durable before a record may build on it; none while only a commit can tell all
-    /// that changed.
+    /// The count of changes that must be durable before a record may build on it; `None` while only a commit can make durable
+    /// all that changed.
     settled_at: Option<u64>,
     /// What was written since. Ranges may overlap: content is taken when the record is made.
     pub(crate) ranges: Vec<Range<u64>>,
@@ -48,7 +48,7 @@ impl Unlogged {
         }
     }
 
-    /// Nothing changed but when content and attributes were changed last.
+    /// Only the times of the last change have changed.
     pub(crate) fn note_times(&mut self) {
         self.times = true;
     }

@@ -2,7 +2,7 @@
 //!
 //! Takes   a cursor, a bound of bytes, how strong the proof is to be
 //! Gives   blocks that do not open, files that are not as they were written, and the next cursor
-//! Never   changes anything, or holds up writers
+//! Never   changes anything, holds up writers, or knows which path a block belongs to: `vault/src/execute/verify.rs` does
 //! Spec    spec/7-recovery.md
 //!
 //! Invariants

@@ -54,7 +54,7 @@ struct Signed {
 }
 
 /// Keeps a revision that has proven itself (`Filesystem::prove_revision`) and whose tree is stored: its row, and one reference of
-/// its tree. Every revision enters here, whoever took it: this vault, or another device and a repair that found it.
+/// its tree. Every revision enters here: one that this vault took, and one of another device that a repair found.
 ///
 /// # Errors
 /// Of the store; `MissingBlock` if its root is not there.
@@ -167,7 +167,7 @@ impl Filesystem {
         Ok(revision)
     }
 
-    /// Stores what is new of the tree of the living state. Nothing keeps that but the caller's `HeldBlocks`.         (1)
+    /// Stores what is new of the tree of the living state. Only the caller's `HeldBlocks` keeps it.         (1)
     fn build_tree(&self, engine: Engine<'_>) -> Result<Living> {
         let reader = engine.reader()?;
         let ((history, newest_block), state) = engine.barrier(
@@ -200,7 +200,7 @@ impl Filesystem {
     }
 
     /// Stores every node of the tree of the living state that is not stored, or that does not open: the tree is built from
-    /// nothing, and what no revision names of it is given back. `compression`: of those that are to be among them.
+    /// nothing, and what no revision names of it is given back. `compression`: of the nodes that are stored.
     ///
     /// # Errors
     /// Of the stores.

@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md
 //!
 //! Invariants
-//!  (1) A barrier is a commit of everything acknowledged before; nothing else happens until it has passed.
+//!  (1) A barrier commits everything acknowledged before, and holds all mutations until it has passed.
 
 use strongroom_crypto::{BlockSealer, OpenError};
 use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};

@@ -1,8 +1,8 @@
 //! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
 //!
 //! Takes   notes of work from the operations
-//! Gives   that work done, by one thread or by `tick`; what changed is committed when nothing more has changed for a while, and
-//!         at intervals if something always does
+//! Gives   that work done, by one thread or by `tick`; what changed is committed 1 s after the last change, and every 3 s while
+//!         there are more (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file does nothing
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,7 +76,7 @@ fn run(core: &Weak<Core>, work: &WorkQueue, options: &Options) {
 struct Quiet {
     /// Changes at the last look.
     changes: u64,
-    /// Since when there are no others than these; `None` while all of them are durable.
+    /// When the last of them was first seen; `None` while all of them are durable.
     since: Option<Instant>,
 }
 

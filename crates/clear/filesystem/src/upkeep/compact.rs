@@ -22,7 +22,7 @@ use crate::upkeep::space::let_empty_go;
 pub(crate) enum Eagerness {
     /// Only segments of which less than half lives, and many short ones.
     Idle,
-    /// Those of which less than two thirds live: where waste is more than half of what lives, there is one.
+    /// Segments of which less than two thirds live. There is at least one where waste is more than half of what lives.
     Bound,
     /// Those that give back a ninth or more: somebody waits for room.
     Room,
@@ -76,7 +76,7 @@ pub(crate) fn compact_one(
     while let Some((last, moved)) = move_next(core, number, id, after)? {
         after = last;
         if !moved {
-            // Damaged blocks stay where they are, and nothing is lost by it.
+            // Damaged blocks are not moved, so the segment stays and nothing of it is lost.
             reclaiming.passed_over.insert(number);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Takes   a lock that somebody asks for on a file
 //! Gives   the lock, now or within a moment; or the answer that somebody else has it
-//! Never   keeps a lock for longer than its file is open, or stores one: the locks go with the process that owns the vault
+//! Never   keeps a lock for longer than its file is open, or stores one: the locks go with the process that owns the vault;
+//!         knows of locks of programs on a mount: those the kernel keeps by itself (`mount/src/capabilities.rs`)
 //!
 //! Invariants
 //!  (1) One file is locked by any number of shared holders or by one exclusive one.
@@ -33,7 +34,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Locks `inode` for `holder`, which then has this lock and no other on it. Gives false if somebody else has it.
+    /// Locks `inode` for `holder`, in place of the lock that it may have on it. Gives false if somebody else has it.
     pub(crate) fn lock(
         &self,
         inode: InodeId,

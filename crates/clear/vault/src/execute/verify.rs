@@ -325,7 +325,7 @@ fn damage(
         .map(|(id, _, chunks)| (id, chunks))
         .collect();
     let lost_of = |id: &BlockId| lost.get(id).map_or_else(Vec::new, |chunks| chunks.ranges());
-    // What a snapshot needs that is let go meanwhile stays until all have been gone over.
+    // Blocks of snapshots that somebody removes meanwhile stay until all snapshots have been looked at.
     let engine = filesystem.engine();
     let _held = engine.hold();
     let mut survey = Survey::new(&engine, lost_of);

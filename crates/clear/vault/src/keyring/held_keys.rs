@@ -6,10 +6,15 @@
 //! Spec    spec/1-keys.md, sections 1.7 to 1.9
 //!
 //! Invariants
-//!  (1) Order of a change: the wish for a rotation in the metadata, if it is one; the replica file of the new device, as
-//!      `replica.json.next`; the header; the rename to `replica.json`; the new epoch begins; what was seen goes into the
-//!      metadata; the second copies; the new key of the database. A cut anywhere leaves a vault that the next opening
-//!      finishes.                                                                                            [1.8.5]
+//!  (1) A change goes in this order, and a cut anywhere leaves a vault that the next opening finishes:         [1.8.5]
+//!      1. a rotation: that it is wanted, in the metadata
+//!      2. the replica file of the new device, as `replica.json.next`
+//!      3. the header
+//!      4. `replica.json.next` becomes `replica.json`
+//!      5. the new epoch begins: what is sealed from here on is sealed under it
+//!      6. which records were seen, in the metadata
+//!      7. the second copies of header and replica file
+//!      8. the new key of the database
 //!  (2) Of several changes made from one header exactly one is installed; the others fail as stale.
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]

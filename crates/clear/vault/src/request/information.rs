@@ -1,4 +1,7 @@
 //! What a vault says of itself.
+//!
+//! A new field is filled in `open.rs`, kept true in `execute/session.rs` if it changes while the vault is open, and raises
+//! `PROTOCOL` in `request.rs`; the test is `cli/tests/about.rs`.
 
 use serde::{Deserialize, Serialize};
 
