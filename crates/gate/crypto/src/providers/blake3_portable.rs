@@ -7,6 +7,7 @@
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};
 use crate::limits::KEY_BYTES;
+use crate::wiped_stack::wiping_behind;
 use blake3::platform::{Platform, words_from_le_bytes_32};
 use blake3::{BLOCK_LEN, CHUNK_LEN};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -61,15 +62,17 @@ impl Blake3 for Blake3Portable {
     }
 
     fn keyed(&self, key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
-        Tree::of(words_from_le_bytes_32(key), KEYED_HASH, parts).finish(out);
+        wiping_behind(|| Tree::of(words_from_le_bytes_32(key), KEYED_HASH, parts).finish(out));
     }
 
     fn derive_key(&self, context: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
-        let mut key = Zeroizing::new([0; KEY_BYTES]);
-        Tree::of(IV, DERIVE_KEY_CONTEXT, &[context.as_bytes()]).finish(key.as_mut_slice());
-        let mut out = [0; KEY_BYTES];
-        Tree::of(words_from_le_bytes_32(&key), DERIVE_KEY_MATERIAL, parts).finish(&mut out);
-        out
+        wiping_behind(|| {
+            let mut key = Zeroizing::new([0; KEY_BYTES]);
+            Tree::of(IV, DERIVE_KEY_CONTEXT, &[context.as_bytes()]).finish(key.as_mut_slice());
+            let mut out = [0; KEY_BYTES];
+            Tree::of(words_from_le_bytes_32(&key), DERIVE_KEY_MATERIAL, parts).finish(&mut out);
+            out
+        })
     }
 }
 

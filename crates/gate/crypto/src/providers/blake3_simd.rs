@@ -7,6 +7,7 @@
 use super::version::of_crate;
 use super::{Algorithm, Blake3, Implementation, Provider};
 use crate::limits::KEY_BYTES;
+use crate::wiped_stack::wiping_behind;
 use blake3::{CHUNK_LEN, Hasher};
 use std::cell::RefCell;
 use strongroom_format::limits::BLOCK_BYTES_MAX;
@@ -43,34 +44,40 @@ impl Blake3 for Blake3Simd {
     }
 
     fn keyed(&self, key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
-        let mut hasher = Zeroizing::new(Hasher::new_keyed(key));
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        // Within one chunk there is nothing to do side by side.
-        if parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX {
-            GATHERED.with_borrow_mut(|gathered| {
-                gathered.clear();
-                // At once, so that no copy is left where a growing one was.
-                gathered.reserve_exact(GATHERED_BYTES_MAX);
-                parts
-                    .iter()
-                    .for_each(|part| gathered.extend_from_slice(part));
-                hasher.update(gathered);
-            });
-        } else {
-            parts.iter().for_each(|part| {
-                hasher.update(part);
-            });
-        }
-        Zeroizing::new(hasher.finalize_xof()).fill(out);
+        wiping_behind(|| keyed(key, parts, out));
     }
 
     fn derive_key(&self, context: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
-        let mut hasher = Zeroizing::new(Hasher::new_derive_key(context));
+        wiping_behind(|| {
+            let mut hasher = Zeroizing::new(Hasher::new_derive_key(context));
+            parts.iter().for_each(|part| {
+                hasher.update(part);
+            });
+            *hasher.finalize().as_bytes()
+        })
+    }
+}
+
+fn keyed(key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
+    let mut hasher = Zeroizing::new(Hasher::new_keyed(key));
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    // Within one chunk there is nothing to do side by side.
+    if parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX {
+        GATHERED.with_borrow_mut(|gathered| {
+            gathered.clear();
+            // At once, so that no copy is left where a growing one was.
+            gathered.reserve_exact(GATHERED_BYTES_MAX);
+            parts
+                .iter()
+                .for_each(|part| gathered.extend_from_slice(part));
+            hasher.update(gathered);
+        });
+    } else {
         parts.iter().for_each(|part| {
             hasher.update(part);
         });
-        *hasher.finalize().as_bytes()
     }
+    Zeroizing::new(hasher.finalize_xof()).fill(out);
 }
 
 #[cfg(test)]
