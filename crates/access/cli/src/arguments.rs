@@ -138,8 +138,8 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Lists and removes the devices of a vault: copies of it that may change its keys; removing one takes that right, not the
-    /// copy
+    /// Lists and removes devices. A device is a copy of the vault that may change its keys; removing it ends that right and
+    /// leaves the copy where it is
     #[command(after_help = "Example:\n  strongroom device list photos")]
     Device(Device),
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
@@ -160,7 +160,7 @@ pub(crate) enum Command {
     /// Old name for the part of `repair --yes` that restores the header, the replica file and the database
     #[command(hide = true, after_help = "Example:\n  strongroom repair photos")]
     Recover(Recover),
-    /// Returns when everything that was written is on the disk; the kernel does not pass sync(1) on to a mount
+    /// Returns when everything written is on the disk. Use this for a mount, because the kernel does not pass sync(1) on to it
     #[command(after_help = "Example:\n  strongroom sync photos")]
     Sync(Whole),
     /// Reclaims the space of removed content now; otherwise that happens in the background
@@ -270,7 +270,7 @@ pub(crate) struct Mount {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
-    /// Log of the background process: FILE, not the default in ~/.local/state/strongroom
+    /// Write the log of the background process to FILE instead of the default in ~/.local/state/strongroom
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
     /// What the program starts itself with
@@ -456,7 +456,7 @@ pub(crate) struct Info {
     /// Ask for the passphrase, and verify what is shown
     #[arg(long)]
     pub(crate) unlock: bool,
-    /// Forget the vaults recorded for this path and the states last seen of them there
+    /// Forget which vaults were seen at this path, and in which state
     #[arg(long, conflicts_with_all = ["unlock", "secret"])]
     pub(crate) forget: bool,
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! Names that fool, names that cannot be, directories in circles, and headers that keep a machine busy: what each command
 //! makes of them.
 //!
-//! Method: names that a file system takes come in by `put`; what no file system takes is written into the database with
-//! its key, as a holder of a key, or disk decay, could.
+//! Method: names that a file system takes come in by `put`; names that no file system accepts are written straight into
+//! the database with its key. Somebody who has a key, or disk decay, could cause the same.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;

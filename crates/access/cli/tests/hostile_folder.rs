@@ -1,7 +1,7 @@
 //! What a person who can write a vault folder puts there: links, pipes, sockets, devices and folders in the places of
 //! files. Nothing outside of the folder is read or written because of it, no command waits, and what is strange is named.
 //!
-//! All except one failed before: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
+//! All tests here but one failed before the folder was opened through `strongroom-folder`: links were followed for `reserve`, `lock`, every file that is replaced and every folder; hard links
 //! were written through; pipes were waited on; a strange file among the segments stopped the vault.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -2,7 +2,7 @@
 //!
 //! Takes   `Attributes`, modes, device numbers and times of either side
 //! Gives   those of the other side
-//! Never   changes a time that it cannot give: that is an error
+//! Never   rounds or clamps a time that the other side cannot hold: it gives an error
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

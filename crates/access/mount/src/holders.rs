@@ -2,8 +2,8 @@
 //!
 //! Takes   a line of the kernel's table of mounts
 //! Gives   names and numbers of processes, the first few
-//! Never   touches what is mounted; never waits long for the kernel, which blocks whoever looks at a process that hangs
-//!         in it; never takes its list for complete
+//! Never   touches what is mounted; never waits long for the kernel, which can block a look at a process that hangs
+//!         in the mount; never treats the list of processes as complete
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

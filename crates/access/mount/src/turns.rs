@@ -5,7 +5,7 @@
 //! Never   lets all loops rest that have answered a request, or any loop once the mount has ended
 //!
 //! The kernel gives each request to the loop that has listened longest. If a single program asks, several loops would
-//! take its requests in turn, each asleep, and its processor's caches cold, when its turn comes. If many programs ask
+//! take its requests in turn. Each would be asleep when its turn comes, and the caches of its processor would be cold. If many programs ask
 //! at once, too few loops leave them waiting. Which it will be cannot be known beforehand, so loops try: a loop rests
 //! if during its last `WINDOW` requests another loop was hardly ever busy. One of the resting loops checks after `REST`
 //! whether it is needed, unless no requests come.

@@ -6,9 +6,9 @@
 //! Never   drains, appends or commits: the folders that use this do
 //!
 //! Lock order, outermost first:
-//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (shared by every mutation, alone by a barrier and a
-//!   transaction) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
-//! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Whoever
+//!   the turn of revisions (`hold_revisions`) → the intent log → barrier gate (every mutation holds it shared; a barrier or a
+//!   transaction holds it exclusively) → `Node::flush` → `Sealers` → `Blocks::placing` → the writer (`store.lock()`) → `Node::lock`
+//! The log and the gate belong to `Durability`, the nodes to `Content`, `Sealers` and `placing` to `Blocks`. Code that
 //! moves blocks out of segments (`RoomState::reclaiming`) takes that before the gate. All other locks are held for
 //! memory work only, and are taken after these.
 //!

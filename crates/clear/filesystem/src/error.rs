@@ -58,7 +58,7 @@ pub enum Error {
     #[error("operation not supported")]
     NotSupported,
     /// Caller: `SEEK_DATA` or `SEEK_HOLE` beyond the end (ENXIO).
-    #[error("no such offset")]
+    #[error("from this offset on, the file has nothing of the kind that was looked for")]
     NoSuchOffset,
     /// Caller: somebody else holds the lock (EAGAIN).
     #[error("locked by another")]
@@ -100,7 +100,7 @@ pub enum Error {
     #[error("{0}")]
     Random(#[from] strongroom_crypto::RandomError),
     /// Environment: no thread for the background work.
-    #[error("the system gave no thread: {0}")]
+    #[error("the system could not start a thread for the background work: {0}")]
     NoThread(#[source] std::io::Error),
     /// Environment: the metadata store.
     #[error("metadata: {0}")]

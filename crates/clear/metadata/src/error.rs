@@ -77,7 +77,7 @@ pub enum Error {
     #[error("there is no segment {}", .0.0)]
     UnknownSegment(SegmentNumber),
     /// Caller: blocks lie in the segment still.
-    #[error("segment {} holds blocks", .0.0)]
+    #[error("segment {} still holds blocks; only an empty one can be removed", .0.0)]
     SegmentInUse(SegmentNumber),
     /// Caller: a count of references would leave 0 to 2^32 - 1.
     #[error("the reference count of block {} would be below 0 or above 2^32 - 1", .0.0)]

@@ -6,10 +6,10 @@
 //! Spec    spec/4-metadata.md, 4.12
 //!
 //! Invariants
-//!  (1) `tree` is over the pages of the newest commit. For each page that the database file lacks in that state,
-//!      `behind` holds the leaf of the version that the file has.
+//!  (1) `tree` covers the pages of the newest commit. Where the database file still has an older version of a page,
+//!      `behind` holds the leaf of that older version.
 //!  (2) The header of the file of leaves is written only for a commit whose pages are all in the database file, and before
-//!      the log that held them goes.                                                              [4.12.6]
+//!      the log that held them is removed.                                                         [4.12.6]
 
 pub(crate) mod frames;
 pub(crate) mod log_layout;

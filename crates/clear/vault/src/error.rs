@@ -69,8 +69,10 @@ pub enum Error {
         /// Why.
         error: Box<Error>,
     },
-    /// Caller: what a transaction requires to be unchanged was changed or replaced.
-    #[error("it was changed or replaced; look at it, then try again")]
+    /// Caller: a file that a transaction requires to be unchanged, or one that is being read, was changed or replaced.
+    #[error(
+        "a file or directory that had to stay unchanged meanwhile was changed or replaced; look at it, then try again"
+    )]
     Changed,
     /// Caller: no `vault.json` in that folder.
     #[error("no vault there; make one with `strongroom init`")]
@@ -207,7 +209,7 @@ pub enum Error {
     },
     /// Tampering: something lies in the vault folder, under a name of ours, that no vault has.
     #[error(
-        "{file} is {what}; a vault never has that. Nothing was read or written through it: move it out of the vault folder; if that file is then missing, run `strongroom repair`"
+        "{file} is {what}; a vault never has that. Nothing was read or written through it. Move it out of the vault folder. If opening then says that a file is missing, run `strongroom repair`"
     )]
     Odd {
         /// Where, below the vault folder.

@@ -8,8 +8,8 @@
 //!  (1) Between two processes that race for a vault one becomes the owner and the other its client: a process that
 //!      fails to get the lock looks for the socket again, until one of the two succeeds or `OWNER_WAIT` has passed.
 //!  (2) The owner does not keep the means to ask for the secret; a client does, because it may have to take over.
-//!  (3) A process that handed the vault over on request keeps its keys only, so it can come back if the other never
-//!      takes the vault or leaves it.
+//!  (3) A process that handed the vault over on request keeps only its keys, so that it can come back if the other
+//!      process never takes the vault, or takes it and later leaves.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Takes   the wish of another process
 //! Gives   the vault closed, and what is needed to come back
-//! Never   leaves while this process has a file open in it, a request under way, or shows it
+//! Never   leaves while this process has a file of the vault open, has a request under way, or has the vault mounted
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

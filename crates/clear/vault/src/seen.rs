@@ -2,7 +2,7 @@
 //! put an older state or a look-alike in its place unnoticed.
 //!
 //! Takes   an unlocked vault, and a folder of this user
-//! Gives   leave to go on, or why not; a record of what was seen
+//! Gives   permission to go on, or why not; a record of what was seen
 //! Never   writes into a vault folder, holds up a sync, or records what a power cut could take back
 //! Spec    spec/9-seen.md
 //!

@@ -1,7 +1,8 @@
 //! Directories with everything above or below them, in one call each.
 //!
 //! Takes   a path
-//! Gives   every directory on the way to it; or it and all below it gone; or whether it is there
+//! Gives   depending on the call: the path with all its directories made; the path and all below it removed; or whether
+//!         the path exists
 //! Never   follows a symlink below what is removed
 
 use strongroom_filesystem::{self as filesystem, NodeKind};

@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //!  (1) Below the folder no symbolic link is followed, at no step of a path.                              [10.3]
-//!  (2) A file that is given to be read or written is a regular one with at most one name. None is one that was removed
-//!      since it was opened.                                                                              [10.4]
+//!  (2) A file that is given to be read or written is a regular file with one name, or with none if it was removed
+//!      after it was opened.                                                                              [10.4]
 //!  (3) A file is made by exclusive creation only, for its user alone.                                    [10.6]
 //!  (4) A file is replaced by write, sync, rename, sync of the folder, in this order.                     [10.7]
 //!

@@ -36,13 +36,15 @@ pub struct IndexEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The count and the length do not agree.
-    #[error("a batch index of {len} bytes cannot hold what it says")]
+    #[error(
+        "a batch index has {len} bytes, which does not match the number of entries that it states"
+    )]
     Length {
         /// Bytes given.
         len: usize,
     },
     /// A block longer than any can be.
-    #[error("a batch index names a block of {clear_len} bytes")]
+    #[error("a batch index names a block of {clear_len} bytes, longer than any block can be")]
     BlockTooLong {
         /// The length it gives.
         clear_len: u32,

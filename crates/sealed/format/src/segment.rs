@@ -49,7 +49,7 @@ pub enum SegmentFormatError {
     #[error("it ends too early")]
     TooShort,
     /// It begins with something else.
-    #[error("it does not begin like one")]
+    #[error("it does not begin with the eight bytes that it must begin with")]
     Magic,
     /// Its checksum does not match: torn or altered.
     #[error("its checksum does not match")]

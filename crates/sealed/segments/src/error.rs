@@ -70,7 +70,7 @@ pub enum Error {
     #[error("an earlier sync of the segments failed; open the vault again")]
     Failed,
     /// Environment or tampering: the file ends before the bytes asked for.
-    #[error("a segment file is shorter than its contents")]
+    #[error("a segment file ends before the bytes that should be in it")]
     Truncated(SegmentId),
     /// Tampering or damage: the bytes are no segment.
     #[error("a segment file is damaged: {1}")]

@@ -31,7 +31,7 @@ pub(crate) struct SecretArguments {
         help_heading = "Secret"
     )]
     pub(crate) passphrase_command: Option<OsString>,
-    /// Each passphrase slot says how much memory checking it takes; try slots up to SIZE (default 1G)
+    /// A passphrase slot states how much memory one try takes. Try only slots that take at most SIZE (default 1G)
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Secret")]
     pub(crate) allow_memory: Option<u64>,
     /// Unlock with the recovery code in FILE; "-" asks for it

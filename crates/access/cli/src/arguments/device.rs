@@ -21,9 +21,9 @@ pub(crate) enum DeviceCommand {
         after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list comes from the header unchecked. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
     )]
     List(DeviceList),
-    /// Removes a device: it can no longer change keys, and opens nothing that is stored from now on
+    /// Removes a device: it can no longer change keys, and opens nothing that is stored after the removal
     #[command(
-        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with that of this copy, this copy gets new device keys; the old ones stop working."
+        after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with the ID of this copy's own device, this copy gets new device keys, and its old ones stop working."
     )]
     Remove(DeviceRemove),
     /// Accepts every membership record so far, so that commands stop naming them

@@ -8,8 +8,8 @@ Copies keep content and its holes, symbolic links, hard links between files of t
 user.* attributes. Copies by root also keep owner, group, capabilities and trusted.* attributes; --no-owner leaves them out. \
 What could not be kept is listed at the end.
 
-A file appears under its name only once it is complete. An interrupted command leaves no partial file; one that was killed with -9 leaves at \
-most one, named .strongroom-*, which may be removed.";
+A file appears under its name only once it is complete. An interrupted command leaves no partial file. A command killed with -9 leaves at \
+most one partial file, named .strongroom-*, which may be removed.";
 
 /// Which files `put` and `get` skip.
 const AGAIN: &str = "\
@@ -59,9 +59,9 @@ pub(crate) fn umount() -> String {
     format!(
         "When it returns with 0, everything is stored, the process behind the mount is gone, and the disk that holds the vault can be unmounted. \
          After a second it says what it waits for.\n\n\
-         Exit code 7: processes use the mount; they are named as far as permitted, and the vault stays mounted. Exit \
-         code 7 also: the mount is gone here but 10 seconds later a container (another mount namespace) still has it; or nothing \
-         changed for 10 minutes. In both cases, and after Ctrl-C, the mount continues to end in the background. Exit code 13: \
+         Exit code 7: processes use the mount; they are named as far as permitted, and the vault stays mounted. \
+         Exit code 7 has two more causes: the mount is gone here, but after 10 seconds a container (another mount namespace) \
+         still has it; or there was no progress for 10 minutes. In both cases, and after Ctrl-C, the mount continues to end in the background. Exit code 13: \
          the process behind the mount had died; the mount has been removed.\n\n{}",
         example(&[
             "strongroom umount ~/photos",
@@ -158,8 +158,8 @@ pub(crate) fn info() -> String {
     format!(
         "Without a secret the values come from the header unchecked. They are checked with --unlock, or when a process has the \
          vault open. What you last saw of each vault is kept in ~/.local/state/strongroom/vaults (or in \
-         $XDG_STATE_HOME), so that an older state, or another vault in its place, is refused. --forget removes that record of \
-         one path.\n\n{}",
+         $XDG_STATE_HOME), so that an older state, or another vault in its place, is refused. --forget deletes what is \
+         recorded for one path.\n\n{}",
         example(&[
             "strongroom info photos",
             "strongroom info --unlock photos",
@@ -242,7 +242,7 @@ pub(crate) fn repair() -> String {
          database again. Content without a name goes to lost+found; segment files and \
          snapshot records that belong to nothing known are moved to the folder `unexplained` in the vault folder. A segment file \
          is deleted only if nothing in it is lost and everything has been stored again elsewhere. What stays lost is listed \
-         byte by byte and reads as errors; storing the same content again mends it (`put --checksum`).\n\n\
+         with its exact byte ranges; reading it gives an error. Storing the same content again mends it (`put --checksum`).\n\n\
          A lost or damaged metadata.db is rebuilt from the segments, as it was in the newest snapshot that can be read; names that \
          are newer are lost, their content goes to lost+found. Before that, the command says so and asks; where it cannot \
          ask, it needs --yes. The old file is kept beside the new one. Running it twice, or killing it half-way, does no \

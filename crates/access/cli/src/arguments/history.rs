@@ -160,10 +160,10 @@ pub(crate) struct Diff {
     /// The vault, or one path in it
     #[arg(value_name = "VAULT[:PATH]")]
     pub(crate) place: Location,
-    /// The snapshot before; the newest if none is named
+    /// The earlier side of the comparison; without it, the newest snapshot
     #[arg(value_name = "BEFORE", default_value = "h:")]
     pub(crate) before: String,
-    /// The snapshot after; the vault of now if none is named
+    /// The later side; without it, the vault as it is now
     #[arg(value_name = "AFTER")]
     pub(crate) after: Option<String>,
     /// Show the lines that differ

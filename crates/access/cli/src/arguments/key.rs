@@ -25,7 +25,7 @@ pub(crate) enum KeyCommand {
     /// Lists the ways to unlock; needs no secret
     #[command(after_help = "Example:\n  strongroom key list photos")]
     List(KeyList),
-    /// Removes a way to unlock; with that secret nothing can be opened that is stored from now on
+    /// Removes a way to unlock; its secret opens nothing that is stored after the removal
     #[command(
         after_help = "Example:\n  strongroom key list photos\n  strongroom key remove photos 3fa2"
     )]
@@ -112,7 +112,7 @@ pub(crate) struct KeyRotate {
     /// Only show the progress
     #[arg(long, conflicts_with_all = ["wait", "again"])]
     pub(crate) status: bool,
-    /// Start another rotation although one is running; what that one has done is done again
+    /// Start a new rotation although one is running; what the running one has already re-sealed is re-sealed again
     #[arg(long)]
     pub(crate) again: bool,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! What `mount(8)` calls for a line of /etc/fstab with type `fuse.strongroom`: this program under the name `mount.fuse.strongroom`.
+//! For a line of /etc/fstab with type `fuse.strongroom`, `mount(8)` runs this program under the name
+//! `mount.fuse.strongroom`. This file understands that call.
 //!
 //! Takes   the command line that `mount(8)` gives a helper: VAULT DIR [-sfnv] [-t TYPE] [-o OPTIONS]
 //! Gives   the command line of `strongroom mount` that means the same

@@ -1,4 +1,4 @@
-//! Turns a size as people write it into bytes.
+//! Parses a size that a person wrote, such as `500M`, and gives the number of bytes.
 
 /// A quota to set; `None` takes it away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -118,11 +118,14 @@ fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
     match &report.revision {
         Some(newest) => writeln!(
             out,
-            "the vault is as it was at {} ({}); what came later has no names",
+            "the vault is as it was at {} ({}); content stored later lost its file names; see lost+found",
             text_time(newest.time),
             &newest.id.to_string()[..12],
         )?,
-        None => writeln!(out, "there is no snapshot, so nothing has a name")?,
+        None => writeln!(
+            out,
+            "there is no snapshot, so all file names are lost; content is in lost+found"
+        )?,
     }
     writeln!(
         out,

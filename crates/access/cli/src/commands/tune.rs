@@ -231,7 +231,7 @@ impl Table {
             (Some(1), _) => writeln!(out, "sealing: on one thread; more are not faster here")?,
             (Some(threads), Some(bytes)) => writeln!(
                 out,
-                "sealing: on {threads} threads, from {} in one call on",
+                "sealing: calls of {} or more use {threads} threads; smaller calls use one",
                 show_bytes(bytes as u64)
             )?,
             (Some(_), None) => writeln!(

@@ -207,7 +207,7 @@ fn wait(held: &Held) -> &'static str {
             Ok(End::Signal) => return "a signal asked for that",
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return "no command and no signal could end it any more";
+                return "the session could no longer receive commands or signals";
             }
         }
     }

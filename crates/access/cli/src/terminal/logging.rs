@@ -2,8 +2,9 @@
 //!
 //! Takes   log records, and panics
 //! Gives   lines: on standard error, or in a log file that others cannot read and that stays small
-//! Never   writes a name, a target or content of the vault, nor a secret: records name inodes and offsets, those of
-//!         the protocol library, which would name files, are left out, and of a panic only the place is kept
+//! Never   writes a name, a target or content of the vault, nor a secret: our records name inodes and offsets only.
+//!         Records of the protocol library are left out, because they would name files. Of a panic only the place in
+//!         the code is kept
 //!
 //! Invariants
 //!  (1) The log takes at most twice `LOG_BYTES_MAX` and one line for each process that writes at that moment.

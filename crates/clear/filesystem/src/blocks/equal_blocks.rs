@@ -6,8 +6,9 @@
 //! Spec    spec/7-recovery.md, [7.7.10]
 //!
 //! Invariants
-//!  (1) New content may share a stored block only if all its bytes opened after the content was given, or in one of
-//!      the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or travel in the database; else its own bytes are stored.  [7.7.10]
+//!  (1) New content may share a stored block only if (a) all bytes of that block opened after the content was given, or
+//!      (b) they opened in one of the last `2 * OPENED_BLOCKS_MAX` whole-block reads, or (c) they travel in the database.
+//!      Otherwise the new content's own bytes are stored.                                                      [7.7.10]
 //!
 //! So content that is stored again mends what was damaged: the row stays, and all that name it can be read again. The
 //! check costs about what a write would, and only where an equal block is stored. A copy through the mount reads its

@@ -1,4 +1,4 @@
-//! Which segment files a run began: the first bytes of their names.
+//! Tells which segment files a run of the program began, by the first bytes of their names.
 
 use strongroom_format::SegmentId;
 

@@ -14,8 +14,8 @@
 //! Invariants
 //!  (1) A record builds on a content version that is durable, by a commit or by the record before, and holds every byte
 //!      written since. So a replay may put it over that stored version or any later one, and over no earlier one.  [8.5]
-//!  (2) What a record holds lies in `NodeState::active` when it is made. Once a drain has taken anything that is in no record,
-//!      the node gets no further record until a commit has it.
+//!  (2) What a record holds lies in `NodeState::active` when it is made. If a drain took bytes that are in no record,
+//!      the node gets no further record until a commit has stored those bytes.
 //!  (3) The log begins again only when all that its records hold is in a durable commit.                      [8.6]
 //!  (4) Records of one node are in the log in the order of their versions: they are made under the log's lock.
 //!  (5) A record counts if its number is above the one that the database has as settled. A missing record is a loss

@@ -38,7 +38,9 @@ pub enum ReplayFault {
     #[error("the log `intents` is missing")]
     Missing,
     /// It is no log, or another one than the database knows of.
-    #[error("the log `intents` is damaged or of another run; it is kept as `intents.unreadable`")]
+    #[error(
+        "the log `intents` is damaged, or is not the one that the database knows of; it is kept as `intents.unreadable`"
+    )]
     Damaged,
     /// Something that was acknowledged is not there, or not as it was written. All that is there was brought back.
     #[error(
@@ -50,8 +52,8 @@ pub enum ReplayFault {
     Record,
     /// What it tells does not fit the disk or the quota now. It stays, and nothing is lost.
     #[error(
-        "the disk or the quota is too full to store what the log `intents` holds; nothing is lost: files show it, and the log \
-         stays until there is room"
+        "the disk or the quota is too full to store the writes in the log `intents`. Nothing is lost: files already show these \
+         writes, and the log is kept until there is room"
     )]
     NoRoom,
 }

@@ -6,7 +6,8 @@
 //! Spec    spec/4-metadata.md, 4.6
 //!
 //! What counts is `Store::stored_bytes`: sealed content that something names (equal blocks once) and the rows of the
-//! database. Changing stored bytes takes their place only once they are drained, so a full vault refuses that too.
+//! database. Bytes that overwrite stored ones need room of their own until the drain replaces the old ones; so a vault at
+//! its quota refuses overwrites too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

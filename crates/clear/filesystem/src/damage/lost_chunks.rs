@@ -2,7 +2,7 @@
 //!
 //! Takes   what there is of the sealed bytes of a block that does not open
 //! Gives   a bit for each of its chunks
-//! Never   takes a chunk for good that only the full proof of the whole block would prove
+//! Never   counts a chunk as sound if only the full proof of the whole block could show that
 //! Spec    spec/2-block.md, [2.20] to [2.23]
 
 use std::ops::Range;

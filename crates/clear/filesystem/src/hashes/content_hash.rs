@@ -6,9 +6,10 @@
 //! Spec    spec/4-metadata.md, 4.11
 //!
 //! Invariants
-//!  (1) A hash is stored with the writer held while the file has the version that was read and nothing pending: then the
-//!      transaction holds that content, and the row of the inode follows with the same commit.            [4.11.3]
-//!  (2) Whatever changes a content raises its version under the lock under which it becomes readable.      [4.11.2]
+//!  (1) A hash is stored only with the writer held, and only if the file still has the version that was read and has nothing
+//!      pending. Then the transaction holds that content, and the row of the inode follows with the same commit.   [4.11.3]
+//!  (2) Every change of content raises the file's version, under the same lock under which the new content becomes
+//!      readable.                                                                                          [4.11.2]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

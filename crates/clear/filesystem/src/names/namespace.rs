@@ -4,7 +4,7 @@
 //! Gives   nodes, new ones included, and one reference on each that it hands out
 //! Never   touches more than a fixed number of rows, whatever lies below a directory
 //!
-//! Every operation here asks everything that can refuse it first, then writes its rows, then changes the
+//! Every operation here first makes all checks that could refuse it, then writes its rows, then changes the
 //! nodes in memory: an error leaves the namespace as it was. The rows of new nodes follow with the next commit.
 //!
 //! Invariants

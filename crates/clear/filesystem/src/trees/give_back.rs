@@ -6,8 +6,8 @@
 //! Spec    spec/6-history.md, section 6.7
 //!
 //! Invariants
-//!  (1) A node goes in the transaction that takes its references from what it names.    [6.7.2]
-//!  (2) Nothing goes while blocks are held.                                             [6.6.2]
+//!  (1) The transaction that removes a node's row also takes one reference from each block that the node names.   [6.7.2]
+//!  (2) Nothing is removed while blocks are held.                                                               [6.6.2]
 
 use std::collections::HashMap;
 

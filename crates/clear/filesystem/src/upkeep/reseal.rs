@@ -6,11 +6,11 @@
 //! Spec    spec/1-keys.md, section 1.10
 //!
 //! Invariants
-//!  (1) A block's row says its old epoch and place until its newly sealed bytes have one; the commit that says so syncs
-//!      those first.                                                                          [1.10.2]
+//!  (1) A block's row keeps the old epoch and place until its newly sealed bytes have a place. The commit that changes the
+//!      row syncs these bytes first.                                                          [1.10.2]
 //!  (2) `Done` is said when a durable commit has neither a block nor a segment of an earlier epoch.   [1.10.3]
 //!
-//! How far it has come is in the rows: whoever opens the vault next continues from there.
+//! How far it has come is in the rows: the next process that opens the vault continues from there.
 
 use std::collections::HashSet;
 

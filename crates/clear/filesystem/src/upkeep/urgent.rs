@@ -1,7 +1,7 @@
 //! Does what was noted for the background.
 //!
 //! Takes   notes of work
-//! Gives   it done
+//! Gives   the noted work carried out
 //! Never   stops at an error: it gives the first, and what failed is noted again or found again at open
 
 use strongroom_metadata::InodeId;

@@ -1,4 +1,4 @@
-//! What SQLite gets of what a read gave: pages of the newest commit, and nothing after the end of the log.
+//! Decides which bytes of a read SQLite may have: only pages of the newest commit, and nothing after the end of the log.
 //!
 //! Takes   where SQLite reads, and what the system's VFS put there
 //! Gives   the result code: that of the system, or that the page is of another state

@@ -3,8 +3,8 @@
 //! Takes   its operations on the database, the log, the rollback journal
 //! Gives   them to the system's file, and counts them; a commit's writes to the log go in one write, with the seal;
 //!         frees the reserve when the disk is full, and tries again
-//! Never   lets the database be mapped into memory, answers for the log while it lacks something written to it, or
-//!         gives a page that is not of the newest commit
+//! Never   lets the database be mapped into memory, answers a request about the log before everything that SQLite wrote to
+//!         it is in the file, or gives a page that is not of the newest commit
 //! Spec    spec/4-metadata.md, 4.8 and 4.12
 //!
 //! Invariants

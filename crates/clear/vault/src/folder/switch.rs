@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //!  (1) Until the folder of the new database is renamed, nothing of the old one was touched. From then on the new one is
-//!      meant, and whoever opens the vault for writing finishes.
-//!  (2) As long as the new database lies in its folder, what lies in its place is the old one.
+//!      the valid one, and the next process that opens the vault for writing finishes the switch.
+//!  (2) While the new database is still in its temporary folder, the file at the database's usual path is the old one.
 //!  (3) A header and a replica file that came with the new database take their places after it, with their second copies: until
 //!      then the folder is still there, and nobody opens the vault before all is finished.
 

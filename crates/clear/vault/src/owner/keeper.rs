@@ -1,7 +1,7 @@
 //! Keeps recording what is seen of a vault while it is open.
 //!
 //! Takes   an open vault
-//! Gives   a record that is at most `INTERVAL` behind what is durable, and not at all once the vault is closed
+//! Gives   a record at most `INTERVAL` behind what is durable; once the vault is closed, it is not behind at all
 //! Never   makes anybody wait for it, or syncs anything of the vault
 //! Spec    spec/9-seen.md, section 9.2
 

@@ -6,10 +6,10 @@
 //! Spec    spec/1-keys.md, sections 1.4 and 1.5
 //!
 //! Invariants
-//!  (1) Whoever is retired has no slot, no grant, and gets no key of the epoch that begins.    [1.4.8]
+//!  (1) A retired key or device has no slot, no grant, and gets no key of the epoch that begins.    [1.4.8]
 //!  (2) Every change makes a higher generation.                                               [1.7.5]
-//!  (3) Whoever could open a slot could open the replica file beside it: the record that retires anybody also
-//!      retires the signing device, and adds a new device in its place.                        [1.4.10]
+//!  (3) Whoever could open a slot could also open the replica file beside it and sign as its device. Therefore every
+//!      record that retires anybody also retires the signing device and adds a new one in its place.   [1.4.10]
 
 use crate::keyring::error::KeyError;
 use crate::keyring::slot::{NewKey, NewSlot};

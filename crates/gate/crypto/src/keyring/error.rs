@@ -24,7 +24,7 @@ pub enum UnlockError {
     Format(FormatError),
     /// Caller: no slot opened. Tampering with a slot looks the same.
     #[error(
-        "the {kind} does not open this vault; try again (a key slot that was tampered with cannot be told from a wrong {kind})"
+        "the {kind} does not open this vault; try again (if somebody altered the key slot, the message would be the same)"
     )]
     WrongSecret {
         /// What was given.
@@ -113,8 +113,8 @@ pub enum UnlockError {
     OutOfMemory(#[from] OutOfMemory),
     /// Caller, or tampering: a passphrase slot wants more than is given unasked, and was not tried; no other one opened.
     #[error(
-        "key slot {slot} wants {} MiB of memory and {passes} passes over it for one try, and was not tried; if it is yours, add \
-         --allow-memory {}M (a header that somebody else gave you may want this only to keep your machine busy)",
+        "key slot {slot} was not tried: one try would take {} MiB of memory and {passes} passes over that memory. If the slot is \
+         yours, add --allow-memory {}M (a header that somebody else gave you may want this only to keep your machine busy)",
         memory_kib.div_ceil(1024), memory_kib.div_ceil(1024)
     )]
     CostNotAllowed {

@@ -1,7 +1,7 @@
 //! BLAKE3 without vector instructions: used if vector code, or the library's choice of it, gives wrong results.
 //!
-//! The compression function is the `blake3` library's plain one, which it has for processors without any; the library offers
-//! it for measurements and its hasher offers no way to ask for it. So the tree above the compression function is here: BLAKE3,
+//! The compression function is the `blake3` library's plain one, meant for processors without vector instructions. The library
+//! exposes it for measurements, but its hasher cannot be told to use it. So the tree above the compression function is here: BLAKE3,
 //! section 2. The known answers and the vectors hold it to the same bytes.
 
 use super::version::of_crate;

@@ -39,7 +39,7 @@ enum Identity {
 pub enum AgeKeyError {
     /// Not `age1…` and not an SSH public key line.
     #[error(
-        "this is no age recipient and no SSH public key; it begins with `age1`, `ssh-ed25519` or `ssh-rsa`"
+        "this is neither an age recipient nor an SSH public key; a valid one begins with `age1`, `ssh-ed25519` or `ssh-rsa`"
     )]
     NoRecipient,
     /// An SSH key of a type or size that age does not use.
