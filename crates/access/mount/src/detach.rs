@@ -39,7 +39,7 @@ pub(crate) fn detach(path: &Path, how: Detach) -> Result<(), MountError> {
     }
 }
 
-/// Ends the connection behind `path` at once: whoever waits for an answer gets an error, and the path is
+/// Ends the connection behind `path` at once: every program that waits for an answer gets an error, and the path is
 /// freed. `device` is the mount's `major:minor`.
 pub(crate) fn abort(path: &Path, device: &str) {
     // Its owner may write this, root or not, where the control file system is mounted.

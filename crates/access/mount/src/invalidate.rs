@@ -99,7 +99,7 @@ impl Invalidator {
         self.ask(Stale::Contents { inodes });
     }
 
-    /// As `content`, for whoever must not wait: `then` must not either.
+    /// As `content`, for a caller that must not wait: `then` must not either.
     pub(crate) fn content_then(
         &self,
         inode: InodeId,

@@ -5,7 +5,7 @@
 //! Never   reports an end before everything is durable, and never leaves a mount behind
 //!
 //! Invariants
-//!  (1) The end runs once, whoever begins it: the kernel, a caller, a signal, or a drop.
+//!  (1) The end runs once, no matter what begins it: the kernel, a caller, a signal, or a drop.
 //!  (2) The record is released after the last sync.                              [record]
 
 use std::fs::File;

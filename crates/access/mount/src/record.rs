@@ -1,4 +1,4 @@
-//! The record of a running mount: a locked file, so that whoever unmounts can wait for the process behind it.
+//! The record of a running mount: a locked file, so that the process that unmounts can wait for the process behind it.
 //!
 //! Takes   the mount point
 //! Gives   a file in the user's private runtime folder, locked while the mount lives; it names the process, says how much

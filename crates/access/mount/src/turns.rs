@@ -41,7 +41,7 @@ pub(crate) struct Turns {
     busy: AtomicUsize,
     /// Requests answered.
     answered: AtomicU64,
-    /// Whoever looks has seen no request for a while, and waits for one. A copy of what `state` says.
+    /// The loop that looks has seen no request for a while, and waits for one. A copy of what `state` says.
     is_quiet: AtomicBool,
     rest: Duration,
 }

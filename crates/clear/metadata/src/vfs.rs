@@ -9,7 +9,7 @@
 //! Invariants
 //!  (1) There is room for a `ShimFile` and the system's file after it, wherever SQLite opens a file.
 //!  (2) The pointer in a `LogFile` is that of an open system file: `close` waits until no sync uses it.
-//!  (3) A log goes only when the file of leaves covers all that it held.                              [4.12.6]
+//!  (3) A log is removed only when the file of leaves covers all that it held.                              [4.12.6]
 //!
 //! `unsafe` stands here, and below in `vfs/`, and nowhere else in the crate: SQLite's interface is C.
 #![allow(

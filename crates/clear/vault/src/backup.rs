@@ -1,14 +1,14 @@
 //! Copies a vault folder while it is in use; the copy is a vault too.
 //!
-//! Takes   an open vault, whoever owns it, and a folder: a new one, or one of an earlier backup
+//! Takes   an open vault, in whatever process its owner is, and a folder: a new one, or one of an earlier backup
 //! Gives   the same sealed bytes with the database of one moment; only what is missing there is copied, and read back
 //! Never   opens a block; never touches the earlier files before all new ones are durable; never keeps what the vault no longer has
 //! Spec    spec/10-folder.md, 10.4
 //!
 //! Invariants
-//!  (1) Segments first, then header, database and replica file in one step; what is not needed any more goes last. So a cut
+//!  (1) Segments first, then header, database and replica file in one step; what is not needed any more is removed last. So a cut
 //!      leaves the earlier backup or the new one: segments that nobody names do no harm.
-//!  (2) No segment that the copied database names goes from the vault folder before it was copied: the owner keeps all of them,
+//!  (2) No segment that the copied database names is removed from the vault folder before it was copied: the owner keeps all of them,
 //!      and it is the same owner to the end.
 //!  (3) A segment file counts as copied if both files have a footer, the footers are equal and the lengths too; a
 //!      file with a footer never changes. A copied file gets its name when it is whole.

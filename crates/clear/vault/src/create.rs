@@ -7,7 +7,7 @@
 //! Invariants
 //!  (1) The header is written last: a folder without it is no vault, and holds nothing of value.
 //!  (2) While a vault is being made, a mark says so; a mark whose lock is free means that creation was interrupted.
-//!  (3) Of several creators exactly one wins: whoever holds the lock of the folder.
+//!  (3) Of several creators exactly one wins: the one that holds the lock of the folder.
 
 use std::path::Path;
 use std::time::Instant;

@@ -118,7 +118,7 @@ pub enum Error {
         "the folder is a backup, which is only read; `strongroom backup` renews it; to use it as the vault from now on, remove the file `backup` in it"
     )]
     IsBackup,
-    /// Caller: whoever heard of the progress of a backup wished it to end.
+    /// Caller: the listener to the progress of a backup wished it to end.
     #[error(
         "stopped; the earlier backup, if there was one, is as it was, and the next one continues from what was copied"
     )]

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) A change is made from the newest header. If another one was made meanwhile, it is made again from that.
-//!  (2) Whoever's own slot was removed or changed by others meanwhile changes nothing more.
+//!  (2) A process whose own slot was removed or changed by others meanwhile changes nothing more.
 
 use std::path::Path;
 
@@ -184,7 +184,7 @@ impl Keys {
         })
     }
 
-    /// Begins a new epoch: what is stored from now on is sealed under it, and whoever has the vault open re-seals
+    /// Begins a new epoch: what is stored from now on is sealed under it, and the process that has the vault open re-seals
     /// what was stored before, in the background, until the keys of earlier epochs are needed by nothing and go (`Vault::rotation`).
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! Takes   the wish of another process
 //! Gives   the vault closed, and what is needed to come back
-//! Never   leaves while this process has a file of the vault open, has a request under way, or has the vault mounted
+//! Never   leaves while this process has a file of the vault open, has a request under way, has the vault mounted, or
+//!         watches it for changes
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! Takes   changes, as requests make them
 //! Gives   each of them to every subscriber, in the order one request made them
-//! Never   reports changes that were made directly on the `Filesystem`: whoever makes those knows them
+//! Never   reports changes that were made directly on the `Filesystem`: the code that makes such changes knows them
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

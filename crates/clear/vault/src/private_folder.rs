@@ -165,7 +165,7 @@ impl PrivateFolders {
 }
 
 /// A file in such a folder that must stay as long as its maker runs. The folder may go: with the session of its user, or to
-/// whoever tidies up.
+/// the code that tidies up.
 #[derive(Debug)]
 pub struct WatchedName {
     path: PathBuf,

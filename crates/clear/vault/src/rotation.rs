@@ -1,6 +1,6 @@
 //! The rotation of keys in the public API: how far it is.
 //!
-//! Takes   a vault, whoever owns it
+//! Takes   a vault, in whatever process its owner is
 //! Gives   what `execute/rotation.rs` has done and has left to do
 
 use crate::execute::rotation::Step;

@@ -18,7 +18,7 @@ pub const PASSPHRASE_BYTES_MAX: usize = 1024;
 /// The longest text taken for an identity file, key file or recovery code, in bytes. An RSA key of 16384 bits fits.
 pub const SECRET_TEXT_BYTES_MAX: usize = 32 * 1024;
 
-/// The most memory that calibration chooses by itself, in KiB; whoever wants more says so.
+/// The most memory that calibration chooses by itself, in KiB; a user who wants more says so.
 pub const ARGON2_CALIBRATED_MEMORY_KIB_MAX: u32 = 1024 * 1024;
 
 /// The most memory that one slot gets for a passphrase unless more was allowed, in KiB: no calibrated slot needs more, so

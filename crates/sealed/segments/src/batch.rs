@@ -24,7 +24,7 @@ use crate::{Error, Result};
 
 /// Sealed blocks on their way to a segment, in the memory that they are written from.
 ///
-/// Whoever seals does it here, so that no block is copied afterwards. Dropping it gives the memory back.
+/// The code that seals does it here, so that no block is copied afterwards. Dropping it gives the memory back.
 pub struct Batch {
     pool: Arc<Pool>,
     bytes: Buffer,
@@ -154,7 +154,7 @@ impl Batch {
     }
 }
 
-/// What follows the blocks of a batch, sealed by whoever has keys.
+/// What follows the blocks of a batch, sealed by the layer that has keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
     /// With header and blocks they fill whole sectors, so that nothing has to be added whose length would show.

@@ -1,7 +1,7 @@
 //! Open segment files, kept for the next read.
 //!
 //! Takes   a segment's name
-//! Gives   its open file, shared; a file that was removed stays readable to whoever holds it
+//! Gives   its open file, shared; a file that was removed stays readable to a thread that holds it
 //! Never   keeps more than `OPEN_FILES_MAX`, more than its share of the descriptors that the process may have, or a file that
 //!         was removed
 

@@ -1,4 +1,4 @@
-//! Remembers stretches of files around small blocks that were read: whoever reads one small file often reads its
+//! Remembers stretches of files around small blocks that were read: a program that reads one small file often reads its
 //! neighbours next, and to fetch a stretch costs hardly more than to fetch one of them.
 //!
 //! Takes   where small reads go, the stretches that were fetched, and what changed

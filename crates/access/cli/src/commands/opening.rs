@@ -213,7 +213,7 @@ pub(crate) fn finish(vault: &Vault) -> Result<()> {
     Ok(vault.close()?)
 }
 
-/// Takes a snapshot if one is due. Whoever owns the vault sees to that: a mount by its schedule.
+/// Takes a snapshot if one is due. The process that owns the vault sees to that: a mount by its schedule.
 fn keep_if_due(vault: &Vault) {
     if !vault.is_owner() {
         return;

@@ -1,7 +1,7 @@
 //! Blocks of which only the row is left.
 //!
 //! Takes   rows of blocks
-//! Gives   the error of whoever reads an erased one
+//! Gives   the error for a caller that reads an erased one
 //! Never   erases
 //! Spec    spec/6-history.md, section 6.11
 
@@ -21,7 +21,7 @@ pub(crate) fn seconds(time: Timestamp) -> u32 {
 /// Nanoseconds of a second.
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// The error of whoever reads an erased block, of which `at` is the place.
+/// The error for a caller that reads an erased block, which was stored at `at`.
 pub(crate) fn erased(inode: InodeId, offset: u64, at: u32) -> Error {
     let when = (at > 0).then(|| Timestamp(i64::from(at) * NANOSECONDS));
     Error::Erased {

@@ -5,7 +5,7 @@
 //! Never   changes an id, or spreads damage: what does not open stays where it is
 //!
 //! Invariants
-//!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
+//!  (1) A moved block has one row all the time; its old bytes stay until their segment is removed.
 
 use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, Location, SealedBlock, SegmentId};

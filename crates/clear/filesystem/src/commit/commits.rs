@@ -23,7 +23,7 @@ use crate::{Error, Filesystem, Result};
 /// attempt waits for those who read then, however long they take; a hundred times there were new ones.
 const QUIET_ATTEMPTS: usize = 100;
 
-/// How long others go on between two attempts: whoever checkpoints is not waited for otherwise.
+/// How long others go on between two attempts: a thread that checkpoints is not waited for otherwise.
 const QUIET_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Filesystem {
@@ -43,7 +43,7 @@ impl Filesystem {
     }
 }
 
-/// Makes attempts until in one nobody reads. Between them the caller's locks must be free: whoever reads may need them to end.
+/// Makes attempts until in one nobody reads. Between them the caller's locks must be free: a thread that reads may need them to end.
 pub(crate) fn once_nobody_reads(
     core: &Core,
     mut attempt: impl FnMut() -> Result<()>,

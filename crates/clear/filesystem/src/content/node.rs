@@ -63,7 +63,7 @@ pub(crate) struct NodeState {
     pub(crate) draining: Option<Arc<Overlay>>,
     /// Extents per region as the transaction has them, for regions read lately.
     pub(crate) regions: RegionCache,
-    /// Rows are gone; whoever still holds the node gets `Stale`.
+    /// Rows are gone; a caller that still holds the node gets `Stale`.
     pub(crate) purged: bool,
     /// In the dirty set.
     pub(crate) listed_dirty: bool,

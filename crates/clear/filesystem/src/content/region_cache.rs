@@ -7,7 +7,7 @@
 //! Invariants
 //!  (1) The gauge is the sum of the costs of all regions in all caches.
 //!  (2) A block is remembered only beside an extent that names it, so its number still means this content. Its place may
-//!      be out of date: whoever does not find it there calls `forget_blocks` and asks the database.
+//!      be out of date: code that does not find the block there calls `forget_blocks` and asks the database.
 
 use std::collections::HashMap;
 use std::sync::Arc;

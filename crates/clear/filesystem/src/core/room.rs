@@ -37,7 +37,7 @@ const OVERHEAD_WHOLE_SHIFT: u32 = 6;
 #[derive(Default)]
 pub(crate) struct RoomState {
     probe: Mutex<Probe>,
-    /// Whoever moves blocks out of segments excludes the others; holds what they remember.
+    /// A thread that moves blocks out of segments excludes the others; holds what they remember.
     pub(crate) reclaiming: Mutex<Reclaiming>,
     /// The waste that was left when nothing more could be done about it.
     pub(crate) stuck_bytes: AtomicU64,

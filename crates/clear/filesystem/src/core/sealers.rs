@@ -70,7 +70,7 @@ impl Sealers {
         std::mem::replace(&mut newest, sealer.with_compression(compression))
     }
 
-    /// Lets whoever begins to seal from now on compress, or not.
+    /// Lets each operation that begins to seal from now on compress, or not.
     pub(crate) fn compress(&self, compression: Compression) {
         let mut newest = self.newest.write();
         *newest = newest.clone().with_compression(compression);

@@ -1,7 +1,7 @@
 //! Notes of work that nobody waits for, and the thread that does it.
 //!
 //! Takes   notes from the operations
-//! Gives   them to whoever does the work
+//! Gives   them to the thread that does the work
 //! Never   does any of it
 
 use std::collections::{BTreeSet, HashSet};
@@ -49,9 +49,9 @@ pub(crate) struct WorkQueue {
     wake: Condvar,
     /// What nodes without a name had stored whose purge was noted and has not ended.
     purge_bytes: AtomicU64,
-    /// Held by whoever does what was noted, so that others can wait for it.
+    /// Held by the thread that does what was noted, so that others can wait for it.
     doing: Mutex<()>,
-    /// Everything is durable, and the next change is to wake whoever waits.
+    /// Everything is durable, and the next change is to wake the thread that waits.
     is_clean: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl WorkQueue {
         });
     }
 
-    /// Whether the next change wakes whoever waits. To be sure that none is missed, look for changes after this call.
+    /// Whether the next change wakes the thread that waits. To be sure that none is missed, look for changes after this call.
     pub(crate) fn wake_by_change(&self, wakes: bool) {
         self.is_clean.store(wakes, Ordering::SeqCst);
     }
@@ -141,7 +141,7 @@ impl WorkQueue {
         !notes.stop
     }
 
-    /// Waits for whoever does what was noted, and keeps others from it.
+    /// Waits for the thread that does what was noted, and keeps others from it.
     pub(crate) fn doing(&self) -> MutexGuard<'_, ()> {
         self.doing.lock()
     }

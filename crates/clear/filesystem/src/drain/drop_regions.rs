@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::limits::HOLES_MAX;
 use crate::{Error, Result};
 
-/// Purges holes until few enough are left: whoever makes them faster than the background purges them does its work.
+/// Purges holes until few enough are left: a caller that makes them faster than the background purges them does its work.
 pub(crate) fn bound_holes(core: &Core) -> Result<()> {
     if core.content.holes.count() <= HOLES_MAX {
         return Ok(());

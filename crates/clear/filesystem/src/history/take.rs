@@ -6,7 +6,7 @@
 //! Spec    spec/6-history.md, section 6.6
 //!
 //! Invariants
-//!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw goes.      [6.6.2]
+//!  (1) From the barrier until a revision's tree is counted, no block that the barrier saw is removed.[6.6.2]
 //!  (2) A revision is kept in one transaction with its references and with the base of the next.      [6.6.5]
 
 use strongroom_crypto::{Compression, RevisionSigner};

@@ -2,7 +2,7 @@
 //!
 //! Takes   numbers of nodes of snapshots
 //! Gives   attributes, entries and bytes of trees
-//! Never   changes such a node: whoever tries learns that it can only be read
+//! Never   changes such a node: a caller that tries gets the error that it can only be read
 //! Spec    spec/6-history.md, section 6.8
 
 use std::sync::Arc;

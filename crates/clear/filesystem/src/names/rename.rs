@@ -7,7 +7,7 @@
 //! Invariants
 //!  (1) A name never points to content that is not stored: what takes the place of a file is drained first.
 //!  (2) No directory comes to lie below itself.
-//!  (3) Within its directory a name keeps its place in the listing: whoever reads a directory and renames its
+//!  (3) Within its directory a name keeps its place in the listing: a program that reads a directory and renames its
 //!      entries meets each of them once.                                                       [list]
 
 use std::sync::Arc;

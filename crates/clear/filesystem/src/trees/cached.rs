@@ -1,8 +1,8 @@
 //! Blocks of trees; those that were opened lately come from memory.
 //!
 //! Takes   the file system, and a cache of opened blocks
-//! Gives   blocks to whoever reads trees
-//! Never   proves that the disk still has a block: whoever needs that asks `Engine`
+//! Gives   blocks to the code that reads trees
+//! Never   proves that the disk still has a block: code that needs the proof asks `Engine`
 
 use std::sync::Arc;
 

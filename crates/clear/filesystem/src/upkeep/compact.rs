@@ -5,7 +5,7 @@
 //! Never   opens a block that it does not have to move
 //!
 //! Invariants
-//!  (1) A moved block has one row all the time; its old bytes stay until their segment goes.
+//!  (1) A moved block has one row all the time; its old bytes stay until their segment is removed.
 
 use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
 

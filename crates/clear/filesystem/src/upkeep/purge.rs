@@ -1,7 +1,7 @@
 //! Removes the rows of nodes that have neither names nor references, and of large holes, in bounded steps.
 //!
 //! Takes   an inode without names, or with holes
-//! Gives   its blocks' references back; the row of inode or hole goes last, so that a crash finds the rest at open
+//! Gives   its blocks' references back; the row of inode or hole is removed last, so that a crash finds the rest at open
 //! Never   touches an unbounded number of rows in one hold of the writer
 
 use std::sync::Arc;

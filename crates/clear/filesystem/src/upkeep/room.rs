@@ -6,9 +6,9 @@
 //! Spec    spec/5-crash-contract.md, [5.11] and [5.12]
 //!
 //! Invariants
-//!  (1) Whoever stores as much as `Filesystem::space` shows is not refused, unless others fill the disk meanwhile.  [5.11]
+//!  (1) A program that stores as much as `Filesystem::space` shows is not refused, unless others fill the disk meanwhile.  [5.11]
 //!  (2) Waste, the sealed bytes in segments that no block has any more, is at most the sum of half of what lives and
-//!      `waste_bytes_max`: the background sees to it, and whoever writes faster than that does it too.        [5.12]
+//!      `waste_bytes_max`: the background sees to it, and a caller that writes faster than that does it too.        [5.12]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const DEAD_SHARE_SHIFT: u32 = 3;
 /// How long a writer waits for a drain before it looks again whether one failed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Sees to it that `len` more bytes find room, as far as giving back what was removed can. Whoever calls asks `admit`
+/// Sees to it that `len` more bytes find room, as far as giving back what was removed can. The caller asks `admit`
 /// after that, and takes no locks before.
 pub(crate) fn make_room(core: &Core, len: u64) {
     if core.options.read_only || core.has_room(len) {

@@ -5,7 +5,7 @@
 //! Never   unlinks a segment that a durable commit still references
 //!
 //! Invariants
-//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row goes only once the
+//!  (1) A segment is unlinked only after a durable commit found it empty and `Leaving`, and its row is removed only once the
 //!      removal is durable: a file that came back after a power cut would be one that nothing explains. At opening
 //!      `open.rs` also removes files of this vault's own earlier runs that no block was ever committed to.
 //!  (2) A block that a snapshot needs has a reference and counts in `live_bytes`, so its segment is not empty; while a backup

@@ -1,7 +1,7 @@
 //! Changes of blocks, of what waits for a segment, and of segments.
 //!
 //! Takes   where sealed bytes are, and how many extents name them
-//! Gives   rows that agree: a block without references goes, with its bytes and its share of its segment
+//! Gives   rows that agree: a block without references is removed, with its bytes and its share of its segment
 //! Never   reads or writes sealed bytes other than those that wait
 //! Spec    spec/4-metadata.md, 4.5
 //!

@@ -1,7 +1,7 @@
 //! Changes, gathered into one SQLite transaction until somebody commits.
 //!
 //! Takes   typed rows, while the guard holds the writing connection
-//! Gives   the changed database to whoever holds the guard next, and to readers after `commit`
+//! Gives   the changed database to the thread that holds the guard next, and to readers after `commit`
 //! Never   syncs, or commits by itself
 //! Spec    spec/4-metadata.md, 4.7
 //!

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) One file is locked by any number of shared holders or by one exclusive one.
-//!  (2) Whoever waits is answered after `LOCK_WAIT`, and asks again: a connection is never taken for long.
+//!  (2) A caller that waits is answered after `LOCK_WAIT`, and asks again: a connection is never taken for long.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

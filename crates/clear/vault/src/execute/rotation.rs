@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
-//!  (2) Whoever opens the vault after a crash continues where the rows say that it stopped.    [1.10.1]
+//!  (2) The process that opens the vault after a crash continues where the rows say that it stopped.    [1.10.1]
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

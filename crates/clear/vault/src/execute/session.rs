@@ -175,7 +175,7 @@ impl OpenVault {
     }
 
     /// Ends a session that only holds the vault open, and says so; else the ownership ends soon, if nobody here needs it. That
-    /// happens in a thread of its own: the end waits for whoever asked.
+    /// happens in a thread of its own: the end waits for the caller that asked.
     pub(crate) fn make_way(&self) -> bool {
         if self.observers.let_go() {
             return true;

@@ -70,7 +70,7 @@ pub(crate) fn making(folder: &Folder) -> Folder {
     folder.inside(MAKING)
 }
 
-/// An empty folder for a new database; what an interrupted attempt left there goes.
+/// An empty folder for a new database; what an interrupted attempt left there is removed.
 pub(crate) fn begin(folder: &Folder) -> Result<Folder> {
     abandon(folder)?;
     let making = making(folder);
@@ -106,7 +106,7 @@ pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>>
 }
 
 /// Puts the database in `making` in its place, with the replica file beside it that has its key, and the header if there is one
-/// too. The old one goes, which is the same under another key, or that of an earlier backup.                                                                                  (1)
+/// too. The old one is removed, which is the same under another key, or that of an earlier backup.                                                                                  (1)
 pub(crate) fn commit_rekeyed(folder: &Folder, making: &Folder) -> Result<()> {
     making.sync()?;
     put(folder, REKEYED)

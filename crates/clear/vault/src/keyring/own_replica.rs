@@ -26,7 +26,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads them. Whoever changes keys makes the next replica durable, then the header, then renames the replica: read in
+    /// Reads them. A process that changes keys makes the next replica durable, then the header, then renames the replica: read in
     /// the same order under an unchanged header, one of the two replica files is the header's.
     pub(crate) fn read(folder: &Folder) -> Result<Self> {
         let mut header = folder.header()?;

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!  (1) Both sides ask the kernel for the other's user before a byte is believed.
-//!  (2) An owner can be reached as long as it runs, also when the folder of its socket goes.
+//!  (2) An owner can be reached as long as it runs, also when the folder of its socket is removed.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -24,7 +24,7 @@ use super::machine::Machine;
 const FILE: &str = "providers.json";
 /// What is written before it takes the place of `FILE`.
 const UNFINISHED: &str = "providers.json.new";
-/// Held by whoever measures or writes.
+/// Held by the process that measures or writes.
 const LOCK: &str = "providers.lock";
 
 /// Changes when the meaning of an entry does; entries of another number are no entries.

@@ -17,7 +17,7 @@ use strongroom_format::{Epoch, SuiteId};
 
 /// Seals clear bytes and opens sealed ones, for one compartment of one vault.
 ///
-/// A value: `add_epoch` changes this one and no clone of it. So whoever seals and notes the epoch
+/// A value: `add_epoch` changes this one and no clone of it. So code that seals and notes the epoch
 /// beside the result uses one clone for both, and the two agree whatever happens elsewhere.
 #[derive(Clone)]
 pub struct BlockSealer {
@@ -49,7 +49,7 @@ impl BlockSealer {
     ///
     /// # Panics
     /// If `epochs` is empty or names one epoch twice: the caller's keyring is broken. If no provider computes `suite`:
-    /// `unlock` and `create` have asked `providers::ready` before; so does whoever needs no keyring.
+    /// `unlock` and `create` have asked `providers::ready` before; so does a caller that needs no keyring.
     #[must_use]
     pub fn new(
         suite: SuiteId,

@@ -2,7 +2,7 @@
 //!
 //! Takes   a clock, how long it may take, how many cores there are
 //! Gives   every figure, and the `Choice` that follows from exactly these figures
-//! Never   sets the choice, keeps it, or measures while an operation runs: whoever calls says when
+//! Never   sets the choice, keeps it, or measures while an operation runs: the caller says when
 //! Spec    none: nothing here shows in the format. Why these rules: docs/adr/0010-providers-measured.md
 //!
 //! Invariants

@@ -2,7 +2,7 @@
 //!
 //! Takes   what a measurement found, or nothing
 //! Gives   a `Choice`, for `registry::set_choice`
-//! Never   measures: whoever fills it does
+//! Never   measures: the code that fills it does
 
 use super::catalog::provider_named;
 use super::{Algorithm, PreferenceError, Provider, Work};
