@@ -250,7 +250,7 @@ fn a_strange_thing_in_the_place_of_a_file_is_named_and_nothing_outside_is_touche
                     let told = format!("{name} is {}", strange.words());
                     assert!(ended.said.contains(&told), "{context}");
                     assert!(
-                        ended.said.contains("move it out of the vault folder"),
+                        ended.said.contains("Move it out of the vault folder"),
                         "{context}"
                     );
                 }
