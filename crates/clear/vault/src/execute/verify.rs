@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn a_log_that_waits_for_room_is_no_loss_and_every_other_fault_may_be_one() {
         let waiting = replay_words(ReplayFault::NoRoom);
-        assert!(waiting.contains("nothing is lost"), "{waiting}");
+        assert!(waiting.contains("Nothing is lost"), "{waiting}");
         assert!(!waiting.contains("missing"), "{waiting}");
         for fault in [
             ReplayFault::Missing,
