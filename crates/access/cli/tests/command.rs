@@ -44,7 +44,7 @@ fn a_file_goes_in_is_listed_and_comes_out_again() {
     assert!(
         place
             .keyed(&["verify", "--structure", "v"])
-            .contains("2 inodes, 1 entries")
+            .contains("2 inodes, 1 entry")
     );
 }
 

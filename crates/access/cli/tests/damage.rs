@@ -158,7 +158,7 @@ fn a_vault_that_was_only_put_into_has_its_names_back_after_its_database_is_lost(
     place.keyed(&["put", "letter", "v:/letter"]);
     fs::remove_file(place.path("v/metadata.db")).unwrap();
     let shown = repaired(&place);
-    assert!(shown.contains("1 snapshots"), "{shown}");
+    assert!(shown.contains("1 snapshot"), "{shown}");
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "a letter");
     // What came after the newest snapshot lay in the database alone, and the exit code says that something may be lost.
     place.keyed(&["put", "letter", "v:/later"]);
@@ -279,9 +279,12 @@ fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
     for what in [
         "vault.json: would be put back",
         "metadata.db: would be rebuilt",
+        "the vault would be as it was at ",
+        "would be brought back",
     ] {
         assert!(shown.contains(what), "{shown}");
     }
+    assert!(!shown.contains(" is "), "as if it were done: {shown}");
     assert!(files(&place.path("v")) == before);
     let output = place.run_keyed(&["repair", "--yes", "v"]);
     assert_eq!(output.status.code(), Some(14));
@@ -296,6 +299,20 @@ fn a_lost_database_is_not_rebuilt_before_somebody_says_so() {
         shown.contains("metadata.db: rebuilt; the old one"),
         "{shown}"
     );
+}
+
+/// Goal: nothing is written into a folder that is none of a vault's. Failed before: a file `lock` was left there.
+#[test]
+fn a_repair_leaves_a_folder_that_is_no_vault_as_it_was() {
+    let place = Place::new();
+    fs::create_dir(place.path("documents")).unwrap();
+    fs::write(place.path("documents/letter"), "dear").unwrap();
+    for options in [&["--dry-run"][..], &["--yes"], &[]] {
+        let arguments = [&["repair"], options, &["documents"]].concat();
+        place.keyed_fails(11, &arguments);
+        let left = fs::read_dir(place.path("documents")).unwrap();
+        assert_eq!(left.count(), 1, "{options:?}");
+    }
 }
 
 /// Failed before: the reason ended in an advice of its own, which led back to `verify`.

@@ -511,6 +511,10 @@ fn directories_with_two_names_each_do_not_double_the_work_at_every_level() {
             "{command}"
         );
     }
+    for command in [&["verify", "v"][..], &["verify", "--structure", "v"]] {
+        let output = place.run_keyed(command);
+        assert_eq!(output.status.code(), Some(14), "{command:?}");
+    }
     place.keyed(&["snapshot", "create", "v"]);
     assert!(
         begun.elapsed() < Duration::from_secs(60),

@@ -110,7 +110,7 @@ fn times_that_a_vault_cannot_hold_are_told_and_counted() {
     assert!(told.contains("t/late: not kept: its times ("), "{told}");
     assert!(!told.contains("usual"), "{told}");
     assert!(
-        told.contains("2 files or directories have a time that a vault cannot store"),
+        told.contains("files and directories with a time that a vault cannot store: 2"),
         "{told}"
     );
     let account = json(&place.keyed(&["put", "--json", "t", "v:/"]));

@@ -144,10 +144,11 @@ fn carry_out<T, E: From<Error>>(
                 for block in suspects {
                     core.blocks.suspect_block(block);
                 }
+                // The rows are as they were; a panic that unwinds with the writer held would fail the store.
+                drop(writer);
                 drop(result.unwrap_or_else(|panic| resume_unwind(panic))?);
             }
         }
-        drop(writer);
         // (3); the placement goes first, for its lock comes behind the nodes' `flush`.
         drop(placed.take());
         let pending: Vec<Arc<Node>> = drafts.pending.into_values().collect();

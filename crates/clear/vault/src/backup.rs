@@ -157,7 +157,9 @@ impl Backup<'_> {
         if self.is_new {
             target.replace(UNFINISHED, &[])?;
         }
-        target.replace(BACKUP, &[])?;
+        if !target.has(BACKUP) {
+            target.replace(BACKUP, &[])?;
+        }
         let making = switch::begin(&target)?;
         let header = self.database()?;
         let size = making

@@ -90,7 +90,8 @@ pub enum Error {
         /// Whether the second copy is there.
         saved: bool,
     },
-    /// Environment: the database is gone or ruined, and it was not allowed to rebuild it. Nothing was done.
+    /// Environment: the database is gone or ruined, and it was not allowed to rebuild it. It is as it was, but for bytes
+    /// behind its last page.
     #[error(
         "metadata.db cannot be used ({why}); it can be rebuilt as it was in the newest snapshot, but names that are newer are lost: run \
          `strongroom repair --dry-run` to see what comes back, then `strongroom repair --yes`"

@@ -211,6 +211,13 @@ fn tell_replay(folder: &Folder, filesystem: &Filesystem, access: Access) {
     if let Some(fault) = replay.fault {
         log::warn!("{}", replay_words(fault));
     }
+    if replay.waits_for_room {
+        log::warn!(
+            "the disk or the quota is too full to store the writes in the log `{}`: files already show what it holds, and the log is \
+             kept until there is room",
+            segments::INTENT_LOG
+        );
+    }
 }
 
 /// Writes second copies of header and replica file that are missing or stale. One that is neither, but not the same, is

@@ -22,7 +22,8 @@ impl Vault {
     /// If the disk fails, the vault accepts no change until it is opened again.
     pub fn sync(&self) -> Result<()> {
         let written = self.shared.writes.load(Ordering::Acquire);
-        let (port, _) = self.ask(&Request::Whole(WholeRequest::Sync))?;
+        let (port, done) = self.ask(&Request::Whole(WholeRequest::Sync))?;
+        <()>::try_from(done)?;
         port.note_synced(written);
         Ok(())
     }

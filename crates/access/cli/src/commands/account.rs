@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::history::SHORT_ID;
 use crate::terminal::failure::{Failures, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{Exact, Format, print_json, show_bytes};
+use crate::terminal::output::{Exact, Format, counted, print_json, show_bytes};
 use crate::terminal::printable::show;
 
 /// How many notes the JSON document has.
@@ -97,7 +97,10 @@ impl Account {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        format!("strongroom: {how}: {files} files copied ({size}), {unchanged} unchanged{failed}")
+        format!(
+            "strongroom: {how}: {} copied ({size}), {unchanged} unchanged{failed}",
+            counted(*files, "file")
+        )
     }
 
     /// Shows the account at the end of a copy. A person hears only of what is missing, and of what was removed.
@@ -117,20 +120,22 @@ impl Account {
             tell(&format!("strongroom: {shown}: not kept: {what} ({why})"));
         }
         for (count, what) in [
-            (self.withheld_devices, "devices were left out"),
+            (self.withheld_devices, "devices left out"),
             (
                 self.withheld_rights,
-                "files were made without their set-user-id bits, set-group-id bits or capabilities",
+                "files made without set-user-id bits, set-group-id bits or capabilities",
             ),
         ] {
             if count > 0 {
-                tell(&format!("strongroom: {count} {what}; --special keeps them"));
+                tell(&format!(
+                    "strongroom: {what}: {count}; --special keeps them"
+                ));
             }
         }
         if self.nearest_times > 0 {
             let count = self.nearest_times;
             tell(&format!(
-                "strongroom: {count} files or directories have a time that a vault cannot store; the nearest one was stored"
+                "strongroom: files and directories with a time that a vault cannot store: {count}; the nearest one was stored"
             ));
         }
         let more = self.left_out_count.saturating_sub(SHOWN_MAX as u64);

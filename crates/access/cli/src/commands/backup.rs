@@ -7,7 +7,7 @@ use crate::arguments::backup::Backup;
 use crate::commands::opening::{Intent, with};
 use crate::terminal::failure::{About, Result};
 use crate::terminal::interrupt;
-use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::output::{counted, print_json, show_bytes, stdout};
 use crate::terminal::printable::show_path;
 use crate::terminal::progress::Meter;
 
@@ -47,7 +47,8 @@ fn print(report: &BackupReport) -> Result<()> {
     } = *report;
     writeln!(
         stdout(),
-        "copied {copied} segments with {}, and the database with {}; {kept} were there already, {removed} were removed; everything new was read back",
+        "copied {} with {}, and the database with {}; {kept} were there already, {removed} were removed; everything new was read back",
+        counted(copied, "segment"),
         show_bytes(copied_bytes),
         show_bytes(database_bytes),
     )?;

@@ -63,7 +63,7 @@ pub(crate) fn diff(arguments: &Diff) -> Result<()> {
             let (paths, added, removed) = total;
             writeln!(
                 out,
-                "{paths} paths differ, {added} lines added, {removed} removed"
+                "paths that differ: {paths}; lines added: {added}, removed: {removed}"
             )?;
         }
         Ok(out.flush()?)

@@ -9,7 +9,7 @@ use crate::arguments::history::Erase;
 use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
-use crate::terminal::output::{print_json, show_bytes, stdout};
+use crate::terminal::output::{counted, print_json, show_bytes, stdout};
 
 /// Takes the content of a path out of every snapshot.
 pub(crate) fn erase(arguments: &Erase) -> Result<()> {
@@ -39,8 +39,9 @@ pub(crate) fn erase(arguments: &Erase) -> Result<()> {
             left => Err(Failure::new(
                 ExitCode::Damaged,
                 format!(
-                    "{left} segments still hold some of it, because other blocks in them are damaged; `strongroom verify` names \
-                     the files, then erase again"
+                    "{} still with some of it, because other blocks in the same place are damaged; `strongroom verify` names \
+                     the files, then erase again",
+                    counted(left, "segment")
                 ),
             )),
         }
@@ -55,10 +56,10 @@ fn show(erased: &ErasedContent, trial: bool) -> Result<()> {
     };
     writeln!(
         out,
-        "{} of {} files in {} snapshots {verb}",
+        "{} of {} in {} {verb}",
         show_bytes(erased.bytes),
-        erased.files,
-        erased.states
+        counted(erased.files, "file"),
+        counted(erased.states, "snapshot")
     )?;
     if erased.shared_bytes > 0 {
         writeln!(

@@ -313,7 +313,7 @@ pub(crate) fn restore(arguments: &Restore) -> Result<()> {
             }));
         }
         let mut out = stdout();
-        writeln!(out, "{nodes} files and directories restored")?;
+        writeln!(out, "files and directories restored: {nodes}")?;
         for (path, when) in erased {
             let when = when.map_or_else(String::new, |when| format!(" on {}", text_day(when)));
             writeln!(out, "left out: {} was erased{when}", show(&path))?;

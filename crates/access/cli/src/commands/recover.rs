@@ -12,7 +12,7 @@ use crate::arguments::damage::Recover;
 use crate::commands::opening::{make_way, open_already, unlocking};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result};
-use crate::terminal::output::{print_json, show_bytes, sparse, stdout};
+use crate::terminal::output::{counted, print_json, show_bytes, sparse, stdout};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{json_time, text_time};
@@ -87,19 +87,22 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
             }
             Brought::Rebuilt(None) => writeln!(out, "{name}: {would}rebuilt")?,
             Brought::Rebuilt(Some(aside)) => {
-                writeln!(out, "{name}: rebuilt; the old one is kept as {aside}")?;
+                writeln!(
+                    out,
+                    "{name}: {would}rebuilt; the old one is kept as {aside}"
+                )?;
             }
         }
     }
     if let Brought::Rebuilt(_) = report.database {
-        print_database(&mut out, report)?;
+        print_database(&mut out, report, dry_run)?;
     }
     if report.renamed > 0 {
         let were = if dry_run { "would be" } else { "were" };
         writeln!(
             out,
-            "{} segment files had wrong names and {were} renamed, where the right name was free",
-            report.renamed
+            "{} with a wrong name {were} renamed, where the right name was free",
+            counted(report.renamed, "segment file")
         )?;
     }
     for problem in &report.files {
@@ -114,31 +117,36 @@ pub(super) fn print(report: &RecoverReport, dry_run: bool) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn print_database(out: &mut impl Write, report: &RecoverReport) -> Result<()> {
+fn print_database(out: &mut impl Write, report: &RecoverReport, dry_run: bool) -> Result<()> {
+    let (is, loses, brought) = match dry_run {
+        true => ("would be", "would lose", "would be brought back"),
+        false => ("is", "lost", "brought back"),
+    };
     match &report.revision {
         Some(newest) => writeln!(
             out,
-            "the vault is as it was at {} ({}); content stored later lost its file names; see lost+found",
+            "the vault {is} as it was at {} ({}); content stored later {loses} its file names, and {is} in lost+found",
             text_time(newest.time),
             &newest.id.to_string()[..12],
         )?,
         None => writeln!(
             out,
-            "there is no snapshot, so all file names are lost; content is in lost+found"
+            "there is no snapshot, so all file names are lost; content {is} in lost+found"
         )?,
     }
     writeln!(
         out,
-        "{} files with {} and {} snapshots brought back",
-        report.nodes,
+        "{} with {} and {} {brought}",
+        counted(report.nodes, "file"),
         show_bytes(report.bytes),
-        report.revisions
+        counted(report.revisions, "snapshot")
     )?;
     let (count, bytes) = report.unnamed;
     if count > 0 {
         writeln!(
             out,
-            "content that no snapshot names, removed files included, is in lost+found: {count} files with {}",
+            "content that no snapshot names, removed files included, {is} in lost+found: {} with {}",
+            counted(count, "file"),
             show_bytes(bytes)
         )?;
     }

@@ -10,7 +10,7 @@ use super::verify::verify_json;
 use crate::arguments::damage::Repair;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
-use crate::terminal::output::{print_json, stdout};
+use crate::terminal::output::{counted, print_json, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::prompt;
 
@@ -89,18 +89,19 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
             &revision[..12]
         )?;
     }
-    for (count, what) in [
-        (report.mended_blocks, "blocks {}replaced from another copy"),
-        (report.records, "records of snapshots {}written again"),
-        (
-            report.unnamed,
-            "files of content without a name {}put into lost+found",
-        ),
-        (report.lost_blocks, "blocks stay lost, or lost in part"),
+    for (count, what, done) in [
+        (report.mended_blocks, "block", "replaced from another copy"),
+        (report.records, "snapshot record", "written again"),
+        (report.unnamed, "nameless file", "put into lost+found"),
     ] {
         if count > 0 {
-            writeln!(out, "{count} {}", what.replace("{}", would))?;
+            writeln!(out, "{} {would}{done}", counted(count, what))?;
         }
+    }
+    if report.lost_blocks > 0 {
+        let blocks = counted(report.lost_blocks, "block");
+        let most = if dry_run { " at most" } else { "" };
+        writeln!(out, "lost, or lost in part{most}: {blocks}")?;
     }
     for Damage { path, what, .. } in lost(report, dry_run) {
         writeln!(out, "{}: lost {what}", show(path))?;

@@ -13,7 +13,7 @@ use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{joined, path_json, print_json, show_bytes, sparse, stdout};
+use crate::terminal::output::{counted, joined, path_json, print_json, show_bytes, sparse, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{seconds, text_time};
@@ -76,7 +76,10 @@ pub(crate) fn structure(vault: &Path, common: &Common, if_damaged: ExitCode) -> 
             let sound = if sound { "sound: " } else { "" };
             writeln!(
                 out,
-                "{sound}{inodes} inodes, {entries} entries, {blocks} blocks checked"
+                "{sound}{}, {}, {} checked",
+                counted(*inodes, "inode"),
+                counted(*entries, "entry"),
+                counted(*blocks, "block")
             )?;
             out.flush()?;
         }
@@ -138,8 +141,8 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     if report.damaged_more > 0 {
         writeln!(
             out,
-            "and what lies in {} further blocks",
-            report.damaged_more
+            "and what lies in {} more",
+            counted(report.damaged_more, "block")
         )?;
     }
     let progress = report.progress;
@@ -155,14 +158,14 @@ fn print(report: &VerifyReport, seconds: f64) -> Result<()> {
     };
     writeln!(
         out,
-        "{sound}{} in {} blocks read, {damaged}; {} inodes, {} entries{}; {}/s",
+        "{sound}{} in {} read, {damaged}; {}, {}{}; {}/s",
         show_bytes(progress.bytes),
-        progress.blocks,
-        report.structure.inodes,
-        report.structure.entries,
+        counted(progress.blocks, "block"),
+        counted(report.structure.inodes, "inode"),
+        counted(report.structure.entries, "entry"),
         match report.nodes {
             0 => String::new(),
-            nodes => format!(", {nodes} nodes of snapshots"),
+            nodes => format!(", {} of snapshots", counted(nodes, "node")),
         },
         show_bytes(rate as u64),
     )?;

@@ -76,6 +76,15 @@ impl NamesAs {
     }
 }
 
+/// A count of things, one of which is called `one`: `1 snapshot`, `2 snapshots`, `1 directory`, `2 directories`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    match (count, one.strip_suffix('y')) {
+        (1, _) => format!("1 {one}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {one}s"),
+    }
+}
+
 /// Writes one line.
 pub(crate) fn print_line(text: &str) -> Result<()> {
     let mut out = stdout();

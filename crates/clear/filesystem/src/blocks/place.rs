@@ -138,6 +138,11 @@ impl<'a> Placement<'a> {
         }
     }
 
+    /// What was appended counts as stored from here on.
+    pub(crate) fn end_on_way(&mut self) {
+        self.on_way = None;
+    }
+
     /// So much pending content was appended.
     pub(crate) fn note_on_way(&mut self, bytes: u64) {
         if let Some(on_way) = &mut self.on_way {

@@ -14,7 +14,7 @@
 use parking_lot::RwLockWriteGuard;
 use strongroom_metadata::{Rekey, Transaction};
 
-use crate::core::durability::DurableState;
+use crate::core::durability::{Committing, DurableState};
 use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
 use crate::{Error, Filesystem, Result};
@@ -65,14 +65,15 @@ pub(crate) fn behind_a_commit(
     work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<()>,
 ) -> Result<()> {
     // No count of changes is that high: this waits for its turn.
-    core.durability.begin(u64::MAX)?;
-    Ok(commit_in_turn(core, work)??)
+    let turn = core.durability.begin(u64::MAX)?;
+    let turn = turn.expect("no count of changes is durable that is never reached");
+    Ok(commit_in_turn(core, turn, work)??)
 }
 
 /// Commits, or waits for somebody's commit, until all mutations up to `target` are durable.
 pub(crate) fn commit_covering(core: &Core, target: u64) -> Result<()> {
-    while core.durability.begin(target)? {
-        commit_in_turn(core, |_| ())?;
+    while let Some(turn) = core.durability.begin(target)? {
+        commit_in_turn(core, turn, |_| ())?;
     }
     Ok(())
 }
@@ -98,18 +99,14 @@ pub(crate) fn barrier(core: &Core) -> Result<RwLockWriteGuard<'_, ()>> {
 }
 
 /// Commits, then does `then` while it still holds the writer, for a caller whose turn it is.
-fn commit_in_turn<T>(core: &Core, then: impl FnOnce(&mut Transaction<'_>) -> T) -> Result<T> {
-    match commit_once(core, then) {
-        Ok((covered, state, done)) => {
-            core.durability.end(Some((covered, state)));
-            Ok(done)
-        }
-        // (3)
-        Err(error) => {
-            core.durability.end(None);
-            Err(error)
-        }
-    }
+fn commit_in_turn<T>(
+    core: &Core,
+    turn: Committing<'_>,
+    then: impl FnOnce(&mut Transaction<'_>) -> T,
+) -> Result<T> {
+    let (covered, state, done) = commit_once(core, then)?;
+    turn.end(covered, state);
+    Ok(done)
 }
 
 /// One commit, and `then` right behind it; gives the count of mutations that the commit covers, and the state that is durable then.

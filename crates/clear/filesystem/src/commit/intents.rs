@@ -26,6 +26,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use std::path::Path;
+
 use strongroom_crypto::record::padded_len;
 use strongroom_format::intent::{
     FIRST_INTENT_OFFSET, INTENT_HEAD_BYTES, Intent, IntentLogId, encode_record,
@@ -36,7 +38,7 @@ use strongroom_segments::IntentLog;
 use crate::commit::commits::commit_all;
 use crate::content::node::{Node, NodeState};
 use crate::content::overlay::Part;
-use crate::core::intents::{Log, Named, ReplayFault, SETTING};
+use crate::core::intents::{Log, Named, Replay, ReplayFault, SETTING};
 use crate::core::{Core, Work};
 use crate::drain::drains::drain_grouped;
 use crate::limits::INTENT_NOISE_BYTES;
@@ -347,13 +349,25 @@ pub(crate) fn close(core: &Core) -> Result<()> {
 
 fn end(core: &Core, log: &mut Log) -> Result<()> {
     let left = *core.durability.intents.replay.lock();
-    if log.file.is_none() && left.fault != Some(ReplayFault::NoRoom) {
+    if log.file.is_none() && !left.waits_for_room {
         return Ok(());
     }
     begin_anew(core, log)?;
+    if log.file.is_none()
+        && let Some(folder) = &core.durability.intents.folder
+    {
+        keep_unreadable(folder, &left);
+    }
     forget(core)?;
     log.file = None;
     Ok(())
+}
+
+/// Keeps a log that lost something for whoever wants to look at it; nobody waits for it.
+pub(crate) fn keep_unreadable(folder: &Path, replay: &Replay) {
+    if !matches!(replay.fault, None | Some(ReplayFault::Missing)) {
+        let _ = IntentLog::set_aside(folder);
+    }
 }
 
 /// The database forgets the log; then the file goes.

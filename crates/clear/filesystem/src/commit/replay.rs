@@ -5,13 +5,15 @@
 //! Never   replays a record over a version that it does not build on, or calls a torn write a loss
 //! Spec    spec/8-intents.md, section 8.3; the invariants are those of `intents.rs`
 
+use std::path::Path;
+
 use strongroom_format::intent::{FoundLog, Intent, IntentVersion, LoggedIntent, scan};
 use strongroom_format::{Epoch, Kind};
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 use strongroom_segments::IntentLog;
 
 use crate::commit::commits::commit_all;
-use crate::commit::intents::{forget, of_disk};
+use crate::commit::intents::{forget, keep_unreadable, of_disk};
 use crate::core::Core;
 use crate::core::intents::{Named, Replay, ReplayFault, SETTING};
 use crate::drain::drains::drain_all;
@@ -32,15 +34,12 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
         return Ok(());
     }
     let mut replay = lay_over(core, folder, &known);
-    match stored(core) {
-        Ok(()) if matches!(replay.fault, None | Some(ReplayFault::Missing)) => forget(core)?,
-        Ok(()) => {
-            // For whoever wants to look at it; nobody waits for it.
-            let _ = IntentLog::set_aside(folder);
+    match rest(&mut replay, stored(core))? {
+        Rest::Forget => {
+            keep_unreadable(folder, &replay);
             forget(core)?;
         }
-        Err(Error::NoSpace | Error::QuotaExceeded) => {
-            replay.fault = Some(ReplayFault::NoRoom);
+        Rest::Wait => {
             let mut log = core.durability.intents.log.lock();
             log.is_unusable = true;
             // Its records count until these are stored.
@@ -48,10 +47,30 @@ pub(crate) fn replay(core: &Core) -> Result<()> {
             log.nodes = dirty.map(|node| (node.id, node)).collect();
             log.oldest = Some(Epoch(0));
         }
-        Err(error) => return Err(error),
     }
     *core.durability.intents.replay.lock() = replay;
     Ok(())
+}
+
+/// What becomes of a log that was replayed.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is stored: nobody needs the log any more.
+    Forget,
+    /// There is no room for it: the log stays.
+    Wait,
+}
+
+/// What becomes of the log, by what came of storing what it held. That there is no room hides no loss.
+fn rest(replay: &mut Replay, stored: Result<()>) -> Result<Rest> {
+    match stored {
+        Ok(()) => Ok(Rest::Forget),
+        Err(Error::NoSpace | Error::QuotaExceeded) => {
+            replay.waits_for_room = true;
+            Ok(Rest::Wait)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn stored(core: &Core) -> Result<()> {
@@ -59,10 +78,10 @@ fn stored(core: &Core) -> Result<()> {
     commit_all(core)
 }
 
-fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
+fn lay_over(core: &Core, folder: &Path, known: &[u8]) -> Replay {
     let fault = |fault| Replay {
-        records: 0,
         fault: Some(fault),
+        ..Replay::default()
     };
     let bytes = match IntentLog::read(folder) {
         Ok(Some(bytes)) => bytes,
@@ -74,8 +93,8 @@ fn lay_over(core: &Core, folder: &std::path::Path, known: &[u8]) -> Replay {
         _ => return fault(ReplayFault::Damaged),
     };
     let mut replay = Replay {
-        records: 0,
         fault: found.fault,
+        ..Replay::default()
     };
     for intent in &found.intents {
         match lay_one_over(core, intent) {
@@ -194,5 +213,31 @@ impl crate::Filesystem {
     #[must_use]
     pub fn replay(&self) -> Replay {
         *self.core.durability.intents.replay.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failed before: a full disk was said in the place of the loss, with the words that nothing was lost, and the log went when there
+    /// was room.
+    /// SECURITY.md, claim 14.
+    #[test]
+    fn a_full_disk_hides_no_loss_in_the_log() {
+        for fault in [None, Some(ReplayFault::Lost), Some(ReplayFault::Record)] {
+            let mut replay = Replay {
+                records: 3,
+                fault,
+                ..Replay::default()
+            };
+            assert!(matches!(rest(&mut replay, Ok(())), Ok(Rest::Forget)));
+            assert_eq!((replay.fault, replay.waits_for_room), (fault, false));
+            for full in [Error::NoSpace, Error::QuotaExceeded] {
+                assert!(matches!(rest(&mut replay, Err(full)), Ok(Rest::Wait)));
+                assert_eq!((replay.fault, replay.waits_for_room), (fault, true));
+            }
+            assert!(rest(&mut replay, Err(Error::Failed)).is_err());
+        }
     }
 }

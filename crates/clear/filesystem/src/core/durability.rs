@@ -122,36 +122,52 @@ impl Durability {
         self.progress.lock().durable
     }
 
-    /// Waits until nobody commits and then begins to, unless all mutations up to `target` are durable then; gives whether a
-    /// commit is to be made, which ends with `end`.
-    pub(crate) fn begin(&self, target: u64) -> Result<bool> {
+    /// Waits until nobody commits and then begins to; `None` if all mutations up to `target` are durable then.
+    pub(crate) fn begin(&self, target: u64) -> Result<Option<Committing<'_>>> {
         let mut progress = self.progress.lock();
         loop {
             self.check()?;
             if progress.durable >= target {
-                return Ok(false);
+                return Ok(None);
             }
             if !progress.running {
                 progress.running = true;
-                return Ok(true);
+                return Ok(Some(Committing {
+                    durability: self,
+                    made: None,
+                }));
             }
             self.done.wait(&mut progress);
         }
     }
+}
 
-    /// Ends a commit: `made` is how many mutations it covers, and the state that is durable now.
-    pub(crate) fn end(&self, made: Option<(u64, DurableState)>) {
-        let mut progress = self.progress.lock();
+/// A commit under way: the only one. Dropped before it ended well, by an error or a panic, it has failed. (2)
+pub(crate) struct Committing<'a> {
+    durability: &'a Durability,
+    made: Option<(u64, DurableState)>,
+}
+
+impl Committing<'_> {
+    /// It ended well: how many mutations it covers, and the state that is durable now.
+    pub(crate) fn end(mut self, covered: u64, state: DurableState) {
+        self.made = Some((covered, state));
+    }
+}
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.durability.progress.lock();
         progress.running = false;
-        match made {
+        match self.made.take() {
             Some((covered, state)) => {
                 progress.durable = progress.durable.max(covered);
                 progress.state = Some(state);
             }
             // What is on the disk is unknown now.
-            None => self.fail(),
+            None => self.durability.fail(),
         }
         drop(progress);
-        self.done.notify_all();
+        self.durability.done.notify_all();
     }
 }

@@ -29,6 +29,8 @@ pub struct Replay {
     pub records: usize,
     /// Something is wrong with the log: what was synced in the last moments before the crash may be lost.
     pub fault: Option<ReplayFault>,
+    /// What was replayed does not fit the disk or the quota now. Files show it, and the log stays until there is room.
+    pub waits_for_room: bool,
 }
 
 /// What is wrong with a log.
@@ -50,12 +52,6 @@ pub enum ReplayFault {
     /// A record does not open, or says what no record says.
     #[error("a record in the log `intents` is damaged; the log is kept as `intents.unreadable`")]
     Record,
-    /// What it tells does not fit the disk or the quota now. It stays, and nothing is lost.
-    #[error(
-        "the disk or the quota is too full to store the writes in the log `intents`. Nothing is lost: files already show these \
-         writes, and the log is kept until there is room"
-    )]
-    NoRoom,
 }
 
 /// The intent log of an open file system.

@@ -132,7 +132,7 @@ impl Core {
     /// Notes that `inode`, which has no name any more, may be purged. Call without locks.
     pub(crate) fn purge_soon(&self, inode: InodeId) {
         let node = self.content.nodes.find(inode);
-        let stored = node.map_or(0, |node| node.lock().stored_size);
+        let stored = node.map_or(0, |node| node.lock().inode.allocated);
         self.work.purge(inode, stored);
     }
 

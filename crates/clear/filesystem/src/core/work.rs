@@ -80,7 +80,7 @@ impl WorkQueue {
     pub(crate) fn purge(&self, inode: InodeId, bytes: u64) {
         self.note(|notes| {
             if notes.purge.insert(inode) {
-                notes.purge_bytes += bytes;
+                notes.purge_bytes = notes.purge_bytes.saturating_add(bytes);
                 self.purge_bytes.fetch_add(bytes, Ordering::AcqRel);
             }
         });

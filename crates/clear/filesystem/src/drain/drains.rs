@@ -170,6 +170,8 @@ fn install_all(
     mut placement: Placement<'_>,
 ) -> Result<()> {
     placement.note_segments(core, writer)?;
+    // From here on it is what is not pending any more: counted twice, and never left out.
+    placement.end_on_way();
     let mut blocks = placement.take_blocks();
     let mut drops = core.options.thresholds.purge_extents_per_step;
     for drain in drains {

@@ -5,6 +5,7 @@
 //! Never   erases what anything else names
 //! Spec    spec/6-history.md, section 6.11
 
+use strongroom_format::limits::sealed_len;
 use strongroom_history::{self as history, ErasedContent, Erasure};
 use strongroom_metadata::{ERASED_SEGMENT, Place};
 
@@ -25,10 +26,10 @@ impl Filesystem {
         if !trial {
             self.finish_erasing()?;
         }
-        finish_removals(&self.core)?;
+        let _giving_back = finish_removals(&self.core)?;
         let found = self.find_content(path)?;
         if trial {
-            return Ok(found.content);
+            return self.left_to_erase(&found);
         }
         // [6.11.6]
         self.keep_setting(ERASING, path)?;
@@ -42,6 +43,22 @@ impl Filesystem {
         let reader = engine.reader()?;
         let state = reader.snapshot()?;
         history::to_erase(&engine.trees(), &state, path)
+    }
+
+    /// What erasing would take now: not what was erased before.
+    fn left_to_erase(&self, found: &Erasure) -> Result<ErasedContent> {
+        let reader = self.engine().reader()?;
+        let grave = reader.segment_by_id(&ERASED_SEGMENT)?.map(|row| row.number);
+        let mut content = found.content;
+        for (number, _) in &found.blocks {
+            if let Some(block) = reader.block(*number)?
+                && let Place::Segment(segment, _) = block.place
+                && Some(segment) == grave
+            {
+                content.bytes -= sealed_len(block.clear_len as usize) as u64;
+            }
+        }
+        Ok(content)
     }
 
     /// Finishes an erasing that was interrupted: content is erased whole, or not at all.              [6.11.6]
@@ -58,13 +75,14 @@ impl Filesystem {
         if path.is_empty() {
             return Ok(());
         }
-        finish_removals(&self.core)?;
+        let giving_back = finish_removals(&self.core)?;
         match self.find_content(&path) {
             Ok(found) => drop(erase(&self.core, found)?),
             // The snapshots that had it were removed since.
             Err(Error::NotFound) => {}
             Err(error) => return Err(error),
         }
+        drop(giving_back);
         // Nobody knows any more which segments held what was erased before the interruption: all waste goes.
         self.compact()?;
         self.keep_setting(ERASING, &[])

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use parking_lot::MutexGuard;
 use strongroom_format::BlockId;
 use strongroom_history::limits::{PAGE_ROWS, RELEASED_PAGE};
 use strongroom_history::{Blocks, names_of_block};
@@ -120,10 +121,9 @@ fn give_one_back(writer: &mut Transaction<'_>, released: &Released) -> Result<()
     Ok(writer.settle_released(number)?)
 }
 
-/// Gives back for a while what nothing names any more; gives whether more is left.
+/// Gives back for a while what nothing names any more, unless somebody is at it; gives whether more is left.
 pub(crate) fn give_back(core: &Core) -> Result<bool> {
     for _ in 0..STEPS_AT_ONCE {
-        // Somebody else is at it: enough.
         let Some(mut giving_back) = core.history.giving_back.try_lock() else {
             return Ok(false);
         };
@@ -134,10 +134,11 @@ pub(crate) fn give_back(core: &Core) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives back all that nothing names any more.
-pub(crate) fn give_all_back(core: &Core) -> Result<()> {
-    while give_back(core)? {}
-    Ok(())
+/// Gives back all that nothing names any more, but for what is held. As long as the result is kept, nothing else is given back.
+pub(crate) fn give_all_back(core: &Core) -> Result<MutexGuard<'_, GiveBack>> {
+    let mut giving_back = core.history.giving_back.lock();
+    while giving_back.step(core)? {}
+    Ok(giving_back)
 }
 
 /// How often nodes of trees, revisions and the newest tree name each block, for a check of the counts; and how many

@@ -1,7 +1,7 @@
 //! What nobody waits for: drains by timer and bound, commits, purges, finished segments, space.
 //!
 //! Takes   notes of work from the operations
-//! Gives   that work done, by one thread or by `tick`; what changed is committed 1 s after the last change, and every 3 s while
+//! Gives   that work done, by one thread or by `tick`; what changed is committed 1 to 2 s after the last change, and every 3 s while
 //!         there are more (`QUIET_INTERVAL` and `COMMIT_INTERVAL`); closing a file does nothing
 //! Never   loses a note while the vault is open; after a crash, open finds the work again from the rows
 

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 
+use parking_lot::MutexGuard;
 use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
 use strongroom_history::{ErasedContent, Erasure};
@@ -23,6 +24,7 @@ use strongroom_metadata::{
 use crate::blocks::erased::{seconds, segment_without_file};
 use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
+use crate::core::revisions::GiveBack;
 use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
 use crate::trees::give_back::give_all_back;
@@ -30,8 +32,9 @@ use crate::upkeep::space::{finish_segment, let_empty_go};
 use crate::upkeep::urgent::finish;
 use crate::{Error, Result};
 
-/// Finishes removals that are under way: what a removed file or snapshot alone named loses its references.
-pub(crate) fn finish_removals(core: &Core) -> Result<()> {
+/// Finishes removals that are under way: what a removed file or snapshot alone named loses its references. As long as the result
+/// is kept, no tree loses any: counts that are taken meanwhile stay true.
+pub(crate) fn finish_removals(core: &Core) -> Result<MutexGuard<'_, GiveBack>> {
     // What was overwritten or removed, and still is stored, would count as being in use.
     match drain_all(core) {
         Err(Error::NoSpace) => {}
@@ -39,8 +42,9 @@ pub(crate) fn finish_removals(core: &Core) -> Result<()> {
     }
     finish(core)?;
     commit_all(core)?;
-    give_all_back(core)?;
-    commit_all(core)
+    let giving_back = give_all_back(core)?;
+    commit_all(core)?;
+    Ok(giving_back)
 }
 
 /// Erases blocks, each with the references that it had; durable on return, and the bytes are gone from the folder. What came to

@@ -80,7 +80,7 @@ impl Filesystem {
     /// Of the stores; what was moved until then stays moved.
     pub fn compact(&self) -> Result<()> {
         let core = &self.core;
-        give_all_back(core)?;
+        drop(give_all_back(core)?);
         self.sync()?;
         settle(core)?;
         if let Some(open) = core.blocks.segments.open_segment() {

@@ -64,7 +64,7 @@ fn what_was_synced_is_there_after_a_crash_with_its_attributes() {
         lab.replay(),
         Replay {
             records: 2,
-            fault: None
+            ..Replay::default()
         }
     );
     assert_eq!(all(&lab, file), content);

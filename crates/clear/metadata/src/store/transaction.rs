@@ -86,6 +86,10 @@ pub struct Transaction<'s> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.store.shared.gauges.note_hold(self.changes);
+        // Rows that belong together may be half written: nobody may commit them.
+        if self.writer.open && std::thread::panicking() {
+            self.store.shared.fail();
+        }
     }
 }
 

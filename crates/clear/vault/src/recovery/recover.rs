@@ -50,7 +50,7 @@ use crate::{Error, FileProblem, Result, Vault};
 /// When the database is rebuilt from the segments and the records of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebuild {
-    /// Never: `DatabaseLost` if it would be needed, before anything is done.
+    /// Never: `DatabaseLost` if it would be needed.
     Never,
     /// If it is lost or ruined.
     #[default]
@@ -99,16 +99,7 @@ pub fn recover(
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
     let folder = Folder::new(folder.as_ref()).absolute()?;
-    folder.check_finished()?;
-    folder.check_is_no_backup()?;
-    // Nothing is made in a folder that is none of a vault's.
-    if !folder.has(SEGMENTS) {
-        folder.header()?;
-    }
-    let lock = take_lock(&folder)?;
-    folder.check()?;
-    folder.remove_unfinished()?;
-    switch::finish(&folder)?;
+    let lock = begin(&folder, Trial::ForReal)?;
     // The log of small syncs may be gone: that of the database then says that the vault was not closed.
     let log = format!("{}-wal", metadata::DATABASE_FILE);
     let was_left = folder.has(INTENT_LOG) || folder.has(&log);
@@ -159,9 +150,7 @@ pub(crate) fn recover_locked(
         Rebuild::Always => DatabaseState::Ruined(String::new()),
         Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
     };
-    if let (DatabaseState::Ruined(why), Rebuild::Never) = (&state, options.rebuild) {
-        return Err(Error::DatabaseLost { why: why.clone() });
-    }
+    refuse_rebuild(&state, options.rebuild)?;
     if trial == Trial::ForReal {
         for (name, bytes) in &writes {
             folder.replace(name, bytes)?;
@@ -183,6 +172,8 @@ pub(crate) fn recover_locked(
         if trial == Trial::ForReal {
             cut(folder, &keys)?;
             state = look(folder, &keyring, &keys)?;
+            // Only now every page of it could be looked at.
+            refuse_rebuild(&state, options.rebuild)?;
         }
     }
     if !matches!(state, DatabaseState::Ruined(_)) {
@@ -198,7 +189,35 @@ pub(crate) fn recover_locked(
     Ok(report)
 }
 
-pub(crate) fn take_lock(folder: &Folder) -> Result<OwnerLock> {
+/// Takes the lock of a vault folder that is to be recovered or looked at, and finishes a change of databases that was cut off.
+///
+/// # Errors
+/// `NotAVault`, before anything is made in a folder that is none of a vault's; `InterruptedRecovery` if a change of databases was
+/// cut off and nothing may be finished.
+pub(crate) fn begin(folder: &Folder, trial: Trial) -> Result<OwnerLock> {
+    folder.check_finished()?;
+    if !folder.has(SEGMENTS)
+        && let Err(error @ Error::NotAVault) = folder.header()
+    {
+        return Err(error);
+    }
+    if trial == Trial::ForReal {
+        folder.check_is_no_backup()?;
+    }
+    let lock = take_lock(folder)?;
+    folder.check()?;
+    match trial {
+        Trial::ForReal => {
+            folder.remove_unfinished()?;
+            switch::finish(folder)?;
+        }
+        Trial::OnlyLook if switch::is_pending(folder)? => return Err(Error::InterruptedRecovery),
+        Trial::OnlyLook => {}
+    }
+    Ok(lock)
+}
+
+fn take_lock(folder: &Folder) -> Result<OwnerLock> {
     match OwnerLock::attempt(folder)? {
         Attempt::Taken(lock) => Ok(lock),
         Attempt::HeldByAnother => Err(Error::InUse),
@@ -338,6 +357,15 @@ enum DatabaseState {
     Ruined(String),
 }
 
+fn refuse_rebuild(state: &DatabaseState, rebuild: Rebuild) -> Result<()> {
+    match (state, rebuild) {
+        (DatabaseState::Ruined(why), Rebuild::Never) => {
+            Err(Error::DatabaseLost { why: why.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How the database is opened to be looked at or mended.
 fn to_mend(keys: &Replica) -> metadata::Options {
     metadata::Options {
@@ -394,17 +422,18 @@ fn give_up_intents(folder: &Folder, trial: Trial) -> Option<FileProblem> {
     if !folder.has(INTENT_LOG) {
         return None;
     }
-    let kept = match trial {
-        Trial::ForReal => IntentLog::set_aside(folder.path()).ok(),
-        Trial::OnlyLook => None,
+    let lost = "this log holds what was synced just before the vault stopped; only the old database could read it in, so the rebuilt vault";
+    let what = match trial {
+        Trial::OnlyLook => format!("{lost} would not have it; the log would be kept"),
+        Trial::ForReal => {
+            let kept = IntentLog::set_aside(folder.path()).ok();
+            let kept = kept.unwrap_or(INTENT_LOG);
+            format!("{lost} does not have it; the log is kept as `{kept}`")
+        }
     };
     Some(FileProblem {
         file: INTENT_LOG.to_owned(),
-        what: format!(
-            "this log holds what was synced just before the vault stopped; only the old database could read it in, so the rebuilt \
-             vault does not have it; the log is kept as `{}`",
-            kept.unwrap_or(INTENT_LOG)
-        ),
+        what,
     })
 }
 

@@ -20,7 +20,6 @@ use strongroom_metadata::{BlockNumber, Place, SegmentNumber};
 
 use crate::execute::verify::show_segment;
 use crate::folder::Folder;
-use crate::folder::switch;
 use crate::join::Joining;
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
@@ -28,7 +27,7 @@ use crate::owner::Owner;
 use crate::owner::port::Port;
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::recover::{
-    Rebuild, RecoverOptions, RecoverProgress, Trial, open_segments, recover_locked, take_lock,
+    Rebuild, RecoverOptions, RecoverProgress, Trial, begin, open_segments, recover_locked,
 };
 use crate::recovery::report::RecoverReport;
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
@@ -102,15 +101,7 @@ pub fn repair(
         true => Trial::OnlyLook,
         false => Trial::ForReal,
     };
-    folder.check_finished()?;
-    if trial == Trial::ForReal {
-        folder.check_is_no_backup()?;
-    }
-    let lock = take_lock(&folder)?;
-    folder.check()?;
-    if trial == Trial::ForReal {
-        switch::finish(&folder)?;
-    }
+    let lock = begin(&folder, trial)?;
     let recovering = RecoverOptions {
         rebuild: options.rebuild,
         trust: options.trust.clone(),

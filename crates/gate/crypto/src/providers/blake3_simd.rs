@@ -49,7 +49,7 @@ impl Blake3 for Blake3Simd {
 
     fn derive_key(&self, context: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
         wiping_behind(|| {
-            let mut hasher = Zeroizing::new(Hasher::new_derive_key(context));
+            let mut hasher = Hasher::new_derive_key(context);
             parts.iter().for_each(|part| {
                 hasher.update(part);
             });
@@ -58,8 +58,9 @@ impl Blake3 for Blake3Simd {
     }
 }
 
+/// Its hasher is wiped with the frame that it lies in: to wipe it by itself costs as much as hashing 4 KiB.
 fn keyed(key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
-    let mut hasher = Zeroizing::new(Hasher::new_keyed(key));
+    let mut hasher = Hasher::new_keyed(key);
     let len: usize = parts.iter().map(|part| part.len()).sum();
     // Within one chunk there is nothing to do side by side.
     if parts.len() > 1 && len > CHUNK_LEN && len <= GATHERED_BYTES_MAX {
@@ -77,7 +78,7 @@ fn keyed(key: &[u8; KEY_BYTES], parts: &[&[u8]], out: &mut [u8]) {
             hasher.update(part);
         });
     }
-    Zeroizing::new(hasher.finalize_xof()).fill(out);
+    hasher.finalize_xof().fill(out);
 }
 
 #[cfg(test)]
