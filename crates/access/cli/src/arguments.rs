@@ -12,6 +12,7 @@ pub(crate) mod key;
 pub(crate) mod location;
 pub(crate) mod mount_helper;
 pub(crate) mod pattern;
+pub(crate) mod remote;
 pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod tool;
@@ -31,6 +32,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
+use crate::arguments::remote::{Clone, Push, Remote};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -145,6 +147,17 @@ pub(crate) enum Command {
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
     #[command(after_help = help::backup())]
     Backup(Backup),
+    /// Adds, lists, removes and checks remotes: places outside of this machine that keep the vault sealed
+    #[command(
+        after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
+    )]
+    Remote(Remote),
+    /// Brings a remote to the state of the vault; only what it lacks is sent
+    #[command(after_help = help::push())]
+    Push(Push),
+    /// Makes a vault out of a remote, with its snapshots, as a new device of it
+    #[command(after_help = help::clone())]
+    Clone(Clone),
     /// Reads everything in a vault and names damaged files; exits with 14 if there are any
     #[command(after_help = help::verify())]
     Verify(Verify),

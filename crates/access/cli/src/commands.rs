@@ -26,6 +26,7 @@ mod opening;
 mod placing;
 mod put;
 mod recover;
+mod remote;
 mod remove;
 mod repair;
 mod retention;
@@ -61,6 +62,9 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Init(arguments) => init::init(&arguments),
         Command::Mount(arguments) => mount::mount(&arguments, verbosity),
         Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Remote(arguments) => remote::remote(&arguments.command),
+        Command::Push(arguments) => remote::push(&arguments),
+        Command::Clone(arguments) => remote::clone(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),
         Command::Unlock(arguments) => unlock::unlock(&arguments, verbosity),
         Command::Lock(arguments) => unlock::lock(&arguments),

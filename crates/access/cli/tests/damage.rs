@@ -359,9 +359,13 @@ fn the_earlier_names_end_as_before_and_are_listed_nowhere() {
         );
         for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
             let script = place.done(&["completions", shell]);
+            assert!(!script.contains(&format!("strongroom__subcmd__{earlier}")));
+            if earlier == "check" && shell != "bash" {
+                // `remote check` has that word, and these shells list it as they list commands.
+                continue;
+            }
             assert!(
-                !script.contains(&format!("strongroom__subcmd__{earlier}"))
-                    && !script.contains(&format!("'{earlier}:"))
+                !script.contains(&format!("'{earlier}:"))
                     && !script.contains(&format!("-a \"{earlier}\""))
                     && !script.contains(&format!("cand {earlier} "))
                     && !script.contains(&format!("'{earlier}', ")),

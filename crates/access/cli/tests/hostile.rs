@@ -23,6 +23,9 @@ use support::Place;
 const EVIL: &str = "e\u{1b}[2J\u{7}\u{7f}\u{9b}31m\u{202e}\u{2066}\u{61c}\u{ad}\u{200b}\u{2028}\u{2029}\u{feff}\u{3164}\
                     \u{115f}\u{ffa0}\u{180e}\u{fe0f}\u{fff9}\u{e0041}\u{e000}\n\rd";
 
+/// The same in the URL of a remote.
+const EVIL_URL: &str = "folder:/e\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\u{2028}\n\rd";
+
 /// A list of its own, so that a hole in the program's is found.
 fn is_forbidden(one: char) -> bool {
     let others = [
@@ -178,6 +181,15 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "device list" => bare(&[&[v], &["--json", v], &[no_local]]),
         "device remove" => with(&[&[v, EVIL], &[no_local]]),
         "device accept" => with(&[&[v], &[no_local]]),
+        "remote add" => with(&[
+            &[v, EVIL, "folder:/nowhere"],
+            &[v, "name", EVIL],
+            &[v, "name", EVIL_URL],
+            &[no_local, "name", "folder:/nowhere"],
+        ]),
+        "remote list" | "push" | "remote check" => with(&[&[v], &["--json", v], &[no_local]]),
+        "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),
+        "clone" => with(&[&[EVIL_URL, "out"], &[EVIL, no_local], &["folder:/", local]]),
         "completions" => bare(&[&[EVIL]]),
         "man" => bare(&[&[local]]),
         other => panic!("{other}: say in this test how it is made to speak of names"),

@@ -92,6 +92,23 @@ impl Filesystem {
         self.set(|_, writer| Ok(writer.put_setting(name, value)?))
     }
 
+    /// Changes what is kept of the remotes, all of it or nothing; durable on return.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, or of the stores.
+    pub fn change_remotes<T>(
+        &self,
+        change: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<T>,
+    ) -> Result<T> {
+        let mut changed = None;
+        self.set(|core, writer| {
+            let done = change(writer).map_err(Error::from);
+            changed = Some(core.durability.fail_on_error(done)?);
+            Ok(())
+        })?;
+        changed.ok_or(Error::Failed)
+    }
+
     /// Takes a choice into the transaction and into memory, in one step, and makes it durable.
     fn set(&self, put: impl FnOnce(&Core, &mut Transaction<'_>) -> Result<()>) -> Result<()> {
         let core = &self.core;

@@ -40,4 +40,5 @@ pub use tables::history::{Base, ChangedItem, History};
 pub use tables::migrations::{SCHEMA, SCHEMA_VERSION};
 pub use tables::reads::Reads;
 pub use tables::regions;
+pub use tables::remotes::{Published, PublishedAs, Remote};
 pub use tables::sql::Statement;

@@ -21,6 +21,7 @@ mod holes;
 pub(crate) mod options;
 pub(crate) mod reader;
 pub(crate) mod rekey;
+mod remotes;
 mod reservations;
 pub(crate) mod savepoint;
 mod shared;

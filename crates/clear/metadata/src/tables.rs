@@ -12,4 +12,5 @@ pub(crate) mod migrations;
 pub(crate) mod numbers;
 pub(crate) mod reads;
 pub mod regions;
+pub(crate) mod remotes;
 pub(crate) mod sql;

@@ -271,7 +271,10 @@ fn segment_paths(segments: &HeldFolder) -> strongroom_folder::Result<Vec<String>
 
 /// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
 /// stays behind.
-fn read_segment(held: &HeldFolder, path: &str) -> strongroom_folder::Result<Option<Vec<u8>>> {
+pub(crate) fn read_segment(
+    held: &HeldFolder,
+    path: &str,
+) -> strongroom_folder::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match held.open_file(path, Purpose::Read) {
         Err(error) if error.is_missing() => return Ok(None),

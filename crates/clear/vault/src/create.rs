@@ -24,7 +24,8 @@ use strongroom_metadata::{DATABASE_FILE, RESERVE_FILE, Store, TREE_FILE};
 use crate::clock::now_s;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::{
-    Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_SAVED, SEGMENTS, UNFINISHED, below,
+    Folder, HEADER, HEADER_SAVED, LOCK, REPLICA, REPLICA_NEXT, REPLICA_SAVED, SEGMENTS, UNFINISHED,
+    below,
 };
 use crate::join::Joining;
 use crate::keyring::held_keys::HeldKeys;
@@ -210,7 +211,13 @@ impl Vault {
             }
         };
         let durable = filesystem.durable_state();
-        let sight = Sight::of_new(&folder, &keys, durable, &options.engine.trust)?;
+        let sight = Sight::of_new(
+            &folder,
+            keys.keyring(),
+            keys.instance(),
+            durable,
+            &options.engine.trust,
+        )?;
         let owner = open::start(
             &folder,
             filesystem,
@@ -265,6 +272,27 @@ fn claim(folder: &Folder) -> Result<OwnerLock> {
         Err(Error::InterruptedCreate)
     } else {
         Ok(lock)
+    }
+}
+
+/// Takes the lock of an empty folder and leaves `mark` in it; or of one in which the same mark was left. What a clone makes
+/// besides what comes down is gone then.
+pub(crate) fn claim_for(folder: &Folder, mark: &[u8]) -> Result<OwnerLock> {
+    if !folder.has(UNFINISHED) || folder.read_file(UNFINISHED)?.as_deref() != Some(mark) {
+        let lock = claim(folder)?;
+        folder.replace(UNFINISHED, mark)?;
+        return Ok(lock);
+    }
+    match OwnerLock::attempt(folder)? {
+        Attempt::Taken(lock) => {
+            clear_files(folder);
+            Ok(lock)
+        }
+        Attempt::HeldByAnother => Err(Error::BeingCreated),
+        Attempt::NotWritable(source) => Err(Error::Io {
+            what: "going on with a clone",
+            source,
+        }),
     }
 }
 
@@ -324,23 +352,44 @@ fn build(folder: &Folder, options: &CreateOptions) -> Result<(Filesystem, HeldKe
 
 /// Removes what a failed creation left, and only that. What cannot be removed stays marked as unfinished.
 fn clear(folder: &Folder, made_folder: bool) {
-    let database = [
-        DATABASE_FILE.to_owned(),
-        format!("{DATABASE_FILE}-wal"),
-        format!("{DATABASE_FILE}-shm"),
-        TREE_FILE.to_owned(),
-    ];
-    let others = [RESERVE_FILE, REPLICA, HEADER, REPLICA_SAVED, HEADER_SAVED];
-    let others = others.map(str::to_owned);
-    for name in database.into_iter().chain(others) {
-        let _ = folder.remove(&name);
-    }
+    clear_files(folder);
     let _ = folder.hold().and_then(|held| held.remove_tree(SEGMENTS));
     let _ = folder.remove_unfinished();
     let _ = folder.remove(UNFINISHED);
     if made_folder {
         let _ = folder.remove(LOCK);
         let _ = std::fs::remove_dir(folder.path());
+    }
+}
+
+/// Takes away what a clone left that found no vault.
+pub(crate) fn leave_empty(folder: &Folder, made_folder: bool) {
+    let _ = folder.remove(UNFINISHED);
+    if made_folder && check_contents(folder).is_ok() {
+        let _ = folder.remove(LOCK);
+        let _ = std::fs::remove_dir(folder.path());
+    }
+}
+
+/// Removes database, replica file, header and their copies of a vault that is being made.
+fn clear_files(folder: &Folder) {
+    let database = [
+        DATABASE_FILE.to_owned(),
+        format!("{DATABASE_FILE}-wal"),
+        format!("{DATABASE_FILE}-shm"),
+        TREE_FILE.to_owned(),
+    ];
+    let others = [
+        RESERVE_FILE,
+        REPLICA,
+        REPLICA_NEXT,
+        HEADER,
+        REPLICA_SAVED,
+        HEADER_SAVED,
+    ];
+    let others = others.map(str::to_owned);
+    for name in database.into_iter().chain(others) {
+        let _ = folder.remove(&name);
     }
 }
 

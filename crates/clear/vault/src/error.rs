@@ -100,6 +100,41 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Caller: a clone was interrupted.
+    #[error(
+        "a clone into this folder was interrupted; run the same `strongroom clone` again, which goes on where it stopped"
+    )]
+    InterruptedClone,
+    /// Caller: a remote has no such name.
+    #[error("the name of a remote has 1 to 64 letters, digits, `-`, `_` and `.`")]
+    RemoteName,
+    /// Caller: another remote has that name.
+    #[error("there is a remote called {0} already; `strongroom remote list` shows all")]
+    RemoteNameTaken(String),
+    /// Caller: there is no remote of that name.
+    #[error("the vault has no remote called {0}; `strongroom remote list` shows all")]
+    UnknownRemote(String),
+    /// As that says: something is wrong with a remote.
+    #[error("{0}")]
+    Remote(#[from] strongroom_sync::Error),
+    /// Environment: of two that create the same object at a remote, both were told that they had.
+    #[error(
+        "this remote lets two devices create the same object, so one could overwrite what another published; use a place that creates an \
+         object only where there is none of its name"
+    )]
+    RemoteNotCreateOnly,
+    /// Environment: another device pushed what this one does not have.
+    #[error(
+        "another device has pushed changes to this remote that this one does not have, and this version cannot join them; clone the remote \
+         into a new folder to get them, and use one of the two from then on"
+    )]
+    RemoteAhead,
+    /// Tampering: what a remote gave does not prove true.
+    #[error("the remote gave what does not prove true: {0}")]
+    RemoteUntrue(String),
+    /// Somebody asked to stop.
+    #[error("stopped; what arrived until then is not sent again")]
+    RemoteStopped,
     /// Environment: a recovery or a change of keys was interrupted after its last step began, and the folder is opened for reading only.
     #[error(
         "a recovery or a change of keys was interrupted in its last step; open the vault once with write access to its folder; that finishes it"
@@ -331,6 +366,12 @@ impl Error {
     }
 }
 
+impl From<strongroom_remote::Error> for Error {
+    fn from(error: strongroom_remote::Error) -> Self {
+        strongroom_sync::Error::from(error).into()
+    }
+}
+
 impl From<strongroom_folder::Odd> for Error {
     fn from(odd: strongroom_folder::Odd) -> Self {
         Self::Odd {
@@ -386,7 +427,8 @@ fn of_metadata(error: &metadata::Error) -> Error {
 impl Error {
     /// What `std::io` calls it: the kind that `std::fs` gives for the same reason, as far as there is one. No variant is left
     /// to a rest, so that a new one gets its kind.
-    fn io_kind(&self) -> std::io::ErrorKind {
+    #[must_use]
+    pub fn io_kind(&self) -> std::io::ErrorKind {
         use std::io::ErrorKind as Kind;
         match self {
             Self::Io { source, .. } => source.kind(),
@@ -426,6 +468,7 @@ impl Error {
             | Self::HeaderLost { .. }
             | Self::DatabaseLost { .. }
             | Self::InterruptedCreate
+            | Self::InterruptedClone
             | Self::InterruptedRecovery
             | Self::GenerationBehind { .. }
             | Self::HeaderForeign { .. }
@@ -435,6 +478,14 @@ impl Error {
             Self::UnknownFormat(_) | Self::NoLocks | Self::OwnerOnly(_) | Self::Provider(_) => {
                 Kind::Unsupported
             }
+            Self::RemoteName => Kind::InvalidInput,
+            Self::RemoteNameTaken(_) => Kind::AlreadyExists,
+            Self::UnknownRemote(_) => Kind::NotFound,
+            Self::Remote(error) => remote_kind(error),
+            Self::RemoteNotCreateOnly => Kind::Unsupported,
+            Self::RemoteAhead => Kind::ResourceBusy,
+            Self::RemoteUntrue(_) => Kind::InvalidData,
+            Self::RemoteStopped => Kind::Other,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
             Self::Locked => Kind::WouldBlock,
             Self::OwnerGone | Self::LockLost => Kind::ConnectionAborted,
@@ -443,6 +494,24 @@ impl Error {
                 Kind::Other
             }
         }
+    }
+}
+
+/// The same of what is wrong with a remote.
+fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
+    use std::io::ErrorKind as Kind;
+    use strongroom_remote::Error as Remote;
+    use strongroom_sync::Error as Sync;
+    match error {
+        Sync::Remote(Remote::Address(_) | Remote::Name(_)) => Kind::InvalidInput,
+        Sync::Remote(Remote::Unreachable(_)) => Kind::HostUnreachable,
+        Sync::Remote(Remote::Refused(_)) => Kind::PermissionDenied,
+        Sync::Remote(Remote::Full) => Kind::StorageFull,
+        Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,
+        Sync::NoVault | Sync::Empty => Kind::NotFound,
+        Sync::OtherVault => Kind::AlreadyExists,
+        Sync::Missing { .. } | Sync::Damaged { .. } | Sync::WentBack { .. } => Kind::InvalidData,
+        _ => Kind::Other,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod hash;
 mod history;
 mod locks;
 pub(crate) mod namespace;
+pub(crate) mod remote;
 mod remove_tree;
 pub(crate) mod restore;
 pub(crate) mod rotation;
@@ -52,6 +53,7 @@ pub(crate) fn execute(session: &Session, request: &Request<'_>) -> Result<Respon
         Request::Verify(request) => verify::execute(session, request),
         Request::Hash(request) => hash::execute(session, request),
         Request::Backup(request) => backup::execute(session, request),
+        Request::Remote(request) => remote::execute(session, request),
         _ => on_handle(session, request),
     }
 }

@@ -40,6 +40,8 @@ pub(crate) const REVISIONS: &str = "revisions";
 pub(crate) const UNFINISHED: &str = "init-unfinished";
 /// Says that the folder is a backup of a vault, which is only read.
 pub(crate) const BACKUP: &str = "backup";
+/// What the mark of an unfinished vault begins with that is being cloned.
+pub(crate) const CLONE_MARK: &[u8] = b"clone of ";
 /// What the second copy of a small file is called: a lost or damaged file is put back from it.
 const SAVED_SUFFIX: &str = ".saved";
 /// Where files go that nobody can explain.
@@ -193,6 +195,11 @@ impl Folder {
     pub(crate) fn check_finished(&self) -> Result<()> {
         match self.header() {
             Err(error @ Error::InterruptedCreate) => Err(error),
+            // A clone has a header before it is whole.
+            Ok(_) if self.has(UNFINISHED) => match self.read_file(UNFINISHED)? {
+                Some(mark) if mark.starts_with(CLONE_MARK) => Err(Error::InterruptedClone),
+                _ => Ok(()),
+            },
             _ => Ok(()),
         }
     }
@@ -260,6 +267,8 @@ impl Folder {
 
     /// Puts the file `from` in the place of `to`, durably.                                                     (1)
     pub(crate) fn put_in_place(&self, from: &str, to: &str) -> Result<()> {
+        #[cfg(test)]
+        refusal::strike(refusal::IN_PLACE)?;
         let put = self.hold().and_then(|held| held.rename(from, to));
         put.map_err(below("replacing a file of the vault folder"))?;
         self.sync()
@@ -450,6 +459,9 @@ pub(crate) mod refusal {
     thread_local! {
         static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
+
+    /// What stands for every file that would take another one's place.
+    pub(crate) const IN_PLACE: &str = "in place";
 
     /// The file of this name is not replaced by this thread from now on.
     pub(crate) fn set(name: Option<&'static str>) {

@@ -125,7 +125,7 @@ impl Records {
     }
 
     /// The id in hexadecimal and the epoch of every record.
-    fn names(&self) -> Result<Vec<(String, u32)>> {
+    pub(crate) fn names(&self) -> Result<Vec<(String, u32)>> {
         let entries = self.inside().list(LISTING)?;
         let names = entries.iter().map(|entry| record_name(&entry.name));
         Ok(names

@@ -8,7 +8,7 @@
 mod explain;
 mod inventory;
 mod misnamed;
-mod rebuild;
+pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod repair;
 pub(crate) mod report;

@@ -16,6 +16,7 @@ pub(crate) mod history;
 mod information;
 pub(crate) mod lock;
 pub(crate) mod member;
+pub(crate) mod remote;
 pub(crate) mod steps;
 pub(crate) mod verify;
 mod whole;
@@ -37,6 +38,9 @@ pub use crate::request::greeting::Access;
 pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
+use crate::request::remote::{
+    PublicationFields, PushFields, RemoteFields, RemoteRequest, VaultObject,
+};
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
@@ -222,6 +226,7 @@ pub(crate) enum Request<'a> {
     /// costs nobody anything.
     MakeWay,
     Backup(BackupRequest<'a>),
+    Remote(RemoteRequest<'a>),
 }
 
 impl Request<'_> {
@@ -247,6 +252,7 @@ impl Request<'_> {
             | Self::Hash(_) => true,
             Self::Whole(request) => request.is_repeatable(),
             Self::History(request) => request.is_repeatable(),
+            Self::Remote(request) => request.is_repeatable(),
             _ => false,
         }
     }
@@ -274,6 +280,7 @@ impl Request<'_> {
             | Self::Transaction { .. } => true,
             Self::Whole(request) => request.changes(),
             Self::History(request) => request.changes(),
+            Self::Remote(request) => request.changes(),
             _ => false,
         }
     }
@@ -349,8 +356,13 @@ responses! {
     Named((Vec<NamedContent>, Option<([u8; 32], u64)>)),
     /// The same of groups.
     Equal((Vec<EqualContents>, Option<[u8; 32]>)),
-    /// The header that belongs to the database; or what is in the folder that no backup may replace.
+    /// Bytes, or why there are none: the header that belongs to a copied database, or what is in the folder that no backup may
+    /// replace; what a publication says, or why it is none.
     Backup(Result<ByteBuffer, String>),
+    Remotes(Vec<RemoteFields>),
+    Push(PushFields),
+    Objects(Vec<VaultObject>),
+    Publication(PublicationFields),
     ;
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,

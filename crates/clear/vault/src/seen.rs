@@ -31,7 +31,6 @@ use strongroom_metadata::{DATABASE_FILE, Store};
 
 use crate::clock::now_s;
 use crate::folder::{Folder, REPLICA};
-use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::unlocked::Unlocked;
 use crate::older_folder::How;
 use crate::request::Access;
@@ -303,16 +302,16 @@ impl Sight {
     /// Of a vault that was just made in `folder`: it is known from now on, and no other one at this path.      [9.5.3]
     pub(crate) fn of_new(
         folder: &Folder,
-        keys: &HeldKeys,
+        keyring: &Keyring,
+        instance: InstanceId,
         durable: Option<DurableState>,
         trust: &Trust,
     ) -> Result<Self> {
-        let keyring = keys.keyring();
         let durable = durable.map(|durable| state_of(keyring, durable.commits, durable.root));
         let place = Place {
             path: folder.canonical()?,
             identity: folder.identity()?,
-            instance: keys.instance(),
+            instance,
             state: durable,
             copy_of: None,
             seen_s: now_s(),

@@ -366,7 +366,12 @@ fn what_was_read_and_changed_since_is_read_again_and_so_is_all_after_a_change_of
 
 /// The vault that an earlier version wrote and closed.
 fn of_format_1(name: &str) -> Place {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
+    of_fixture("format-1", name)
+}
+
+fn of_fixture(fixtures: &str, name: &str) -> Place {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let fixtures = all.join(fixtures);
     let directory = tempfile::tempdir().unwrap();
     let unpacked = std::process::Command::new("tar")
         .arg("-xzf")
@@ -428,6 +433,46 @@ fn a_sound_vault_of_an_earlier_version_is_sound_and_goes_on() {
         assert_eq!(vault.list("/src/dir/sub").unwrap().count(), 41);
         let old = vault.read("/.history/t:one/src/hello.txt").unwrap();
         assert_eq!(old, b"hello from format 1\n");
+    }
+}
+
+/// Goal: a database of the schema before remotes is migrated, and everything in it is as it was.
+#[test]
+fn a_vault_of_before_remotes_goes_to_one() {
+    let place = of_fixture("format-1-schema-5", "closed");
+    let trust = Trust {
+        seen: SeenRecords::Nowhere,
+        ..Trust::default()
+    };
+    let opening = OpenOptions {
+        trust: trust.clone(),
+        ..OpenOptions::default()
+    };
+    let vault = place.open_with(opening.clone());
+    let report = verify(&vault, DEEP);
+    assert!(report.is_sound(), "{report:?}");
+    assert!(vault.remotes().unwrap().is_empty());
+    let pattern: Vec<u8> = (0..100_000_u32)
+        .map(|at| ((at * 7 + at / 251) % 256) as u8)
+        .collect();
+    let remote = place.directory.path().join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    let address = format!("folder:{}", remote.display());
+    vault.add_remote("stick", &address).unwrap();
+    vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+    let cloned = place.directory.path().join("cloned");
+    let options = strongroom::CloneOptions { trust };
+    strongroom::clone(&address, &cloned, &place.secret, options, &mut |_| {
+        GoOn::Yes
+    })
+    .unwrap();
+    let cloned = Vault::open(cloned, place.secret.clone(), opening).unwrap();
+    for vault in [&vault, &cloned] {
+        assert_eq!(vault.read("/src/hello.txt").unwrap(), b"later\n");
+        assert!(vault.read("/src/pattern").unwrap() == pattern);
+        assert_eq!(vault.read("/src/dir/f5").unwrap(), b"file 5\n");
+        let first = vault.read("/.history/t:one/src/hello.txt").unwrap();
+        assert_eq!(first, b"hello from schema 5\n");
     }
 }
 

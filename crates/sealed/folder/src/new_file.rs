@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Deref;
+use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, RenameFlags, linkat, renameat_with};
+use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::error::{Error, Result};
@@ -97,6 +99,34 @@ impl NewFile {
         self.folder.sync()?;
         Ok(file)
     }
+
+    /// Gives the file the name `name`, durably, if nothing has it; gives whether that was so. Two that try at once never both do.
+    ///
+    /// # Errors
+    /// Of the system: of kind `Unsupported` if the file system has no way to do so.
+    pub fn put_if_absent(mut self, name: &str) -> Result<bool> {
+        let (folder, own) = (self.folder.as_fd(), self.name.as_str());
+        let put = match renameat_with(folder, own, folder, name, RenameFlags::NOREPLACE) {
+            // Not every file system has that; then most have names that share a file. The first name goes at the end.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                linkat(folder, own, folder, name, AtFlags::empty())
+                    .map(|()| self.folder.remove(own))
+            }
+            renamed => renamed.map(|()| Ok(true)),
+        };
+        match put {
+            Ok(removed) => removed?,
+            Err(Errno::EXIST) => return Ok(false),
+            Err(Errno::PERM | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return Err(io::Error::from(io::ErrorKind::Unsupported).into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // The name is another's from here on.
+        self.file = None;
+        self.folder.sync()?;
+        Ok(true)
+    }
 }
 
 impl Deref for NewFile {
@@ -129,7 +159,7 @@ fn random_name() -> Result<String> {
     while done < bytes.len() {
         match getrandom(&mut bytes[done..], GetRandomFlags::empty()) {
             Ok(count) => done += count,
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -163,6 +193,28 @@ mod tests {
         assert_eq!(folder.list().unwrap().len(), 1);
         let mode = fs::metadata(place.path().join("a")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn of_many_that_put_a_file_where_none_is_one_does() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let put: Vec<bool> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8_u8)
+                .map(|byte| {
+                    let new = folder.new_file(&[byte]).unwrap();
+                    scope.spawn(move || new.put_if_absent("a").unwrap())
+                })
+                .collect();
+            threads.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let winner = put.iter().position(|put| *put).unwrap();
+        assert_eq!(put.iter().filter(|put| **put).count(), 1);
+        assert_eq!(
+            folder.read("a", 9).unwrap().unwrap(),
+            [u8::try_from(winner).unwrap()]
+        );
+        assert_eq!(folder.list().unwrap().len(), 1);
     }
 
     #[test]

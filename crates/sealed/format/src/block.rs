@@ -68,6 +68,8 @@ pub enum Kind {
     BatchIndex = 4,
     /// A signed state of the whole tree.
     Revision = 5,
+    /// What a push added to a remote.
+    Publication = 6,
     /// The payload of a key slot.
     Slot = 8,
     /// The metadata key of one replica.
@@ -96,6 +98,7 @@ impl Kind {
         Self::ExtentList,
         Self::BatchIndex,
         Self::Revision,
+        Self::Publication,
         Self::Slot,
         Self::ReplicaKey,
         Self::SegmentTable,

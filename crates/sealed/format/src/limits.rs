@@ -50,6 +50,12 @@ pub const CHANGES_MAX: usize = SLOTS_MAX + 2;
 /// The most key slots in one header.
 pub const SLOTS_MAX: usize = 64;
 
+/// The most revisions, segments or hashes of one list of a publication; a push that has more makes several.
+pub const PUBLISHED_MAX: usize = 8192;
+
+/// The longest publication, in bytes: its four lists, full.
+pub const PUBLICATION_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// The most devices that are members at one time.
 pub const DEVICES_MAX: usize = 256;
 

@@ -81,6 +81,40 @@ pub(crate) fn backup() -> String {
     )
 }
 
+pub(crate) fn remote_add() -> String {
+    format!(
+        "A remote keeps the same sealed bytes as the vault folder and can read none of them. The URL of an S3 server that is not Amazon's \
+         names it: ?endpoint=https://host&region=name. Credentials are taken from the environment, as the tools of each store do \
+         (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3), or from the URL, s3://KEY:SECRET@BUCKET/PATH; the vault keeps the URL \
+         encrypted, and no command shows the credentials in it.\n\n{}",
+        example(&[
+            "strongroom remote add photos stick folder:/media/stick/photos",
+            "strongroom remote add photos cloud 's3://bucket/photos?region=eu-central-1'",
+        ])
+    )
+}
+
+pub(crate) fn push() -> String {
+    format!(
+        "It takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. Stopped at any \
+         moment, the remote keeps its earlier state, and the next push sends nothing again that arrived. Others may use the vault \
+         meanwhile. Files removed from the vault and from its snapshots stay at the remote for now, sealed. One device pushes to a \
+         remote: changes that another device has pushed cannot be joined yet.\n\n{}",
+        example(&["strongroom push photos", "strongroom push photos stick"])
+    )
+}
+
+pub(crate) fn clone() -> String {
+    format!(
+        "The passphrase, a key file, an identity or the recovery code of the vault opens it; everything that came from the remote is \
+         proven before it is used. The remote is called origin in the new vault. Run again after an interruption, it goes on.\n\n{}",
+        example(&[
+            "strongroom clone folder:/media/stick/photos photos",
+            "strongroom clone --recovery-code - s3://bucket/photos photos",
+        ])
+    )
+}
+
 pub(crate) fn put() -> String {
     let example = example(&[
         "strongroom put holiday.jpg videos/ photos:/2026/",

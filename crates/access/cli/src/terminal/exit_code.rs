@@ -39,11 +39,13 @@ pub(crate) enum ExitCode {
     Mount = 13,
     /// `verify` found damage, or `repair` could not bring everything back.
     DamageFound = 14,
+    /// A remote cannot be reached.
+    Unreachable = 15,
 }
 
 impl ExitCode {
     /// Every code, in order.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Ok,
         Self::Other,
         Self::Usage,
@@ -59,6 +61,7 @@ impl ExitCode {
         Self::Unsupported,
         Self::Mount,
         Self::DamageFound,
+        Self::Unreachable,
     ];
 
     /// What it means, in a few words.
@@ -81,6 +84,7 @@ impl ExitCode {
             Self::Unsupported => "a format or option this version does not know",
             Self::Mount => "mounting or unmounting failed",
             Self::DamageFound => "verify found damage, or repair could not bring all of it back",
+            Self::Unreachable => "a remote cannot be reached",
         }
     }
 
@@ -110,7 +114,15 @@ impl ExitCode {
             Error::HeaderLost { .. } | Error::DatabaseLost { .. } | Error::InterruptedRecovery => {
                 Self::Damaged
             }
-            Error::NotAVault | Error::InterruptedCreate => Self::NotAVault,
+            Error::NotAVault | Error::InterruptedCreate | Error::InterruptedClone => {
+                Self::NotAVault
+            }
+            Error::RemoteName => Self::Usage,
+            Error::RemoteNameTaken(_) | Error::RemoteAhead => Self::Exists,
+            Error::UnknownRemote(_) => Self::NotFound,
+            Error::RemoteNotCreateOnly => Self::Unsupported,
+            Error::RemoteUntrue(_) => Self::Damaged,
+            Error::Remote(_) => Self::of_remote(&std::io::Error::from(error.io_kind())),
             Error::AlreadyAVault
             | Error::FolderNotEmpty
             | Error::BackupTarget(_)
@@ -132,6 +144,19 @@ impl ExitCode {
             Error::Operation { error, .. } => Self::of(error),
             Error::Io { source, .. } => Self::of_io(source),
             _ => Self::Other,
+        }
+    }
+
+    /// The code of what is wrong with a remote, by its kind in `std`.
+    fn of_remote(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::InvalidInput => Self::Usage,
+            Kind::HostUnreachable => Self::Unreachable,
+            Kind::InvalidData => Self::Damaged,
+            Kind::AlreadyExists => Self::Exists,
+            Kind::Unsupported => Self::Unsupported,
+            _ => Self::of_io(error),
         }
     }
 
@@ -176,9 +201,10 @@ mod tests {
     #[test]
     fn the_codes_are_the_ones_in_the_manual_and_never_change() {
         let codes: Vec<u8> = ExitCode::ALL.iter().map(|code| *code as u8).collect();
-        assert_eq!(codes, (0..15).collect::<Vec<u8>>());
+        assert_eq!(codes, (0..16).collect::<Vec<u8>>());
         assert_eq!(ExitCode::WrongSecret as u8, 4);
         assert_eq!(ExitCode::Damaged as u8, 5);
         assert_eq!(ExitCode::NotAVault as u8, 11);
+        assert_eq!(ExitCode::Unreachable as u8, 15);
     }
 }

@@ -73,6 +73,22 @@ impl Filesystem {
         commit_covering(core, covered)
     }
 
+    /// Makes all that was acknowledged lie in segments that are finished, so that they can be copied as they are.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn end_segments(&self) -> Result<()> {
+        let core = &self.core;
+        self.sync()?;
+        settle(core)?;
+        if let Some(open) = core.blocks.segments.open_segment() {
+            finish_segment(core, open)?;
+        }
+        // One that filled up is not finished yet.
+        finish(core)?;
+        self.sync()
+    }
+
     /// Joins and empties segments until nothing is worth it, and gives the space back. What is stored or freed meanwhile may
     /// stay for the next time, so this ends beside a writer that never rests.
     ///

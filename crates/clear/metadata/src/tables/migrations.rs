@@ -13,7 +13,9 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// Step n brings version n to version n + 1.
-const STEPS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const STEPS: &[&str] = &[
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6,
+];
 
 /// The newest schema version this build knows.
 pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
@@ -146,6 +148,23 @@ CREATE TABLE content_hash (
     PRIMARY KEY (inode, algorithm)
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX content_hash_order ON content_hash (algorithm, hash, inode, version);
+";
+
+// `published` answers two questions: whether a remote has an item, and what it has, in one order.
+const VERSION_6: &str = "
+CREATE TABLE remote (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    id BLOB NOT NULL,
+    state BLOB NOT NULL
+) STRICT;
+CREATE TABLE published (
+    remote INTEGER NOT NULL,
+    item BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    publication INTEGER NOT NULL,
+    PRIMARY KEY (remote, item)
+) WITHOUT ROWID, STRICT;
 ";
 
 /// The schema version of the database behind `connection`; 0 has no tables yet.

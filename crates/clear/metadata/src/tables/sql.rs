@@ -137,6 +137,17 @@ statements! {
     HashMissing = "SELECT i.id, i.size FROM inode AS i LEFT JOIN content_hash AS h ON h.inode = i.id AND h.algorithm = ?2 WHERE i.id > ?1 AND i.kind = 1 AND i.nlink > 0 AND (h.version IS NULL OR h.version <> i.content_version) ORDER BY i.id LIMIT ?3";
     HashAll = "SELECT inode, algorithm, version, hash FROM content_hash";
 
+    RemoteList = "SELECT number, name, id, state FROM remote ORDER BY number";
+    RemotePut = "INSERT INTO remote (number, name, id, state) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (number) DO UPDATE SET name = excluded.name, id = excluded.id, state = excluded.state";
+    RemoteRemove = "DELETE FROM remote WHERE number = ?1";
+
+    PublishedGet = "SELECT hash, publication FROM published WHERE remote = ?1 AND item = ?2";
+    PublishedList = "SELECT item, hash, publication FROM published WHERE remote = ?1 AND item > ?2 ORDER BY item LIMIT ?3";
+    PublishedCount = "SELECT count(*) FROM published WHERE remote = ?1";
+    PublishedPut = "INSERT INTO published (remote, item, hash, publication) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (remote, item) DO UPDATE SET hash = excluded.hash, publication = excluded.publication";
+    PublishedRemove = "DELETE FROM published WHERE remote = ?1 AND item = ?2";
+    PublishedClear = "DELETE FROM published WHERE remote = ?1";
+
     SettingGet = "SELECT value FROM setting WHERE key = ?1";
     SettingPut = "INSERT INTO setting (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 }

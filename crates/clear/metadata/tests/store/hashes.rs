@@ -125,7 +125,7 @@ fn the_hashes_of_a_removed_inode_go_with_it() {
 #[test]
 fn a_database_of_schema_version_4_gets_room_for_hashes() {
     assert_eq!(
-        SCHEMA_VERSION, 5,
+        SCHEMA_VERSION, 6,
         "a new version needs a test like this one"
     );
     let folder = Folder::new();
@@ -138,7 +138,7 @@ fn a_database_of_schema_version_4_gets_room_for_hashes() {
     let connection = rusqlite::Connection::open(folder.file("metadata.db")).unwrap();
     connection
         .execute_batch(&format!(
-            "PRAGMA key = \"x'{hex}'\"; DROP TABLE content_hash; PRAGMA user_version = 4;"
+            "PRAGMA key = \"x'{hex}'\"; DROP TABLE content_hash; DROP TABLE remote; DROP TABLE published; PRAGMA user_version = 4;"
         ))
         .unwrap();
     drop(connection);

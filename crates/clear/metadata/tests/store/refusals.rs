@@ -82,7 +82,7 @@ fn a_database_of_schema_version_1_is_brought_up_to_date() {
     connection
         .execute_batch(&format!(
             "PRAGMA key = \"x'{hex}'\"; DROP TABLE hole; DROP TABLE reservation;
-             DROP TABLE changed; DROP TABLE released; DROP TABLE revision; DROP TABLE content_hash; DROP INDEX entry_inode; ALTER TABLE block DROP COLUMN kind; PRAGMA user_version = 1;
+             DROP TABLE changed; DROP TABLE released; DROP TABLE revision; DROP TABLE content_hash; DROP TABLE remote; DROP TABLE published; DROP INDEX entry_inode; ALTER TABLE block DROP COLUMN kind; PRAGMA user_version = 1;
              CREATE TABLE truncation (inode INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;"
         ))
         .unwrap();

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId};
+use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId, KeptSegments};
 use strongroom_format::Epoch;
+use strongroom_metadata::SegmentNumber;
 
 use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
@@ -26,6 +27,14 @@ use crate::request::lock::{LockKind, Patience};
 use crate::request::{Access, Handle, Information, Opening};
 use crate::seen::Sight;
 use crate::{Error, Result, counters};
+
+/// What the owner keeps for somebody who pushes, and what the push is about: what is made meanwhile is left to the next one.
+pub(crate) struct Push {
+    #[expect(dead_code, reason = "kept until the push ends")]
+    pub(crate) segments: KeptSegments,
+    pub(crate) newest_segment: SegmentNumber,
+    pub(crate) head: [u8; 32],
+}
 
 /// Who can end the ownership of this process.
 pub(crate) trait Leaver: Send + Sync {
@@ -218,6 +227,8 @@ pub(crate) struct Session {
     nodes: Mutex<(u64, HashMap<Handle, OpenNode>)>,
     /// While it copies the vault folder.
     pub(crate) backup: Mutex<Option<Backup>>,
+    /// While it pushes to a remote.
+    pub(crate) push: Mutex<Option<Push>>,
 }
 
 impl Session {
@@ -230,6 +241,7 @@ impl Session {
             number,
             nodes: Mutex::default(),
             backup: Mutex::default(),
+            push: Mutex::default(),
         }
     }
 

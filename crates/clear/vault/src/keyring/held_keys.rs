@@ -342,9 +342,12 @@ impl HeldKeys {
                 let put = new.put(&self.folder);
                 self.replica_is_behind = put.is_err();
                 let opened = self.unlocked.keyring.open_replica(sealed);
-                put.and(opened.map_err(Error::from)).map(|replica| {
+                // In use even if it is not in its place yet: the key of the database that is drawn below belongs to this device, and
+                // with the one before it no opening would find it.
+                let used = opened.map_err(Error::from).map(|replica| {
                     self.unlocked.replica = replica;
-                })
+                });
+                put.and(used)
             }
             None => Ok(()),
         };
@@ -436,6 +439,9 @@ mod tests {
         /// The vault whose progress is looked at while the database gets its key, and what was seen.
         watched: Option<PathBuf>,
         progress: RefCell<Option<(u64, u64)>>,
+        /// Whether the database with its new key is put in place, and that key.
+        puts: bool,
+        key: RefCell<Vec<u8>>,
     }
 
     impl Record {
@@ -496,7 +502,12 @@ mod tests {
             if let Some(progress) = progress {
                 *self.progress.borrow_mut() = progress;
             }
-            self.note("rekey", 0)
+            self.note("rekey", 0)?;
+            if self.puts {
+                *self.key.borrow_mut() = rekey.key.to_vec();
+                (rekey.put)().unwrap();
+            }
+            Ok(())
         }
     }
 
@@ -625,6 +636,30 @@ mod tests {
             assert!(!folder.has(REPLICA_NEXT));
         }
         install(&mut keys, 1, &header, &Record::default()).unwrap();
+    }
+
+    /// Goal: an opening finds the key that the database has, whatever failed on the way. Failed before: where the new replica file could
+    /// not be put in place, the key went into a file of the device that had just been removed, and nothing opened the vault.
+    #[test]
+    fn a_replica_file_that_was_not_put_in_place_does_not_lose_the_key_of_the_database() {
+        let (_place, folder, mut keys) = closed_vault();
+        let removal = without_code(keys.keyring());
+        let follower = Record {
+            puts: true,
+            ..Record::default()
+        };
+        refusal::set(Some(refusal::IN_PLACE));
+        assert!(install(&mut keys, 1, &removal, &follower).is_err());
+        refusal::set(None);
+        let mut keyring = removal.keyring;
+        let files = own_replica::Files::read(&folder).unwrap();
+        let replica = files.replica_of(&mut keyring).unwrap();
+        assert_eq!(
+            replica.metadata_key().bytes()[..],
+            follower.key.borrow()[..]
+        );
+        own_replica::settle(&folder, &keyring, &replica).unwrap();
+        assert!(!folder.has(REPLICA_NEXT));
     }
 
     /// Goal: once the header is durable the change is in force, whatever fails behind it; what failed is made up for.

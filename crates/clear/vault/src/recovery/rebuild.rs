@@ -50,6 +50,15 @@ pub(crate) struct Rebuilt {
     pub(crate) unnamed: (u64, u64),
 }
 
+/// What becomes of content that no snapshot names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// It gets names in `lost+found`: it may be all that is left of something.
+    LostAndFound,
+    /// It is left to be reclaimed: where it came from knows it.
+    LeftOut,
+}
+
 /// A node of the living state that has its row.
 struct Made {
     kind: NodeKind,
@@ -65,6 +74,8 @@ pub(crate) struct Rebuilding<'a> {
     pub(crate) random: &'a dyn Random,
     /// What seals now.
     pub(crate) epoch: Epoch,
+    /// What becomes of content that no snapshot names.
+    pub(crate) unnamed: Unnamed,
     pub(crate) now: Timestamp,
     /// Owner of what has none.
     pub(crate) owner: (u32, u32),
@@ -111,7 +122,9 @@ impl<'a> Rebuilding<'a> {
         work.living(kept.last())?;
         work.settle_references()?;
         work.begin_history(kept.last())?;
-        work.unnamed()?;
+        if work.given.unnamed == Unnamed::LostAndFound {
+            work.unnamed()?;
+        }
         work.writer.commit()?;
         Ok(work.result)
     }

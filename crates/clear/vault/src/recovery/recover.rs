@@ -40,7 +40,7 @@ use crate::owner::port::Port;
 use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::misnamed;
-use crate::recovery::rebuild::{Rebuilding, Rebuilt};
+use crate::recovery::rebuild::{Rebuilding, Rebuilt, Unnamed};
 use crate::recovery::report::{Brought, RecoverReport};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
@@ -143,6 +143,23 @@ pub(crate) fn recover_locked(
     trial: Trial,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
+    recover_from(
+        folder,
+        secret,
+        options,
+        (trial, Unnamed::LostAndFound),
+        told,
+    )
+}
+
+/// The same, also of what came from a remote.
+pub(crate) fn recover_from(
+    folder: &Folder,
+    secret: &Secret,
+    options: &RecoverOptions,
+    (trial, unnamed): (Trial, Unnamed),
+    told: &mut dyn FnMut(RecoverProgress),
+) -> Result<RecoverReport> {
     let mut writes = Vec::new();
     let (mut keyring, header) = bring_header(folder, secret, &options.trust, &mut writes)?;
     let (keys, replica) = bring_replica(folder, &mut keyring, &mut writes)?;
@@ -185,7 +202,7 @@ pub(crate) fn recover_locked(
     if trial == Trial::ForReal {
         seen::expect_rebuilt(folder, &keyring, &options.trust)?;
     }
-    rebuild(folder, &keyring, &keys, trial, &mut report, told)?;
+    rebuild(folder, &keyring, &keys, (trial, unnamed), &mut report, told)?;
     Ok(report)
 }
 
@@ -449,7 +466,7 @@ fn rebuild(
     folder: &Folder,
     keyring: &Keyring,
     keys: &Replica,
-    trial: Trial,
+    (trial, unnamed): (Trial, Unnamed),
     report: &mut RecoverReport,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<()> {
@@ -480,6 +497,7 @@ fn rebuild(
         blocks: &blocks,
         random,
         epoch: sealer.epoch(),
+        unnamed,
         now: now(),
         owner: (
             rustix::process::geteuid().as_raw(),

@@ -75,6 +75,8 @@ same_failures!(
     Revision { 0 text: String },
     TagTaken { tag tag: String, revision revision: String },
     Odd { file file: String, what what: String },
+    RemoteNameTaken { 0 name: String },
+    UnknownRemote { 0 name: String },
 );
 
 macro_rules! file_failures {

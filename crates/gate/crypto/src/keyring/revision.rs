@@ -10,8 +10,9 @@
 
 use crate::keyring::Keyring;
 use crate::locked::Locked;
-use crate::membership::principal::{Principal, verify_revision};
+use crate::membership::principal::{Principal, verify_publication, verify_revision};
 use std::collections::BTreeMap;
+use strongroom_format::publication::PublicationId;
 use strongroom_format::{Change, PrincipalId, PublicKeys, RecordId, Role, VaultId};
 
 /// A device that signs revisions of one vault. Cheap to clone.
@@ -71,6 +72,30 @@ impl RevisionSigner {
         self.principal.sign_revision(revision)
     }
 
+    /// Whether `device` is or was a device of the vault.
+    #[must_use]
+    pub fn knows(&self, device: PrincipalId) -> bool {
+        self.devices.0.contains_key(&device)
+    }
+
+    /// The signature over the publication of that id.
+    #[must_use]
+    pub fn sign_publication(&self, publication: PublicationId) -> [u8; 64] {
+        self.principal.sign_publication(publication)
+    }
+
+    /// Whether `signature` over the publication of that id is by `device`, and that is or was a device of the vault.
+    #[must_use]
+    pub fn verify_publication(
+        &self,
+        device: PrincipalId,
+        publication: PublicationId,
+        signature: &[u8; 64],
+    ) -> bool {
+        let keys = self.devices.0.get(&device);
+        keys.is_some_and(|keys| verify_publication(keys, publication, signature))
+    }
+
     /// Whether `signature` over the revision of that id is by `device`, and that is or was a device of the vault. (1)
     #[must_use]
     pub fn verify(&self, device: PrincipalId, revision: &[u8; 32], signature: &[u8; 64]) -> bool {
@@ -127,6 +152,20 @@ mod tests {
         let signer = RevisionSigner::from_seed([1; 32], VaultId([9; 32]));
         let signature = signer.principal.sign(RecordId([7; 32]));
         assert!(!signer.verify(signer.device(), &[7; 32], &signature));
+    }
+
+    #[test]
+    fn a_signature_over_a_publication_counts_for_one_of_a_known_device_and_is_none_over_a_revision()
+    {
+        let one = RevisionSigner::from_seed([1; 32], VaultId([9; 32]));
+        let other = RevisionSigner::from_seed([2; 32], VaultId([9; 32]));
+        let id = PublicationId([7; 32]);
+        let signature = one.sign_publication(id);
+        assert!(one.verify_publication(one.device(), id, &signature));
+        assert!(!one.verify_publication(one.device(), PublicationId([8; 32]), &signature));
+        assert!(!other.verify_publication(one.device(), id, &signature));
+        assert!(!one.verify(one.device(), &[7; 32], &signature));
+        assert!(!one.verify_publication(one.device(), id, &one.sign(&[7; 32])));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use ed25519_dalek::VerifyingKey;
 use hpke::kem::XWing;
 use hpke::{Deserializable as _, Kem as _, Serializable as _};
 use strongroom_format::limits::KEM_PUBLIC_BYTES;
+use strongroom_format::publication::PublicationId;
 use strongroom_format::{PrincipalId, PublicKeys, RecordId};
 use zeroize::Zeroizing;
 
@@ -25,6 +26,9 @@ use zeroize::Zeroizing;
 pub(crate) const SEED_BYTES: usize = 32;
 /// What every membership signature begins with.
 const SIGNATURE_LABEL: &[u8] = b"strongroom format 1 2026-11-21 membership signature";
+
+/// What every signature over a publication begins with.
+const PUBLICATION_LABEL: &[u8] = b"strongroom format 1 2026-11-23 publication signature";
 
 /// What every signature over a revision begins with.
 const REVISION_LABEL: &[u8] = b"strongroom format 1 2026-11-22 revision signature";
@@ -104,11 +108,27 @@ fn kem_of(seed: &Locked<SEED_BYTES>) -> <XWing as hpke::Kem>::PrivateKey {
 }
 
 impl Principal {
+    /// This principal's signature over the publication of that id.
+    pub(crate) fn sign_publication(&self, publication: PublicationId) -> [u8; 64] {
+        let signed = [PUBLICATION_LABEL, &publication.0].concat();
+        ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed)
+    }
+
     /// This principal's signature over the revision of that id.
     pub(crate) fn sign_revision(&self, revision: &[u8; 32]) -> [u8; 64] {
         let signed = [REVISION_LABEL, revision].concat();
         ed25519(Work::Sign).sign(&signing_of(&self.seed), &signed)
     }
+}
+
+/// Whether `signature` over the publication of that id is by the holder of `keys`; as strict as `verify`.
+pub(crate) fn verify_publication(
+    keys: &PublicKeys,
+    publication: PublicationId,
+    signature: &[u8; 64],
+) -> bool {
+    let signed = [PUBLICATION_LABEL, &publication.0].concat();
+    verify_strict(ed25519(Work::Verify), &keys.signing, &signed, signature)
 }
 
 /// Whether `signature` over the revision of that id is by the holder of `keys`; as strict as `verify`.

@@ -8,13 +8,17 @@ use strongroom_format::index::{
 use strongroom_format::intent::{Intent, IntentLogId, IntentVersion, encode_header, encode_record};
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::membership::Record;
+use strongroom_format::publication::{
+    Publication, PublicationId, PublishedRevision, PublishedSegment, RemoteId, SignedPublication,
+};
 use strongroom_format::segment::{
     BATCH_HEADER_BYTES, BatchHeader, BatchLengths, BatchSize, FIRST_BATCH_OFFSET, FOOTER_BYTES,
     Footer, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentVersion, batch_len, checksum, ending_len,
     scan,
 };
 use strongroom_format::{
-    BlockId, Epoch, Header, InstanceId, ReplicaFile, ReplicaFormat, SegmentId, SuiteId, VaultId,
+    BlockId, Epoch, Header, InstanceId, PrincipalId, RecordId, ReplicaFile, ReplicaFormat,
+    SegmentId, SuiteId, VaultId,
 };
 use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, regions};
 
@@ -67,6 +71,7 @@ pub(crate) fn all() -> Vec<Target> {
         header(),
         replica(),
         membership(),
+        publication(),
         region(),
     ]
 }
@@ -231,6 +236,62 @@ fn membership() -> Target {
     })
     // Public keys in boxes of their own, and the record encoded again beside them.
     .bound(|len| 8 * len + 16 * 1024)
+}
+
+fn publication() -> Target {
+    let seeds: Vec<_> = [1_u8, 40]
+        .map(|count| {
+            let numbers = 1..=count;
+            let hashes: Vec<_> = numbers.clone().map(|number| [number; 32]).collect();
+            let body = Publication {
+                vault: VaultId([1; 32]),
+                remote: RemoteId([2; 16]),
+                number: 300,
+                link: PublicationId([3; 32]),
+                device: PrincipalId([4; 32]),
+                sequence: 7,
+                base: 12,
+                time: -1_000,
+                membership_head: RecordId([5; 32]),
+                header: (9, [6; 32]),
+                head: [7; 32],
+                revisions: numbers
+                    .clone()
+                    .map(|number| PublishedRevision {
+                        id: [7; 32],
+                        hash: [number; 32],
+                        epoch: Epoch(1),
+                    })
+                    .collect(),
+                retired_revisions: hashes.clone(),
+                segments: numbers
+                    .map(|number| PublishedSegment {
+                        hash: [number; 32],
+                        id: SegmentId([number; 16]),
+                        len: 1 << 24,
+                        epoch: Epoch(1),
+                    })
+                    .collect(),
+                retired_segments: hashes,
+            };
+            let signed = SignedPublication {
+                id: body.id(),
+                body,
+                signature: [14; 64],
+            };
+            [signed.encode(), vec![0; 500]].concat()
+        })
+        .into();
+    Target::new("publication", seeds, |bytes| {
+        SignedPublication::decode(bytes).is_ok_and(|signed| {
+            // Only the canonical bytes are accepted, and zeros.
+            let encoded = signed.encode();
+            assert!(bytes.starts_with(&encoded));
+            assert!(bytes[encoded.len()..].iter().all(|byte| *byte == 0));
+            true
+        })
+    })
+    .bound(|len| 12 * len + 16 * 1024)
 }
 
 fn region() -> Target {

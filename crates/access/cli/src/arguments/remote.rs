@@ -1,0 +1,123 @@
+//! The command line of remotes: `remote`, `push` and `clone`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::common::Common;
+
+/// Arguments of `remote`.
+#[derive(Args, Debug)]
+pub(crate) struct Remote {
+    #[command(subcommand)]
+    pub(crate) command: RemoteCommand,
+}
+
+/// What to do with remotes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RemoteCommand {
+    /// Adds an empty place, or one that holds this vault already, as a remote
+    #[command(after_help = crate::arguments::help::remote_add())]
+    Add(RemoteAdd),
+    /// Lists the remotes, and how much of the vault each one has
+    #[command(after_help = "Example:\n  strongroom remote list photos")]
+    List(RemoteList),
+    /// Forgets a remote; what is there stays there
+    #[command(after_help = "Example:\n  strongroom remote remove photos stick")]
+    Remove(RemoteNamed),
+    /// Looks whether a remote has everything that was pushed; exits with 14 if not
+    #[command(
+        after_help = "Example:\n  strongroom remote check photos\n  strongroom remote check --deep photos stick"
+    )]
+    Check(RemoteCheck),
+}
+
+/// Arguments of `remote add`.
+#[derive(Args, Debug)]
+pub(crate) struct RemoteAdd {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// What to call it
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Where it is: folder:/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `remote list`.
+#[derive(Args, Debug)]
+pub(crate) struct RemoteList {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of what is done with one remote.
+#[derive(Args, Debug)]
+pub(crate) struct RemoteNamed {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The name of the remote
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `remote check`.
+#[derive(Args, Debug)]
+pub(crate) struct RemoteCheck {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The name of the remote; needed if there are several
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Read every byte, and compare it with what was pushed
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `push`.
+#[derive(Args, Debug)]
+pub(crate) struct Push {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The name of the remote; needed if there are several
+    #[arg(value_name = "REMOTE")]
+    pub(crate) remote: Option<String>,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `clone`.
+#[derive(Args, Debug)]
+pub(crate) struct Clone {
+    /// Where the remote is, as it was given to `remote add`
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// The folder to create; it must not exist, or be empty
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}

@@ -1,0 +1,91 @@
+//! Writes what is known of the remotes of a vault.
+//!
+//! Takes   remotes, and what their logs say that they have
+//! Gives   rows in the transaction at hand (`tables/remotes.rs`)
+//! Never   reaches a remote
+//! Spec    spec/4-metadata.md, 4.14
+
+use crate::error::{Error, Result};
+use crate::limits::{NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::store::transaction::{Transaction, check_len, check_numbers};
+use crate::tables::columns::key;
+use crate::tables::marked::mark;
+use crate::tables::remotes::{Published, PublishedAs, Remote};
+use crate::tables::sql::Statement;
+
+impl Transaction<'_> {
+    /// Stores a remote, a new one if its number is 0; gives the number.
+    ///
+    /// # Errors
+    /// `Error::Invalid` for a name that another has, or values beyond their bounds.
+    pub fn put_remote(&mut self, remote: &Remote) -> Result<u64> {
+        check_numbers(&[remote.number])?;
+        check_len(
+            remote.name.len(),
+            NAME_BYTES_MAX,
+            "the name of a remote is too long",
+        )?;
+        check_len(
+            remote.state.len(),
+            VALUE_BYTES_MAX,
+            "the state of a remote is too long",
+        )?;
+        let others = self.remotes()?;
+        if others
+            .iter()
+            .any(|other| other.name == remote.name && other.number != remote.number)
+        {
+            return Err(Error::Invalid("another remote has that name"));
+        }
+        let greatest = others.iter().map(|other| other.number).max();
+        let number = match remote.number {
+            0 => greatest.unwrap_or(0) + 1,
+            number => number,
+        };
+        self.change(remote.state.len(), |writer| {
+            writer.run(
+                Statement::RemotePut,
+                (
+                    key(number),
+                    &*remote.name,
+                    &remote.id[..],
+                    mark(&remote.state),
+                ),
+            )?;
+            Ok(number)
+        })
+    }
+
+    /// Forgets the remote of that number, and what it has.
+    pub fn remove_remote(&mut self, number: u64) -> Result<()> {
+        self.change(0, |writer| {
+            writer.run(Statement::PublishedClear, [key(number)])?;
+            writer.run(Statement::RemoteRemove, [key(number)])?;
+            Ok(())
+        })
+    }
+
+    /// Notes how the remote of that number has `item`.
+    pub fn put_published(&mut self, remote: u64, item: Published, how: PublishedAs) -> Result<()> {
+        self.change(64, |writer| {
+            writer.run(
+                Statement::PublishedPut,
+                (
+                    key(remote),
+                    item.encode(),
+                    &how.hash[..],
+                    key(how.publication),
+                ),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Notes that the remote of that number has not `item` any more.
+    pub fn remove_published(&mut self, remote: u64, item: Published) -> Result<()> {
+        self.change(0, |writer| {
+            writer.run(Statement::PublishedRemove, (key(remote), item.encode()))?;
+            Ok(())
+        })
+    }
+}

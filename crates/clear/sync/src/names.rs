@@ -1,0 +1,55 @@
+//! How the objects of a remote are called.
+
+use strongroom_format::{Epoch, hex};
+use strongroom_remote::ObjectName;
+
+/// The object that says whose remote it is.
+pub const MARKER: &str = "strongroom.json";
+
+/// Digits of the number of a publication: so a listing in order of names is one in order of numbers.
+const NUMBER_DIGITS: usize = 16;
+
+/// BLAKE3 of the bytes of an object.
+#[must_use]
+pub fn object_hash(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// The segment whose bytes have that hash.
+#[must_use]
+pub fn segment_name(hash: &[u8; 32]) -> ObjectName {
+    name(format!("segments/{}", hex::encode(hash)))
+}
+
+/// The header of that generation whose bytes have that hash.
+#[must_use]
+pub fn header_name(generation: u64, hash: &[u8; 32]) -> ObjectName {
+    name(format!(
+        "headers/{generation:0NUMBER_DIGITS$}-{}",
+        hex::encode(hash)
+    ))
+}
+
+/// The record of the revision of that id, sealed under `epoch`, whose bytes have that hash: sealed again it is another object.
+#[must_use]
+pub fn revision_name(id: &[u8; 32], epoch: Epoch, hash: &[u8; 32]) -> ObjectName {
+    let (id, hash) = (hex::encode(id), hex::encode(&hash[..8]));
+    name(format!("revisions/{id}.{}-{hash}", epoch.0))
+}
+
+/// The publication of that number.
+#[must_use]
+pub fn publication_name(number: u64) -> ObjectName {
+    name(format!("publications/{number:0NUMBER_DIGITS$}"))
+}
+
+/// The number of the publication that is called `name` below its kind; `None` if no publication is.
+#[must_use]
+pub fn publication_number(name: &str) -> Option<u64> {
+    let is_number = name.len() >= NUMBER_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| name.parse().ok()).flatten()
+}
+
+fn name(name: String) -> ObjectName {
+    ObjectName::new(name).expect("hexadecimal and decimal digits are plain")
+}

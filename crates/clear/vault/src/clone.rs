@@ -1,0 +1,407 @@
+//! Makes a vault out of what a remote has, as a new device of it.
+//!
+//! Takes   the address of a remote, an empty folder, and a secret that opens the vault
+//! Gives   a vault with everything that the last push named, snapshots too
+//! Never   believes the remote: header, publications, records and segments prove themselves; touches a folder that holds anything
+//! Spec    spec/11-sync.md, 11.5
+//!
+//! Invariants
+//!  (1) Until the last step the folder is marked as unfinished and is no vault; a clone that was cut off goes on where it stopped.
+//!  (2) Nothing is downloaded before the header proved to be of the vault that is meant.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use strongroom_crypto::{Keyring, Secret, unlock};
+use strongroom_filesystem::DurableState;
+use strongroom_folder::Folder as HeldFolder;
+use strongroom_format::hex;
+use strongroom_format::limits::HEADER_BYTES_MAX;
+use strongroom_format::publication::{Publication, SignedPublication};
+use strongroom_metadata::{Options, Remote as RemoteRow, Store};
+use strongroom_remote::{Address, ObjectName, Remote};
+use strongroom_sync::limits::{
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+};
+use strongroom_sync::{
+    Live, Marker, RemoteState, follow, in_parallel, object_hash, open_publication,
+    publication_name, publication_number, revision_name, segment_name,
+};
+
+use crate::create::{claim_for, leave_empty};
+use crate::execute::remote::put_published;
+use crate::folder::{CLONE_MARK, Folder, HEADER, REVISIONS, SEGMENTS, UNFINISHED, below};
+use crate::recovery::rebuild::Unnamed;
+use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
+use crate::recovery::report::RecoverReport;
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::Access;
+use crate::seen::{self, Sight, Trust, Watch};
+use crate::{Error, GoOn, Result};
+
+/// What the remote that a vault was cloned from is called.
+pub const CLONED_FROM: &str = "origin";
+
+/// Headers that are tried, from the newest on: the newest may have been cut off.
+const HEADERS_MAX: usize = 4;
+
+/// How a vault is cloned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloneOptions {
+    /// What the vault must be.
+    pub trust: Trust,
+}
+
+/// How far a clone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneProgress {
+    /// Objects come down.
+    Down(RemoteProgress),
+    /// The database is made from them.
+    Made(RecoverProgress),
+}
+
+/// What a clone brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloneReport {
+    /// What tells this vault from any other.
+    pub fingerprint: String,
+    /// Objects that came down now, and their bytes; those of an earlier attempt are not counted.
+    pub objects: u64,
+    /// See `objects`.
+    pub bytes: u64,
+    /// What the database was made of.
+    pub made: RecoverReport,
+}
+
+/// Makes a vault in `folder`, which must not exist or be empty, out of the remote at `address`. The remote is called `origin` there.
+///
+/// Interrupted at any moment, the same call goes on.
+///
+/// # Errors
+/// `Remote`, `RemoteUntrue`; `WrongSecret`; `FolderNotEmpty`, `AlreadyAVault`; `RemoteStopped`; those of `recover`.
+pub fn clone(
+    address: &str,
+    folder: impl AsRef<Path>,
+    secret: &Secret,
+    options: CloneOptions,
+    told: &mut dyn FnMut(CloneProgress) -> GoOn,
+) -> Result<CloneReport> {
+    let place = Address::parse(address)?;
+    let remote = place.open()?;
+    let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
+    let folder = Folder::new(folder.as_ref());
+    let made_folder = folder.make()?;
+    let folder = folder.absolute()?;
+    let mark = [CLONE_MARK, hex::encode(&marker.remote.0).as_bytes(), b"\n"].concat();
+    let lock = claim_for(&folder, &mark)?;
+    let (header, keyring) = match newest_header(&*remote, secret, &marker) {
+        Ok(found) => found,
+        Err(error) => {
+            // Nothing came down yet: the folder is as it was.
+            leave_empty(&folder, made_folder);
+            return Err(error);
+        }
+    };
+    seen::begin_new(&folder, &options.trust)?;
+    // (2)
+    Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
+    let log = Log::read(&*remote, &keyring, &marker)?;
+    let (objects, bytes) = download(&*remote, &folder, &log.live, told)?;
+    let wanted = log.header_bytes(&*remote, &header)?;
+    folder.replace(HEADER, &wanted)?;
+    let recovering = RecoverOptions {
+        rebuild: Rebuild::IfLost,
+        trust: options.trust.clone(),
+    };
+    let made = recover_from(
+        &folder,
+        secret,
+        &recovering,
+        (Trial::ForReal, Unnamed::LeftOut),
+        &mut |progress| {
+            // It cannot be stopped here: it takes seconds, and the next attempt would do it again.
+            let _ = told(CloneProgress::Made(progress));
+        },
+    )?;
+    note_remote(&folder, secret, &options.trust, address, &log)?;
+    folder.remove_if_there(UNFINISHED)?; // (1)
+    folder.sync()?;
+    drop(lock);
+    Ok(CloneReport {
+        fingerprint: strongroom_crypto::Fingerprint::of(marker.vault).to_string(),
+        objects,
+        bytes,
+        made,
+    })
+}
+
+/// The newest header that opens with the secret, and its keys.
+fn newest_header(
+    remote: &dyn Remote,
+    secret: &Secret,
+    marker: &Marker,
+) -> Result<(Vec<u8>, Keyring)> {
+    let mut names: Vec<String> = remote
+        .list("headers")?
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
+    names.sort_unstable_by(|one, next| next.cmp(one));
+    let mut last = Error::from(strongroom_sync::Error::Empty);
+    for name in names.into_iter().take(HEADERS_MAX) {
+        let name = ObjectName::new(format!("headers/{name}"))?;
+        let Some(header) = remote.read(&name, HEADER_BYTES_MAX as u64)? else {
+            continue;
+        };
+        match unlock(&header, secret, None) {
+            Ok(keyring) if keyring.vault_id() == marker.vault => return Ok((header, keyring)),
+            Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
+            // Each try at a passphrase costs a second, and the secret is as wrong for an older one.
+            Err(error @ strongroom_crypto::UnlockError::WrongSecret { .. }) => {
+                return Err(error.into());
+            }
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
+}
+
+/// The part of the log that matters, proven.
+struct Log {
+    /// The last publication.
+    last: SignedPublication,
+    /// Those from its base on.
+    publications: Vec<SignedPublication>,
+    live: Live,
+}
+
+impl Log {
+    fn read(remote: &dyn Remote, keyring: &Keyring, marker: &Marker) -> Result<Self> {
+        let (signer, sealer) = (keyring.revision_signer(), keyring.block_sealer());
+        let listed = remote.list("publications")?;
+        let newest = listed
+            .iter()
+            .filter_map(|one| publication_number(&one.name))
+            .max();
+        let newest = newest.ok_or(strongroom_sync::Error::Empty)?;
+        let open = |number: u64| -> Result<SignedPublication> {
+            let name = publication_name(number);
+            let object = remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
+            let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
+                object: name.to_string(),
+            })?;
+            Ok(open_publication(number, &object, &signer, &sealer)?)
+        };
+        // A push that has not ended names no head.
+        let mut newest = newest;
+        let mut last = open(newest)?;
+        while last.body.head == [0; 32] {
+            newest -= 1;
+            if newest == 0 {
+                return Err(strongroom_sync::Error::Empty.into());
+            }
+            last = open(newest)?;
+        }
+        let mut found = BTreeMap::new();
+        in_parallel(last.body.base..newest, TRANSFERS, open, &mut |signed| {
+            found.insert(signed.body.number, signed);
+            Ok(())
+        })?;
+        found.insert(newest, last.clone());
+        let mut live = Live::default();
+        let mut before = None;
+        for signed in found.values() {
+            if signed.body.remote != marker.remote {
+                return Err(strongroom_sync::Error::OtherVault.into());
+            }
+            if let Some(before) = before {
+                follow(marker.remote, before, signed)?;
+            }
+            before = Some((signed.body.number, signed.id));
+            live.add(signed);
+        }
+        Ok(Self {
+            last,
+            publications: found.into_values().collect(),
+            live,
+        })
+    }
+
+    /// The header that the last publication names, or `newest` if that is a later one.
+    fn header_bytes(&self, remote: &dyn Remote, newest: &[u8]) -> Result<Vec<u8>> {
+        let (generation, hash) = self.last.body.header;
+        if object_hash(newest) == hash {
+            return Ok(newest.to_vec());
+        }
+        let name = strongroom_sync::header_name(generation, &hash);
+        match remote.read(&name, HEADER_BYTES_MAX as u64)? {
+            Some(bytes) if object_hash(&bytes) == hash => Ok(bytes),
+            _ => Err(strongroom_sync::Error::Missing {
+                object: name.to_string(),
+            }
+            .into()),
+        }
+    }
+}
+
+/// One object to come down: its name, hash, greatest length, and where it goes.
+struct Wanted {
+    object: ObjectName,
+    hash: [u8; 32],
+    bytes_max: u64,
+    /// `segments` or `revisions`, the folder in it, and the name.
+    to: (&'static str, Option<String>, String),
+}
+
+/// Brings down what is live and not here yet; gives objects and bytes.
+fn download(
+    remote: &dyn Remote,
+    folder: &Folder,
+    live: &Live,
+    told: &mut dyn FnMut(CloneProgress) -> GoOn,
+) -> Result<(u64, u64)> {
+    let failed = || below("writing what comes from the remote");
+    let mut wanted = Vec::new();
+    let mut progress = RemoteProgress::default();
+    for segment in live.segments.values() {
+        let id = hex::encode(&segment.id.0);
+        progress.bytes_total += segment.len;
+        wanted.push(Wanted {
+            object: segment_name(&segment.hash),
+            hash: segment.hash,
+            bytes_max: segment.len.min(SEGMENT_OBJECT_BYTES_MAX),
+            to: (SEGMENTS, Some(id[..2].to_owned()), id),
+        });
+    }
+    for revision in live.revisions.values() {
+        let id = hex::encode(&revision.id);
+        wanted.push(Wanted {
+            object: revision_name(&revision.id, revision.epoch, &revision.hash),
+            hash: revision.hash,
+            bytes_max: REVISION_OBJECT_BYTES_MAX,
+            to: (REVISIONS, None, format!("{id}.{}", revision.epoch.0)),
+        });
+    }
+    let held = folder.hold().map_err(failed())?;
+    for kind in [SEGMENTS, REVISIONS] {
+        held.make_folder(kind).map_err(failed())?;
+    }
+    held.sync().map_err(failed())?;
+    let (mut objects, mut bytes) = (0, 0);
+    in_parallel(
+        wanted.into_iter(),
+        TRANSFERS,
+        |one| -> Result<(bool, u64)> {
+            let (kind, below_it, name) = &one.to;
+            let into = held.folder(kind).map_err(failed())?;
+            let into = match below_it {
+                Some(below_it) => made(&into, below_it).map_err(failed())?,
+                None => into,
+            };
+            // What an earlier attempt brought is read and compared, not fetched.
+            if let Ok(Some(there)) = into.read(name, one.bytes_max)
+                && object_hash(&there) == one.hash
+            {
+                return Ok((false, there.len() as u64));
+            }
+            let found = remote.read(&one.object, one.bytes_max)?;
+            let found = found.ok_or_else(|| strongroom_sync::Error::Missing {
+                object: one.object.to_string(),
+            })?;
+            if object_hash(&found) != one.hash {
+                return Err(Error::from(strongroom_sync::Error::Damaged {
+                    object: one.object.to_string(),
+                    why: "its bytes are others than were pushed",
+                }));
+            }
+            into.replace(name, &found).map_err(failed())?;
+            Ok((true, found.len() as u64))
+        },
+        &mut |(is_new, len): (bool, u64)| {
+            progress.bytes = (progress.bytes + len).min(progress.bytes_total);
+            objects += u64::from(is_new);
+            bytes += if is_new { len } else { 0 };
+            go_on(told(CloneProgress::Down(progress)))
+        },
+    )?;
+    Ok((objects, bytes))
+}
+
+/// The folder of that name in `held`, made if it is missing.
+fn made(held: &HeldFolder, name: &str) -> strongroom_folder::Result<HeldFolder> {
+    if held.make_folder(name)? {
+        held.sync()?;
+    }
+    held.folder(name)
+}
+
+/// Notes in the new database where the vault came from, and what is there.
+fn note_remote(
+    folder: &Folder,
+    secret: &Secret,
+    trust: &Trust,
+    address: &str,
+    log: &Log,
+) -> Result<()> {
+    let files = crate::keyring::own_replica::Files::read(folder)?;
+    let mut keyring = files.unlock(secret)?;
+    let replica = files.replica_of(&mut keyring)?;
+    let store = Store::open(
+        folder.path(),
+        replica.metadata_key().bytes(),
+        Options::default(),
+    )
+    .map_err(strongroom_filesystem::Error::from)?;
+    let Publication {
+        base, header, head, ..
+    } = &log.last.body;
+    let state = RemoteState {
+        last: (log.last.body.number, log.last.id),
+        base: *base,
+        header: header.1,
+        head: *head,
+        ..RemoteState::new(address.to_owned())
+    };
+    let row = RemoteRow {
+        number: 0,
+        name: CLONED_FROM.to_owned(),
+        id: log.last.body.remote.0,
+        state: state.encode(),
+    };
+    let mut writer = store.lock();
+    let noted = writer.put_remote(&row).and_then(|number| {
+        for signed in &log.publications {
+            let live = Publication {
+                segments: signed
+                    .body
+                    .segments
+                    .iter()
+                    .filter(|one| log.live.segments.contains_key(&one.hash))
+                    .copied()
+                    .collect(),
+                revisions: signed
+                    .body
+                    .revisions
+                    .iter()
+                    .filter(|one| log.live.revisions.contains_key(&one.hash))
+                    .copied()
+                    .collect(),
+                ..signed.body.clone()
+            };
+            put_published(&mut writer, number, &live)?;
+        }
+        writer.commit()
+    });
+    noted.map_err(strongroom_filesystem::Error::from)?;
+    let commits = writer.commits();
+    drop(writer);
+    // It is known from now on, and no copy of a vault that stands beside it.
+    let durable = commits.ok().map(|commits| DurableState {
+        commits,
+        root: None,
+    });
+    Sight::of_new(folder, &keyring, replica.instance(), durable, trust)?;
+    store.finish().map_err(strongroom_filesystem::Error::from)?;
+    Ok(())
+}

@@ -1,0 +1,477 @@
+//! Does the owner's part of remotes: what is known of them, what they lack, and publications, which need keys.
+//!
+//! Takes   the session of somebody who reaches a remote
+//! Gives   publications sealed and signed; proven ones taken in
+//! Never   reaches a remote itself, or notes anything of one that no proven publication says
+//! Spec    spec/11-sync.md, 11.3 and 11.4
+//!
+//! Invariants
+//!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
+//!  (2) A publication names a head only if all that the vault has is at the remote then.                     [11.4.3]
+
+use std::collections::HashSet;
+
+use strongroom_crypto::SystemRandom;
+use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
+use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_history::{NewRevision, SCHEDULED};
+use strongroom_metadata::{
+    Published, PublishedAs, Reader, Remote, Segment, SegmentNumber, SegmentState, Transaction,
+};
+use strongroom_sync::{RemoteState, follow, object_hash, open_publication, seal_publication};
+
+use crate::clock::now_s;
+use crate::execute::session::{Push, Session};
+use crate::request::Response;
+use crate::request::frame::ByteBuffer;
+use crate::request::remote::{
+    PublicationFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
+};
+use crate::{Error, Result};
+
+/// Objects in one page of what is missing, and in one publication: well below what both may have.
+const PAGE: usize = 2048;
+
+/// Carries out what is asked about remotes.
+pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<Response> {
+    match request {
+        RemoteRequest::List => list(session),
+        RemoteRequest::Add { name, address, id } => {
+            let state = RemoteState::new(text(address.0)?);
+            let remote = Remote {
+                number: 0,
+                name: text(name.0)?,
+                id: *id,
+                state: state.encode(),
+            };
+            if rows(session)?.iter().any(|row| row.name == remote.name) {
+                return Err(Error::RemoteNameTaken(remote.name));
+            }
+            change(session, |writer| writer.put_remote(&remote)).map(Into::into)
+        }
+        RemoteRequest::Remove { name } => {
+            let name = text(name.0)?;
+            let row = rows(session)?.into_iter().find(|row| row.name == name);
+            let row = row.ok_or(Error::UnknownRemote(name))?;
+            change(session, |writer| writer.remove_remote(row.number)).map(Into::into)
+        }
+        RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
+        RemoteRequest::Missing { remote } => Ok(missing(session, *remote, PAGE)?.into()),
+        RemoteRequest::Seal {
+            remote,
+            header,
+            uploaded,
+        } => seal(session, *remote, *header, uploaded),
+        RemoteRequest::Publication {
+            remote,
+            number,
+            object,
+        } => publication(session, *remote, *number, object.0).map(Into::into),
+        RemoteRequest::Open { number, object } => {
+            let signer = session
+                .vault
+                .with_keys(|keys| keys.keyring().revision_signer());
+            let sealer = session.filesystem().engine().sealer();
+            let opened = open_publication(*number, object.0, &signer, &sealer);
+            let clear = opened.map(|signed| ByteBuffer(signed.encode()));
+            Ok(Response::Backup(clear.map_err(|error| error.to_string())))
+        }
+        RemoteRequest::EndPush => {
+            *session.push.lock() = None;
+            Ok(().into())
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Error::NotText)
+}
+
+fn rows(session: &Session) -> Result<Vec<Remote>> {
+    Ok(session.filesystem().engine().reader()?.remotes()?)
+}
+
+fn remote_of(session: &Session, number: u64) -> Result<(Remote, RemoteState)> {
+    let row = rows(session)?.into_iter().find(|row| row.number == number);
+    let row = row.ok_or_else(|| Error::UnknownRemote(number.to_string()))?;
+    let state = RemoteState::decode(&row.state).ok_or(Error::Damaged {
+        what: strongroom_metadata::DATABASE_FILE,
+        why: "what is kept of a remote is not as written".to_owned(),
+    })?;
+    Ok((row, state))
+}
+
+/// Changes rows of remotes; durable on return.
+fn change<T>(
+    session: &Session,
+    work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<T>,
+) -> Result<T> {
+    Ok(session.filesystem().change_remotes(work)?)
+}
+
+fn list(session: &Session) -> Result<Response> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut all = Vec::new();
+    for row in reader.remotes()? {
+        let (row, state) = remote_of(session, row.number)?;
+        all.push(RemoteFields {
+            number: row.number,
+            name: row.name,
+            id: row.id,
+            address: state.address,
+            last: state.last.0,
+            head: state.head,
+            published: reader.published_count(row.number)?,
+        });
+    }
+    Ok(all.into())
+}
+
+fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
+    let filesystem = session.filesystem();
+    let (row, state) = remote_of(session, number)?;
+    let kept = filesystem.keep_segments();
+    // By schedule: what no person asked for goes by the rule.
+    let new = NewRevision {
+        message: SCHEDULED.to_owned(),
+        only_if_changed: true,
+        ..NewRevision::default()
+    };
+    session.vault.records.take(filesystem, &new)?;
+    filesystem.end_segments()?;
+    let newest = filesystem.revisions()?.pop();
+    let head = newest.ok_or(Error::Protocol("no revision although one was taken"))?;
+    let was_pushing = state.is_pushing;
+    let pushing = RemoteState {
+        is_pushing: true,
+        ..state
+    };
+    change(session, |writer| {
+        writer.put_remote(&Remote {
+            state: pushing.encode(),
+            ..row
+        })
+    })?;
+    let reader = filesystem.engine().reader()?;
+    let mut bytes = 0;
+    let mut newest_segment = SegmentNumber(0);
+    for segment in reader.segments()? {
+        if segment.state != SegmentState::Open {
+            newest_segment = newest_segment.max(segment.number);
+        }
+        let item = Published::Segment(segment.id.0);
+        if is_whole(&segment) && reader.published(number, item)?.is_none() {
+            bytes += segment.committed_len;
+        }
+    }
+    *session.push.lock() = Some(Push {
+        segments: kept,
+        newest_segment,
+        head: head.id.0,
+    });
+    let (header, generation) = session.vault.with_keys(|keys| {
+        let header = keys.folder().header();
+        header.map(|header| (header, keys.keyring().generation()))
+    })?;
+    Ok(PushFields {
+        header: ByteBuffer(header),
+        generation,
+        head: head.id.0,
+        was_pushing,
+        bytes,
+    })
+}
+
+/// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest
+/// revision is in the last page.
+fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
+    let (newest_segment, head) = match &*session.push.lock() {
+        Some(push) => (push.newest_segment, push.head),
+        None => return Err(Error::Protocol("a push that did not begin")),
+    };
+    let reader = session.filesystem().engine().reader()?;
+    let mut found = Vec::new();
+    for segment in reader.segments()? {
+        let item = Published::Segment(segment.id.0);
+        let counts = is_whole(&segment) && segment.number <= newest_segment;
+        if counts && found.len() < limit && reader.published(remote, item)?.is_none() {
+            found.push(VaultObject::Segment {
+                id: segment.id.0,
+                epoch: segment.epoch.0,
+            });
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let records = session.vault.records.names()?;
+    for revision in session.filesystem().revisions()? {
+        let id = revision.id.0;
+        let name = revision.id.to_string();
+        let of_it = records.iter().filter(|(record, _)| *record == name);
+        if found.len() < limit
+            && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
+            && reader
+                .published(remote, Published::Revision(id, Epoch(epoch)))?
+                .is_none()
+        {
+            found.push(VaultObject::Revision { id, epoch });
+        }
+        if id == head {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a segment has all that it will ever have, in a file. One that is leaving has what moved away from it too: where that went
+/// may be open still.
+fn is_whole(segment: &Segment) -> bool {
+    let has_file = segment.id.0 != [0; 16] && segment.id.0 != [0xff; 16];
+    has_file && segment.state != SegmentState::Open
+}
+
+/// What of a remote is live, and what is not any more.
+struct Standing {
+    /// Hashes of segments that the vault has not any more.
+    retired_segments: Vec<[u8; 32]>,
+    /// Hashes of records that the vault has not any more, or has under a newer epoch.
+    retired_revisions: Vec<[u8; 32]>,
+    /// The first publication that names something live.
+    base: Option<u64>,
+}
+
+impl Standing {
+    fn of(session: &Session, remote: u64) -> Result<Self> {
+        let reader = session.filesystem().engine().reader()?;
+        let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
+        let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
+        let mut standing = Self {
+            retired_segments: Vec::new(),
+            retired_revisions: Vec::new(),
+            base: None,
+        };
+        each_published(&reader, remote, &mut |item, how| {
+            // The rest goes with the next push.
+            let (is_live, retired) = match item {
+                Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
+                Published::Revision(id, epoch) => (
+                    records.contains(&(hex::encode(&id), epoch.0)),
+                    &mut standing.retired_revisions,
+                ),
+            };
+            if !is_live && retired.len() < PAGE {
+                retired.push(how.hash);
+            } else {
+                let base = standing.base.unwrap_or(how.publication);
+                standing.base = Some(base.min(how.publication));
+            }
+        })?;
+        standing.retired_segments.sort_unstable();
+        standing.retired_segments.dedup();
+        standing.retired_revisions.sort_unstable();
+        standing.retired_revisions.dedup();
+        Ok(standing)
+    }
+}
+
+fn each_published(
+    reader: &Reader<'_>,
+    remote: u64,
+    each: &mut dyn FnMut(Published, PublishedAs),
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = reader.published_after(remote, after, PAGE)?;
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        after = Some(*last);
+        page.into_iter().for_each(|(item, how)| each(item, how));
+    }
+}
+
+fn seal(
+    session: &Session,
+    number: u64,
+    header: [u8; 32],
+    uploaded: &[UploadedObject],
+) -> Result<Response> {
+    let (row, state) = remote_of(session, number)?;
+    let found = session.vault.with_keys(|keys| {
+        let bytes = keys.folder().header();
+        bytes.map(|bytes| (object_hash(&bytes), keys.keyring().generation()))
+    })?;
+    if found.0 != header {
+        return Ok(Response::KeysStale);
+    }
+    let (mut segments, mut revisions) = (Vec::new(), Vec::new());
+    for one in uploaded {
+        match one.object {
+            VaultObject::Segment { id, epoch } => segments.push(PublishedSegment {
+                hash: one.hash,
+                id: SegmentId(id),
+                len: one.len,
+                epoch: Epoch(epoch),
+            }),
+            VaultObject::Revision { id, epoch } => revisions.push(PublishedRevision {
+                id,
+                hash: one.hash,
+                epoch: Epoch(epoch),
+            }),
+        }
+    }
+    segments.sort_unstable_by_key(|segment| segment.hash);
+    revisions.sort_unstable_by_key(|revision| revision.hash);
+    // (2)
+    let here: HashSet<VaultObject> = uploaded.iter().map(|one| one.object).collect();
+    let left = missing(session, number, uploaded.len() + PAGE)?;
+    let is_all = segments.is_empty() && left.iter().all(|object| here.contains(object));
+    let head = match &*session.push.lock() {
+        Some(push) if is_all => push.head,
+        // In the middle of a push: a newcomer passes it over.
+        _ => [0; 32],
+    };
+    let publication = state.last.0 + 1;
+    let standing = match is_all {
+        true => Standing::of(session, number)?,
+        // In the middle of a push nothing is retired yet.
+        false => Standing {
+            retired_segments: Vec::new(),
+            retired_revisions: Vec::new(),
+            base: Some(state.base).filter(|base| *base > 0),
+        },
+    };
+    let is_same = uploaded.is_empty()
+        && standing.retired_segments.is_empty()
+        && standing.retired_revisions.is_empty()
+        && is_all
+        && head == state.head
+        && header == state.header;
+    if is_same {
+        return Ok(ByteBuffer(Vec::new()).into());
+    }
+    session.vault.with_keys(|keys| {
+        let signer = keys.keyring().revision_signer();
+        let nanoseconds = i64::try_from(now_s().saturating_mul(1_000_000_000));
+        let body = Publication {
+            vault: signer.vault(),
+            remote: RemoteId(row.id),
+            number: publication,
+            link: state.last.1,
+            device: signer.device(),
+            sequence: state.sequence + 1,
+            base: standing.base.unwrap_or(publication),
+            time: nanoseconds.unwrap_or(i64::MAX),
+            membership_head: signer.membership_head(),
+            header: (found.1, header),
+            head,
+            revisions,
+            retired_revisions: standing.retired_revisions,
+            segments,
+            retired_segments: standing.retired_segments,
+        };
+        let sealer = session.filesystem().engine().sealer();
+        let object = seal_publication(body, &signer, &sealer, &SystemRandom)?;
+        Ok(ByteBuffer(object).into())
+    })
+}
+
+/// Takes in the next publication of a remote. (1)
+fn publication(
+    session: &Session,
+    remote: u64,
+    number: u64,
+    object: &[u8],
+) -> Result<PublicationFields> {
+    let (row, state) = remote_of(session, remote)?;
+    let filesystem = session.filesystem();
+    let signer = session
+        .vault
+        .with_keys(|keys| keys.keyring().revision_signer());
+    let sealer = filesystem.engine().sealer();
+    let opened = open_publication(number, object, &signer, &sealer).and_then(|signed| {
+        let before = match state.last.0 {
+            // Who comes new cannot look behind the first that it needs.
+            0 => (number - 1, signed.body.link),
+            _ => state.last,
+        };
+        follow(RemoteId(row.id), before, &signed).map(|()| signed)
+    });
+    let signed = match opened {
+        Ok(signed) => signed,
+        // The header in which it was added is not here yet.
+        Err(strongroom_sync::Error::UnknownDevice { number }) => {
+            return Ok(PublicationFields::Ahead { number });
+        }
+        Err(error) => return Ok(PublicationFields::Refused(error.to_string())),
+    };
+    let body = &signed.body;
+    let knows =
+        |id: &[u8; 32]| Ok::<_, Error>(filesystem.engine().reader()?.revision(id)?.is_some());
+    let is_whole = body.head != [0; 32];
+    if is_whole && body.head != state.head && !knows(&body.head)? {
+        return Ok(PublicationFields::Ahead {
+            number: body.number,
+        });
+    }
+    let is_own = body.device == signer.device();
+    let next = RemoteState {
+        last: (body.number, signed.id),
+        sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
+        // The head is named by the last publication of a push.
+        is_pushing: state.is_pushing && !is_whole,
+        base: body.base,
+        head: if is_whole { body.head } else { state.head },
+        header: body.header.1,
+        ..state
+    };
+    let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
+    let hashes: HashSet<&[u8; 32]> = hashes.collect();
+    let mut retired = Vec::new();
+    if !hashes.is_empty() {
+        let reader = filesystem.engine().reader()?;
+        each_published(&reader, remote, &mut |item, how| {
+            if hashes.contains(&how.hash) {
+                retired.push(item);
+            }
+        })?;
+    }
+    change(session, |writer| {
+        writer.put_remote(&Remote {
+            state: next.encode(),
+            ..row
+        })?;
+        for item in retired {
+            writer.remove_published(remote, item)?;
+        }
+        put_published(writer, remote, body)
+    })?;
+    Ok(PublicationFields::Taken {
+        number: body.number,
+    })
+}
+
+/// Notes what a publication names.
+pub(crate) fn put_published(
+    writer: &mut Transaction<'_>,
+    remote: u64,
+    body: &Publication,
+) -> strongroom_metadata::Result<()> {
+    let publication = body.number;
+    for segment in &body.segments {
+        let hash = segment.hash;
+        let how = PublishedAs { hash, publication };
+        writer.put_published(remote, Published::Segment(segment.id.0), how)?;
+    }
+    for revision in &body.revisions {
+        let hash = revision.hash;
+        let how = PublishedAs { hash, publication };
+        writer.put_published(
+            remote,
+            Published::Revision(revision.id, revision.epoch),
+            how,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Brings a remote to the state of the vault: what it lacks goes up, then one publication says so.
+//!
+//! Takes   an open vault, in whatever process its owner is, and one of its remotes
+//! Gives   the same sealed bytes at the remote, named by a signed publication
+//! Never   seals a block; never publishes what is not at the remote; never overwrites what another device published
+//! Spec    spec/11-sync.md, 11.4
+//!
+//! Invariants
+//!  (1) Objects first, in any order, then the publication that names them: cut at any moment, the remote is as it was before, and
+//!      the next push sends no byte again that arrived.                                            [11.4.1]
+//!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
+
+use std::collections::HashMap;
+
+use strongroom_format::Epoch;
+use strongroom_format::hex;
+use strongroom_format::segment::{ScanTail, scan};
+use strongroom_remote::{Created, ObjectName, Remote};
+use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, TRANSFERS};
+use strongroom_sync::{
+    header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
+};
+
+use crate::backup::read_segment;
+use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::frame::ByteBuffer;
+use crate::request::remote::{
+    PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
+};
+use crate::request::{Request, Response};
+use crate::{Error, GoOn, Result, Vault};
+
+/// How often a push begins again because another device published first, or keys changed meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// What a push did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PushReport {
+    /// Objects that went up, but for publications, and their bytes.
+    pub objects: u64,
+    /// See `objects`.
+    pub bytes: u64,
+    /// Publications that were made; 0: there was nothing new.
+    pub publications: u64,
+}
+
+/// Why one attempt ended.
+enum Ended {
+    Done,
+    /// Another device published first, or keys changed.
+    Again,
+}
+
+impl Vault {
+    /// Brings the remote of that name to the state of the vault, with everything acknowledged before; others may use the vault
+    /// meanwhile. `told` hears of the progress and says whether to go on; the next push goes on where this one stopped.
+    ///
+    /// # Errors
+    /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, is full or lies; `RemoteAhead` if it has changes of another
+    /// device; `RemoteStopped`; `Damaged` if a segment is not as it was written.
+    pub fn push(
+        &self,
+        name: &str,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PushReport> {
+        let (row, remote) = self.reach(name)?;
+        let mut report = PushReport::default();
+        for _ in 0..ATTEMPTS {
+            let attempt = Attempt {
+                vault: self,
+                row: &row,
+                remote: &*remote,
+                folder: Folder::new(self.folder()).absolute()?,
+                there: HashMap::new(),
+                report: &mut report,
+            };
+            let ended = attempt.run(told);
+            // If it does not arrive, the end of the session does the same.
+            let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
+            match ended? {
+                Ended::Done => return Ok(report),
+                Ended::Again => {}
+            }
+        }
+        Err(Error::KeysContended)
+    }
+}
+
+/// One attempt.
+struct Attempt<'a> {
+    vault: &'a Vault,
+    row: &'a RemoteFields,
+    remote: &'a dyn Remote,
+    folder: Folder,
+    /// What an earlier push that did not end left at the remote, with its lengths.
+    there: HashMap<String, u64>,
+    report: &'a mut PushReport,
+}
+
+impl Attempt<'_> {
+    fn run(mut self, told: &mut dyn FnMut(&RemoteProgress) -> GoOn) -> Result<Ended> {
+        let remote = self.row.number;
+        let begun: PushFields = self
+            .vault
+            .ask_for(&Request::Remote(RemoteRequest::BeginPush { remote }))?;
+        let mut last = self.vault.catch_up(self.row, self.remote)?;
+        if begun.was_pushing {
+            for listed in self.remote.list("segments")? {
+                self.there
+                    .insert(format!("segments/{}", listed.name), listed.len);
+            }
+        }
+        let header = object_hash(&begun.header.0);
+        let mut progress = RemoteProgress {
+            bytes: 0,
+            bytes_total: begun.bytes,
+        };
+        let mut header_is_there = false;
+        loop {
+            go_on(told(&progress))?;
+            let missing: Vec<VaultObject> = self
+                .vault
+                .ask_for(&Request::Remote(RemoteRequest::Missing { remote }))?;
+            let uploaded = self.upload(missing, &mut progress, told)?;
+            let request = RemoteRequest::Seal {
+                remote,
+                header,
+                uploaded,
+            };
+            let object = match self.vault.ask(&Request::Remote(request))?.1 {
+                Response::KeysStale => return Ok(Ended::Again),
+                sealed => ByteBuffer::try_from(sealed)?.0,
+            };
+            if object.is_empty() {
+                return Ok(Ended::Done);
+            }
+            if !header_is_there {
+                let name = header_name(begun.generation, &header);
+                self.remote.create(&name, &begun.header.0)?;
+                header_is_there = true;
+            }
+            if last > 0 && !self.has_publication(last)? {
+                return Err(strongroom_sync::Error::WentBack { number: last }.into());
+            }
+            if !self.publish(last + 1, &object)? {
+                return Ok(Ended::Again);
+            }
+            last = self.vault.take_publication(remote, last + 1, &object)?;
+            self.report.publications += 1;
+        }
+    }
+
+    /// Whether a publication that was seen is still there.
+    fn has_publication(&self, number: u64) -> Result<bool> {
+        Ok(self
+            .remote
+            .read_range(&publication_name(number), 0..1)?
+            .is_some())
+    }
+
+    /// Creates a publication; gives whether it is ours: a request whose answer was lost may have made it before.
+    fn publish(&self, number: u64, object: &[u8]) -> Result<bool> {
+        let name = publication_name(number);
+        match self.remote.create(&name, object)? {
+            Created::New => Ok(true),
+            Created::AlreadyThere => {
+                let found = self.remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
+                Ok(found.as_deref() == Some(object))
+            }
+        }
+    }
+
+    /// Creates what is missing.                                                                              (1)
+    fn upload(
+        &mut self,
+        missing: Vec<VaultObject>,
+        progress: &mut RemoteProgress,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<Vec<UploadedObject>> {
+        let mut uploaded = Vec::with_capacity(missing.len());
+        let (folder, remote, there) = (&self.folder, self.remote, &self.there);
+        let report = &mut *self.report;
+        in_parallel(
+            missing.into_iter(),
+            TRANSFERS,
+            |object| -> Result<(UploadedObject, bool)> {
+                let bytes = read_object(folder, object)?;
+                let hash = object_hash(&bytes);
+                let name = match object {
+                    VaultObject::Segment { .. } => segment_name(&hash),
+                    VaultObject::Revision { id, epoch } => revision_name(&id, Epoch(epoch), &hash),
+                };
+                let len = bytes.len() as u64;
+                let is_new =
+                    there.get(name.as_str()) != Some(&len) && create(remote, &name, &bytes)?;
+                Ok((UploadedObject { object, hash, len }, is_new))
+            },
+            &mut |(one, is_new): (UploadedObject, bool)| {
+                report.objects += u64::from(is_new);
+                report.bytes += if is_new { one.len } else { 0 };
+                if let VaultObject::Segment { .. } = one.object {
+                    progress.bytes += one.len;
+                }
+                uploaded.push(one);
+                go_on(told(progress))
+            },
+        )?;
+        Ok(uploaded)
+    }
+}
+
+fn create(remote: &dyn Remote, name: &ObjectName, bytes: &[u8]) -> Result<bool> {
+    Ok(remote.create(name, bytes)? == Created::New)
+}
+
+/// The bytes of an object in the vault folder, which are whole.
+fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
+    let damaged = |what, why: String| Err(Error::Damaged { what, why });
+    match object {
+        VaultObject::Segment { id, .. } => {
+            let id = hex::encode(&id);
+            let path = format!("{}/{id}", &id[..2]);
+            let held = folder.inside(SEGMENTS).hold();
+            let read = held.and_then(|held| read_segment(&held, &path));
+            let Some(bytes) = read.map_err(below("reading a segment"))? else {
+                return damaged(
+                    SEGMENTS,
+                    format!("the file {path} is missing; run `strongroom verify`"),
+                );
+            };
+            match scan(&bytes).map(|found| found.tail) {
+                Ok(ScanTail::Finished(_)) => Ok(bytes),
+                // Damage is not to spread to where the copy should come from.
+                _ => damaged(
+                    SEGMENTS,
+                    format!(
+                        "the file {path} is not as it was written; run `strongroom repair`, then push again"
+                    ),
+                ),
+            }
+        }
+        VaultObject::Revision { id, epoch } => {
+            let name = format!("{}.{epoch}", hex::encode(&id));
+            match folder.inside(REVISIONS).read_file(&name)? {
+                Some(bytes) => Ok(bytes),
+                None => damaged(
+                    REVISIONS,
+                    format!("the record {name} is missing; open the vault once, then push again"),
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The remotes of a vault in the public API: added, listed, removed, checked.
+//!
+//! Takes   names and addresses
+//! Gives   what the vault knows of them, and what is wrong with what they have
+//! Never   shows a credential of an address
+//! Spec    spec/11-sync.md
+
+use std::collections::HashMap;
+
+use strongroom_crypto::{Random, SystemRandom, UnlockError};
+use strongroom_format::publication::{RemoteId, SignedPublication};
+use strongroom_format::{Header, VaultId};
+use strongroom_remote::{Address, CreateOnly, ObjectName, Remote, probe};
+use strongroom_sync::limits::{
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+};
+use strongroom_sync::{
+    Live, Marker, follow, in_parallel, object_hash, publication_name, publication_number,
+    revision_name, segment_name,
+};
+
+use crate::folder::Folder;
+use crate::request::Request;
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::remote::{PublicationFields, RemoteFields, RemoteRequest};
+use crate::{Error, GoOn, Result, Vault};
+
+/// A remote of a vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteInfo {
+    /// What the user calls it.
+    pub name: String,
+    /// Where it is, without credentials.
+    pub address: String,
+    /// Publications that this vault made there or read.
+    pub publications: u64,
+    /// Segments and snapshots that it has.
+    pub objects: u64,
+}
+
+/// How far something that reaches a remote is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteProgress {
+    /// Bytes that are where they belong.
+    pub bytes: u64,
+    /// Bytes of all.
+    pub bytes_total: u64,
+}
+
+/// What a check of a remote found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteReport {
+    /// Objects that were looked at.
+    pub objects: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// What is missing or not as it was written, a line each.
+    pub problems: Vec<String>,
+}
+
+impl Vault {
+    /// The remotes of the vault, in the order in which they were added.
+    ///
+    /// # Errors
+    /// `OwnerGone`.
+    pub fn remotes(&self) -> Result<Vec<RemoteInfo>> {
+        let shown = |fields: RemoteFields| RemoteInfo {
+            name: fields.name,
+            address: match Address::parse(&fields.address) {
+                Ok(address) => address.to_string(),
+                Err(_) => "an address that this version does not know".to_owned(),
+            },
+            publications: fields.last,
+            objects: fields.published,
+        };
+        Ok(self.remote_rows()?.into_iter().map(shown).collect())
+    }
+
+    /// Adds the remote at `address` under `name`: an empty place, which becomes this vault's, or one that it has already.
+    ///
+    /// # Errors
+    /// `RemoteNameTaken`; `Remote` if it cannot be reached, refuses access, belongs to another vault, or cannot create an object only
+    /// where there is none of its name.
+    pub fn add_remote(&self, name: &str, address: &str) -> Result<()> {
+        let is_plain = |name: &str| {
+            let known =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            !name.is_empty() && name.len() <= 64 && name.bytes().all(known)
+        };
+        if !is_plain(name) {
+            return Err(Error::RemoteName);
+        }
+        if self.remote_rows()?.iter().any(|row| row.name == name) {
+            return Err(Error::RemoteNameTaken(name.to_owned()));
+        }
+        let vault = vault_id(&Folder::new(self.folder()))?;
+        let remote = Address::parse(address)?.open()?;
+        let marker = match Marker::read(&*remote)? {
+            Some(marker) => marker,
+            None => {
+                if probe(&*remote)? == CreateOnly::Broken {
+                    return Err(Error::RemoteNotCreateOnly);
+                }
+                let mut id = [0; 16];
+                SystemRandom.fill(&mut id)?;
+                let remote_id = RemoteId(id);
+                Marker {
+                    vault,
+                    remote: remote_id,
+                }
+                .write(&*remote)?
+            }
+        };
+        if marker.vault != vault {
+            return Err(strongroom_sync::Error::OtherVault.into());
+        }
+        let _: u64 = self.ask_for(&Request::Remote(RemoteRequest::Add {
+            name: Bytes(name.as_bytes()),
+            address: Bytes(address.as_bytes()),
+            id: marker.remote.0,
+        }))?;
+        Ok(())
+    }
+
+    /// Forgets a remote. What is there stays there.
+    ///
+    /// # Errors
+    /// `UnknownRemote`.
+    pub fn remove_remote(&self, name: &str) -> Result<()> {
+        let name = Bytes(name.as_bytes());
+        self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
+    }
+
+    /// Compares a remote with what its publications say that it has: that every object is there, with its length; with `deep`,
+    /// every byte of it. `told` hears of the progress.
+    ///
+    /// # Errors
+    /// `UnknownRemote`, `Remote`, `RemoteStopped`.
+    pub fn check_remote(
+        &self,
+        name: &str,
+        deep: bool,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<RemoteReport> {
+        let (row, remote) = self.reach(name)?;
+        let last = self.catch_up(&row, &*remote)?;
+        let live = self.live(&row, &*remote, last)?;
+        let mut report = RemoteReport::default();
+        let mut progress = RemoteProgress::default();
+        let mut wanted = HashMap::new();
+        for segment in live.segments.values() {
+            let name = segment_name(&segment.hash);
+            wanted.insert(name, (segment.hash, segment.len, SEGMENT_OBJECT_BYTES_MAX));
+            progress.bytes_total += segment.len;
+        }
+        for revision in live.revisions.values() {
+            let name = revision_name(&revision.id, revision.epoch, &revision.hash);
+            wanted.insert(name, (revision.hash, 0, REVISION_OBJECT_BYTES_MAX));
+        }
+        let mut there = HashMap::new();
+        for kind in ["segments", "revisions"] {
+            for listed in remote.list(kind)? {
+                there.insert(format!("{kind}/{}", listed.name), listed.len);
+            }
+        }
+        report.objects = wanted.len() as u64;
+        wanted.retain(|name, (_, len, _)| match there.get(name.as_str()) {
+            None => {
+                report.problems.push(format!("{name} is missing"));
+                false
+            }
+            Some(found) if *len != 0 && found != len => {
+                report
+                    .problems
+                    .push(format!("{name} has {found} bytes, not {len}"));
+                false
+            }
+            Some(_) => true,
+        });
+        if deep {
+            in_parallel(
+                wanted.into_iter(),
+                TRANSFERS,
+                |(name, (hash, _, max))| -> Result<(ObjectName, bool, u64)> {
+                    let bytes = remote.read(&name, max)?;
+                    let is_it = bytes
+                        .as_ref()
+                        .is_some_and(|bytes| object_hash(bytes) == hash);
+                    Ok((name, is_it, bytes.map_or(0, |bytes| bytes.len() as u64)))
+                },
+                &mut |(name, is_it, len): (ObjectName, bool, u64)| {
+                    report.bytes += len;
+                    progress.bytes += len;
+                    if !is_it {
+                        report
+                            .problems
+                            .push(format!("{name} is not as it was written"));
+                    }
+                    go_on(told(&progress))
+                },
+            )?;
+        }
+        report.problems.sort();
+        Ok(report)
+    }
+
+    pub(crate) fn remote_rows(&self) -> Result<Vec<RemoteFields>> {
+        self.ask_for(&Request::Remote(RemoteRequest::List))
+    }
+
+    /// The remote of that name, which says that it is the one that was added.
+    pub(crate) fn reach(&self, name: &str) -> Result<(RemoteFields, std::sync::Arc<dyn Remote>)> {
+        let row = self.remote_rows()?.into_iter().find(|row| row.name == name);
+        let row = row.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
+        let remote = Address::parse(&row.address)?.open()?;
+        let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
+        if marker.remote.0 != row.id || marker.vault != vault_id(&Folder::new(self.folder()))? {
+            return Err(strongroom_sync::Error::OtherVault.into());
+        }
+        Ok((row, remote))
+    }
+
+    /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
+    pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
+        let known = self.remote_rows()?;
+        let known = known.into_iter().find(|known| known.number == row.number);
+        let mut last = known
+            .ok_or_else(|| Error::UnknownRemote(row.name.clone()))?
+            .last;
+        if last == 0 {
+            last = self.first_needed(remote)?.saturating_sub(1);
+        }
+        loop {
+            let name = publication_name(last + 1);
+            match remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)? {
+                Some(object) => last = self.take_publication(row.number, last + 1, &object)?,
+                None => return Ok(last),
+            }
+        }
+    }
+
+    /// The first publication that somebody who comes new needs: the base of the newest whole one; 0 if there is none.
+    fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
+        let listed = remote.list("publications")?;
+        let numbers = listed
+            .iter()
+            .filter_map(|one| publication_number(&one.name));
+        let mut number = numbers.max().unwrap_or(0);
+        while number > 0 {
+            let signed = self.open_at(remote, number)?;
+            if signed.body.head != [0; 32] {
+                return Ok(signed.body.base);
+            }
+            number -= 1;
+        }
+        Ok(0)
+    }
+
+    /// Publication `number`, proven.
+    fn open_at(&self, remote: &dyn Remote, number: u64) -> Result<SignedPublication> {
+        let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
+        let object = object.ok_or(strongroom_sync::Error::WentBack { number })?;
+        let request = RemoteRequest::Open {
+            number,
+            object: Bytes(&object),
+        };
+        let opened: std::result::Result<ByteBuffer, String> =
+            self.ask_for(&Request::Remote(request))?;
+        let clear = opened.map_err(Error::RemoteUntrue)?;
+        SignedPublication::decode(&clear.0)
+            .map_err(|_| Error::Protocol("a publication that is none"))
+    }
+
+    /// Lets the owner take in the next publication; gives its number.
+    pub(crate) fn take_publication(&self, remote: u64, number: u64, object: &[u8]) -> Result<u64> {
+        let object = Bytes(object);
+        match self.ask_for(&Request::Remote(RemoteRequest::Publication {
+            remote,
+            number,
+            object,
+        }))? {
+            PublicationFields::Taken { number } => Ok(number),
+            PublicationFields::Ahead { .. } => Err(Error::RemoteAhead),
+            PublicationFields::Refused(why) => Err(Error::RemoteUntrue(why)),
+        }
+    }
+
+    /// What the publications up to `last` say that the remote has; each that matters is read and proven again.
+    fn live(&self, row: &RemoteFields, remote: &dyn Remote, last: u64) -> Result<Live> {
+        let mut live = Live::default();
+        let mut before = None;
+        for number in self.first_needed(remote)?.max(1)..=last {
+            let signed = self.open_at(remote, number)?;
+            if let Some(before) = before {
+                follow(RemoteId(row.id), before, &signed)?;
+            }
+            before = Some((number, signed.id));
+            live.add(&signed);
+        }
+        Ok(live)
+    }
+}
+
+/// The id of the vault in a folder, as its header says.
+pub(crate) fn vault_id(folder: &Folder) -> Result<VaultId> {
+    let header = Header::decode(&folder.header()?).map_err(UnlockError::from)?;
+    Ok(header.header.vault)
+}
+
+pub(crate) fn go_on(told: GoOn) -> Result<()> {
+    match told {
+        GoOn::Yes => Ok(()),
+        GoOn::No => Err(Error::RemoteStopped),
+    }
+}

@@ -1,0 +1,127 @@
+//! What can be asked about the remotes of a vault.
+//!
+//! Takes   the calls of the public API
+//! Gives   values that travel with `request.rs`, under its version
+//! Never   carries a key in clear; an address may hold credentials, which its `Debug` does not show
+
+use serde::{Deserialize, Serialize};
+
+use crate::request::frame::{ByteBuffer, Bytes};
+
+/// What is asked about remotes. Who asks reaches the remote; the owner of the vault has its keys.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
+pub(crate) enum RemoteRequest<'a> {
+    List,
+    Add {
+        name: Bytes<'a>,
+        address: Bytes<'a>,
+        id: [u8; 16],
+    },
+    Remove {
+        name: Bytes<'a>,
+    },
+    /// Takes a revision if anything changed, ends the open segments, and keeps all segments until `EndPush` or the end of the session.
+    BeginPush {
+        remote: u64,
+    },
+    /// What that remote lacks: the next page.
+    Missing {
+        remote: u64,
+    },
+    /// A publication of what was uploaded, sealed; no bytes if there is nothing to publish.
+    Seal {
+        remote: u64,
+        header: [u8; 32],
+        uploaded: Vec<UploadedObject>,
+    },
+    /// Takes in publication `number` of that remote: the next one, or of a remote of which nothing was read any one.
+    Publication {
+        remote: u64,
+        number: u64,
+        #[serde(borrow)]
+        object: Bytes<'a>,
+    },
+    /// Proves publication `number`, wherever it comes from; gives what it says, in clear.
+    Open {
+        number: u64,
+        #[serde(borrow)]
+        object: Bytes<'a>,
+    },
+    EndPush,
+}
+
+impl RemoteRequest<'_> {
+    /// Whether asking twice does no harm.
+    pub(crate) const fn is_repeatable(&self) -> bool {
+        matches!(self, Self::List | Self::Open { .. })
+    }
+
+    /// Whether the vault may be another one afterwards.
+    pub(crate) const fn changes(&self) -> bool {
+        !matches!(self, Self::List | Self::Open { .. } | Self::EndPush)
+    }
+}
+
+/// A remote of the vault, as the database has it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct RemoteFields {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(crate) id: [u8; 16],
+    pub(crate) address: String,
+    /// The last publication that was read or made; 0 before the first.
+    pub(crate) last: u64,
+    pub(crate) head: [u8; 32],
+    /// Segments and revisions that it has.
+    pub(crate) published: u64,
+}
+
+impl std::fmt::Debug for RemoteFields {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "RemoteFields({})", self.name)
+    }
+}
+
+/// What a push begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PushFields {
+    /// The header of the vault.
+    pub(crate) header: ByteBuffer,
+    /// Its generation.
+    pub(crate) generation: u64,
+    /// The newest revision.
+    pub(crate) head: [u8; 32],
+    /// A push to that remote began before and did not end.
+    pub(crate) was_pushing: bool,
+    /// Bytes of segments that the remote lacks.
+    pub(crate) bytes: u64,
+}
+
+/// An object that a remote is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum VaultObject {
+    Segment { id: [u8; 16], epoch: u32 },
+    Revision { id: [u8; 32], epoch: u32 },
+}
+
+/// An object that is at the remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UploadedObject {
+    pub(crate) object: VaultObject,
+    pub(crate) hash: [u8; 32],
+    pub(crate) len: u64,
+}
+
+/// A publication that was taken in, or why it was not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum PublicationFields {
+    Taken {
+        number: u64,
+    },
+    /// Its head is a revision that this vault does not have.
+    Ahead {
+        number: u64,
+    },
+    Refused(String),
+}

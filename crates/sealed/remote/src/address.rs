@@ -1,0 +1,279 @@
+//! Where a remote is: a URL, which may hold credentials, and the remote behind it.
+//!
+//! Takes   `folder:/media/usb/vault`, `s3://bucket/path`, `gs://bucket/path`, `az://container/path`
+//! Gives   the remote; a text that can be shown
+//! Never   shows user, password or query of a URL
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use url::Url;
+
+use crate::cloud::{Cloud, explain};
+use crate::error::{Error, Result};
+use crate::folder_remote::FolderRemote;
+use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
+use crate::remote::Remote;
+
+/// What the URL of a folder begins with.
+const FOLDER: &str = "folder:";
+
+/// What may stand behind the `?` of a URL.
+const OPTIONS: &[&str] = &["endpoint", "region"];
+
+/// Where a remote is. `Display` and `Debug` show no credential.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    text: String,
+    place: Place,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    Folder(PathBuf),
+    Store(Scheme, Url),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    S3,
+    Google,
+    Azure,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Folder(path) => write!(out, "{FOLDER}{}", path.display()),
+            Place::Store(_, url) => {
+                let host = url.host_str().unwrap_or_default();
+                write!(out, "{}://{host}{}", url.scheme(), url.path())?;
+                // Which server it is says no secret, unless it holds one itself.
+                match option(url, "endpoint").and_then(|endpoint| Url::parse(&endpoint).ok()) {
+                    Some(endpoint) => match endpoint.host_str() {
+                        Some(host) => write!(out, " at {host}"),
+                        None => Ok(()),
+                    },
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Address({self})")
+    }
+}
+
+impl Address {
+    /// The address that `text` spells.
+    ///
+    /// # Errors
+    /// `Error::Address`, which says what is wrong and repeats nothing that could be a credential.
+    pub fn parse(text: &str) -> Result<Self> {
+        let refuse = |why: &str| Err(Error::Address(why.to_owned()));
+        if text.len() > ADDRESS_BYTES_MAX {
+            return refuse("the URL is too long");
+        }
+        if let Some(path) = text.strip_prefix(FOLDER) {
+            let path = PathBuf::from(path);
+            if !path.is_absolute() {
+                return refuse(
+                    "a folder is given with its whole path, as in folder:/media/usb/vault",
+                );
+            }
+            return Ok(Self {
+                text: text.to_owned(),
+                place: Place::Folder(path),
+            });
+        }
+        let Ok(url) = Url::parse(text) else {
+            return refuse(
+                "this is no URL of a remote; it is one of folder:/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH",
+            );
+        };
+        let scheme = match url.scheme() {
+            "s3" => Scheme::S3,
+            "gs" => Scheme::Google,
+            "az" => Scheme::Azure,
+            _ => {
+                return refuse(
+                    "no remote is reached that way; the ways are folder:, s3:, gs: and az:",
+                );
+            }
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return refuse("the URL names no bucket, as in s3://bucket/path");
+        }
+        if Path::parse(url.path().trim_matches('/')).is_err() {
+            return refuse("the path in the URL cannot be one of objects");
+        }
+        if let Some((name, _)) = url
+            .query_pairs()
+            .find(|(name, _)| !OPTIONS.contains(&&**name))
+        {
+            let why = format!(
+                "the URL has the unknown option `{name}`; `endpoint` and `region` are known"
+            );
+            return Err(Error::Address(why));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            place: Place::Store(scheme, url),
+        })
+    }
+
+    /// The whole URL, with the credentials that it may hold: to be kept encrypted, and never shown.
+    #[must_use]
+    pub fn with_credentials(&self) -> &str {
+        &self.text
+    }
+
+    /// The remote. Object stores are reached at the first request.
+    ///
+    /// Credentials that the URL does not hold are taken from the environment, as the tools of each store do.
+    ///
+    /// # Errors
+    /// `Unreachable` if there is no such folder; `Address`, `Refused` if the environment says something that cannot be.
+    pub fn open(&self) -> Result<Arc<dyn Remote>> {
+        let (scheme, url) = match &self.place {
+            Place::Folder(path) => return Ok(Arc::new(FolderRemote::open(path)?)),
+            Place::Store(scheme, url) => (*scheme, url),
+        };
+        let bucket = url.host_str().unwrap_or_default();
+        let store: object_store::Result<Box<dyn ObjectStore>> = match scheme {
+            Scheme::S3 => s3(url, bucket),
+            Scheme::Google => GoogleCloudStorageBuilder::from_env()
+                .with_bucket_name(bucket)
+                .with_client_options(client())
+                .with_retry(retry())
+                .build()
+                .map(|store| Box::new(store) as _),
+            Scheme::Azure => MicrosoftAzureBuilder::from_env()
+                .with_container_name(bucket)
+                .with_client_options(client())
+                .with_retry(retry())
+                .build()
+                .map(|store| Box::new(store) as _),
+        };
+        let below = Path::parse(url.path().trim_matches('/'))
+            .map_err(|_| Error::Address("the path in the URL cannot be one of objects".into()))?;
+        Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
+    }
+}
+
+fn option(url: &Url, wanted: &str) -> Option<String> {
+    let mut pairs = url.query_pairs();
+    pairs
+        .find(|(name, _)| name == wanted)
+        .map(|(_, value)| value.into_owned())
+}
+
+fn s3(url: &Url, bucket: &str) -> object_store::Result<Box<dyn ObjectStore>> {
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_client_options(client())
+        .with_retry(retry());
+    if let Some(region) = option(url, "region") {
+        builder = builder.with_region(region);
+    }
+    if let Some(endpoint) = option(url, "endpoint") {
+        // What is stored is sealed; who asks for a server without TLS gets it.
+        builder = builder
+            .with_allow_http(endpoint.starts_with("http://"))
+            .with_endpoint(endpoint);
+    }
+    if !url.username().is_empty() {
+        builder = builder
+            .with_access_key_id(decoded(url.username()))
+            .with_secret_access_key(decoded(url.password().unwrap_or_default()));
+    }
+    builder.build().map(|store| Box::new(store) as _)
+}
+
+/// A part of a URL without its percent signs.
+fn decoded(part: &str) -> String {
+    let pair = format!("k={}", part.replace('+', "%2B"));
+    let mut pairs = url::form_urlencoded::parse(pair.as_bytes());
+    pairs
+        .next()
+        .map_or_else(String::new, |(_, value)| value.into_owned())
+}
+
+/// A line may be slow, but not silent.
+fn client() -> ClientOptions {
+    ClientOptions::new()
+        .with_timeout_disabled()
+        .with_connect_timeout(CONNECT)
+        .with_read_timeout(SILENCE)
+}
+
+fn retry() -> RetryConfig {
+    RetryConfig {
+        max_retries: RETRIES,
+        retry_timeout: RETRY,
+        ..RetryConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    /// Goal: no way of showing an address shows a credential. Method: credentials everywhere that a URL can hold one.
+    /// SECURITY.md, claim 22.
+    #[test]
+    fn no_credential_in_an_address_is_shown() {
+        let text = "s3://canary:ca%2Fnary@bucket/path?region=r&endpoint=http%3A%2F%2Fcanary:canary@store.example:9";
+        let address = Address::parse(text).unwrap();
+        assert_eq!(address.with_credentials(), text);
+        let shown = format!("{address} {address:?} {:?}", address.open().unwrap());
+        assert!(
+            shown.contains("s3://bucket/path at store.example") && !shown.contains("canary"),
+            "{shown}"
+        );
+        for bad in [
+            "canary",
+            "http://canary:canary@host",
+            "s3://canary:canary@/",
+            "s3://canary:canary@b/?canary=1",
+        ] {
+            let error = Address::parse(bad).unwrap_err().to_string();
+            assert!(!error.replace("`canary`", "").contains("canary"), "{error}");
+        }
+        assert_eq!(decoded("a%2Fb+c%20d"), "a/b+c d");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_what_one_is() {
+        for (bad, why) in [
+            ("", "no URL"),
+            ("folder:relative", "whole path"),
+            ("/media/usb", "no URL"),
+            ("ftp://host/path", "no remote is reached that way"),
+            ("s3://bucket/a//b", "path in the URL"),
+            ("s3://bucket/a?acl=1", "unknown option `acl`"),
+        ] {
+            let error = Address::parse(bad).unwrap_err().to_string();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+        let missing = Address::parse("folder:/nowhere/at/all")
+            .unwrap()
+            .open()
+            .unwrap_err();
+        assert!(
+            missing.is_passing() && missing.to_string().contains("/nowhere/at/all"),
+            "{missing}"
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! A remote that is an object store, through the crate `object_store`.
+//!
+//! Takes   a store of that crate, and the path in it below which the objects lie
+//! Gives   calls that block, for threads
+//! Never   keeps more of an answer than was asked for
+//!
+//! Requests run on one thread of their own; whoever calls waits for the answer.
+
+use std::error::Error as _;
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+
+use futures_util::TryStreamExt;
+use object_store::path::Path;
+use object_store::{
+    Error as StoreError, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
+    PutPayload,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{Error, Result};
+use crate::limits::LISTED_MAX;
+use crate::object_name::ObjectName;
+use crate::remote::{Created, Listed, Remote};
+
+/// A path in an object store, and what runs the requests.
+pub(crate) struct Cloud {
+    store: Box<dyn ObjectStore>,
+    below: Path,
+    runtime: Runtime,
+}
+
+impl fmt::Debug for Cloud {
+    /// Nothing of the store itself: it knows credentials.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Cloud({})", self.below)
+    }
+}
+
+impl Cloud {
+    pub(crate) fn new(store: Box<dyn ObjectStore>, below: Path) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("remote")
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            store,
+            below,
+            runtime,
+        })
+    }
+
+    fn path(&self, name: &ObjectName) -> Path {
+        let (kind, last) = name.split();
+        let folder = match kind {
+            Some(kind) => self.below.clone().join(kind),
+            None => self.below.clone(),
+        };
+        folder.join(last)
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+        self.runtime.block_on(answer).map_err(explain)
+    }
+
+    /// At most `bytes_max` bytes of an answer, and one more if it has more.
+    fn collect(&self, answer: GetResult, bytes_max: u64) -> Result<Vec<u8>> {
+        let mut pieces = answer.into_stream();
+        let mut bytes = Vec::new();
+        while let Some(piece) = self.wait(pieces.try_next())? {
+            let left = bytes_max.saturating_add(1) - bytes.len() as u64;
+            let len = usize::try_from(left).map_or(piece.len(), |left| piece.len().min(left));
+            bytes.extend_from_slice(&piece[..len]);
+            if len < piece.len() || bytes.len() as u64 > bytes_max {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn get(&self, name: &ObjectName, range: Option<GetRange>) -> Result<Option<GetResult>> {
+        let options = GetOptions {
+            range,
+            ..GetOptions::default()
+        };
+        let path = self.path(name);
+        let answer = self.runtime.block_on(self.store.get_opts(&path, options));
+        match answer {
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            answer => answer.map(Some).map_err(explain),
+        }
+    }
+}
+
+impl Remote for Cloud {
+    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
+        let payload = PutPayload::from(bytes.to_vec());
+        let path = self.path(name);
+        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
+        match self.runtime.block_on(put) {
+            Ok(_) => Ok(Created::New),
+            Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => {
+                Ok(Created::AlreadyThere)
+            }
+            Err(error @ (StoreError::NotImplemented { .. } | StoreError::NotSupported { .. })) => {
+                Err(Error::NoCreateOnly(words_of(&error)))
+            }
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+        let Some(answer) = self.get(name, None)? else {
+            return Ok(None);
+        };
+        let bytes = self.collect(answer, bytes_max)?;
+        match bytes.len() as u64 > bytes_max {
+            true => Err(Error::TooLong {
+                name: name.to_string(),
+                max: bytes_max,
+            }),
+            false => Ok(Some(bytes)),
+        }
+    }
+
+    fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
+        let wanted = range.end.saturating_sub(range.start);
+        let Some(answer) = self.get(name, Some(GetRange::Bounded(range.clone())))? else {
+            return Ok(None);
+        };
+        // A store may answer with the whole object: that is another range than the one that was asked for.
+        if answer.range.start != range.start {
+            return Err(Error::Other(format!(
+                "the remote answered with another part of {name}"
+            )));
+        }
+        let mut bytes = self.collect(answer, wanted)?;
+        bytes.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+        Ok(Some(bytes))
+    }
+
+    fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+        let below = self.below.clone().join(kind);
+        self.wait(async {
+            let mut found = self.store.list(Some(&below));
+            let mut all = Vec::new();
+            while let Some(object) = found.try_next().await? {
+                if all.len() == LISTED_MAX {
+                    return Err(StoreError::Generic {
+                        store: "remote",
+                        source: format!("more than {LISTED_MAX} {kind}").into(),
+                    });
+                }
+                if let Some(name) = object.location.filename() {
+                    all.push(Listed {
+                        name: name.to_owned(),
+                        len: object.size,
+                    });
+                }
+            }
+            Ok(all)
+        })
+    }
+
+    fn remove(&self, name: &ObjectName) -> Result<()> {
+        let path = self.path(name);
+        match self.runtime.block_on(self.store.delete(&path)) {
+            Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(explain(error)),
+        }
+    }
+}
+
+/// What failed, from the inside out: the innermost text says most, and holds no URL with a credential.
+fn words_of(error: &StoreError) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        words = inner.to_string();
+        source = inner.source();
+    }
+    // An answer of a server may be a page; the first line says what it is about.
+    words
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(300)
+        .collect()
+}
+
+/// The error of a store, by who can do something about it.
+pub(crate) fn explain(error: StoreError) -> Error {
+    let words = words_of(&error);
+    match &error {
+        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
+            Error::Refused(words)
+        }
+        StoreError::NotImplemented { .. } | StoreError::NotSupported { .. } => Error::Other(words),
+        StoreError::Generic { .. } => match status_of(&error) {
+            // Insufficient storage.
+            Some(507) => Error::Full,
+            Some(401 | 403) => Error::Refused(words),
+            Some(400..500) => Error::Other(words),
+            _ => Error::Unreachable(words),
+        },
+        _ => Error::Other(words),
+    }
+}
+
+/// The HTTP status that an error is about, from its text: the crate keeps the type to itself.
+fn status_of(error: &StoreError) -> Option<u16> {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let text = inner.to_string();
+        if let Some((_, status)) = text.split_once("non-2xx status code: ") {
+            let digits = status.chars().take_while(char::is_ascii_digit);
+            return digits.collect::<String>().parse().ok();
+        }
+        source = inner.source();
+    }
+    None
+}

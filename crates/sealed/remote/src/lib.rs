@@ -1,0 +1,26 @@
+//! Places outside this machine's vault folder that keep objects: a folder on another disk, or an object store.
+//!
+//! Takes   a URL; names and bytes of objects, which are sealed or public already
+//! Gives   the same bytes back, or parts of them; which objects there are
+//! Never   knows a key, changes an object, reads more than it was asked for, or shows the credentials in a URL
+//! Spec    spec/11-sync.md, section 11.1
+//!
+//! Invariants
+//!  (1) An object is created whole, under a name that no other has, or not at all.                       [11.1.2]
+//!  (2) What a remote answers is bounded by what was asked of it: a length, or a count of names.          [11.1.5]
+#![forbid(unsafe_code)]
+
+mod address;
+mod cloud;
+mod error;
+mod folder_remote;
+pub mod limits;
+mod object_name;
+mod probe;
+mod remote;
+
+pub use address::Address;
+pub use error::{Error, Result};
+pub use object_name::ObjectName;
+pub use probe::{CreateOnly, probe};
+pub use remote::{Created, Listed, Remote, memory};

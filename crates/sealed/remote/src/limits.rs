@@ -1,0 +1,24 @@
+//! Every bound of this crate.
+
+use std::time::Duration;
+
+/// The longest name of an object, in bytes.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// The longest URL of a remote, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 2048;
+
+/// The most names that one listing gives.
+pub const LISTED_MAX: usize = 4_000_000;
+
+/// How long making a connection may take.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a server may be silent in the middle of an answer. There is no limit on the whole: a line may be slow.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long a request that failed for a passing reason is repeated.
+pub(crate) const RETRY: Duration = Duration::from_secs(60);
+
+/// How often it is repeated in that time at most.
+pub(crate) const RETRIES: usize = 8;

@@ -1,0 +1,76 @@
+//! What every remote can do.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cloud::Cloud;
+use crate::error::Result;
+use crate::object_name::ObjectName;
+
+/// What came of creating an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It is there, durably.
+    New,
+    /// Something has that name already; nothing was done.
+    AlreadyThere,
+}
+
+/// An object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name below the kind that was listed.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A place that keeps objects. An object is created once and never changed.
+///
+/// All calls block. They may be made from many threads at once. What is returned is what the place says: nobody may believe it
+/// before it is proven.
+pub trait Remote: Send + Sync + fmt::Debug {
+    /// Creates an object, durable on return, unless one of that name is there.                                  (1)
+    ///
+    /// A request that took effect although its answer was lost may be repeated: then its own object is `AlreadyThere`.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`, `Full`, `NoCreateOnly`.
+    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created>;
+
+    /// All bytes of an object; `None` if there is none.                                                        (2)
+    ///
+    /// # Errors
+    /// `TooLong` if it has more than `bytes_max`; `Unreachable`, `Refused`.
+    fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>>;
+
+    /// The bytes of an object in `range`, fewer if it ends before; `None` if there is none.                      (2)
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`.
+    fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>>;
+
+    /// The objects whose names begin with `kind` and a slash, in no order.                                      (2)
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`; `Other` for more than `LISTED_MAX`.
+    fn list(&self, kind: &str) -> Result<Vec<Listed>>;
+
+    /// Removes an object, if there is one.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`.
+    fn remove(&self, name: &ObjectName) -> Result<()>;
+}
+
+/// A remote in memory, for tests of what is built on remotes.
+///
+/// # Errors
+/// Of the system, which has only so many threads.
+pub fn memory() -> Result<Arc<dyn Remote>> {
+    Ok(Arc::new(Cloud::new(
+        Box::new(object_store::memory::InMemory::new()),
+        object_store::path::Path::default(),
+    )?))
+}
