@@ -108,7 +108,7 @@ pub fn clone(
     Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
     let log = Log::read(&*remote, &keyring, &marker)?;
     let (objects, bytes) = download(&*remote, &folder, &log.live, told)?;
-    let wanted = log.header_bytes(&*remote, &header)?;
+    let wanted = log.header_bytes(&*remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
         rebuild: Rebuild::IfLost,
@@ -229,9 +229,15 @@ impl Log {
     }
 
     /// The header that the last publication names, or `newest` if that is a later one.
-    fn header_bytes(&self, remote: &dyn Remote, newest: &[u8]) -> Result<Vec<u8>> {
+    fn header_bytes(
+        &self,
+        remote: &dyn Remote,
+        newest: &[u8],
+        newest_generation: u64,
+    ) -> Result<Vec<u8>> {
         let (generation, hash) = self.last.body.header;
-        if object_hash(newest) == hash {
+        // A push that was cut off after a change of keys left a later one.
+        if object_hash(newest) == hash || newest_generation > generation {
             return Ok(newest.to_vec());
         }
         let name = strongroom_sync::header_name(generation, &hash);

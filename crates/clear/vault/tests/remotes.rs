@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, Error, GoOn, KeyFile, Keys, NewRevision,
-    PushReport, Secret, SystemRandom, Vault, VerifyOptions, clone,
+    AddKey, CLONED_FROM, CloneOptions, CloneProgress, CloneReport, Error, GoOn, KeyFile, Keys,
+    NewKey, NewRevision, PushReport, Secret, SystemRandom, Vault, VerifyOptions, clone,
 };
 
 use support::{Place, content};
@@ -305,6 +305,31 @@ fn a_remote_that_lies_is_found_out() {
     pushed.vault.write("/three", b"3").unwrap();
     let error = pushed.vault.push(NAME, &mut |_| GoOn::Yes).unwrap_err();
     assert!(error.to_string().contains("went back"), "{error}");
+}
+
+/// Goal: a clone opens with the key that opens the vault now, also where the push behind the change of keys was cut off.
+#[test]
+fn a_header_that_came_before_its_publication_is_the_one_that_counts() {
+    let mut pushed = Pushed::new();
+    pushed.vault.write("/one", b"1").unwrap();
+    pushed.push();
+    pushed.vault.close().unwrap();
+    let mut keys = Keys::open(pushed.place.folder(), &pushed.place.secret).unwrap();
+    let other = KeyFile::random(&SystemRandom).unwrap();
+    keys.add("other", AddKey::Other(NewKey::KeyFile(other.clone())))
+        .unwrap();
+    drop(keys);
+    pushed.vault = pushed.place.open();
+    let before = pushed.objects();
+    pushed.push();
+    for name in pushed.objects().keys() {
+        if name.starts_with("publications") && !before.contains_key(name) {
+            fs::remove_file(pushed.remote().join(name)).unwrap();
+        }
+    }
+    pushed.place.secret = Secret::KeyFile(other);
+    pushed.clone_into("clone").unwrap();
+    assert_eq!(pushed.open("clone").read("/one").unwrap(), b"1");
 }
 
 #[test]
