@@ -103,6 +103,7 @@ fn no_statement_scans_a_table_or_sorts_but_those_that_are_to_give_all_of_it() {
         Statement::WaitingBytes,
         Statement::RevisionList,
         Statement::HashAll,
+        Statement::RemoteList,
     ];
     let connection = rusqlite::Connection::open_in_memory().unwrap();
     connection
