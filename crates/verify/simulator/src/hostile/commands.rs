@@ -145,6 +145,18 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("umount", "ends each mount"),
     ("unlock", "opens a vault as mount does, and is judged there"),
     ("lock", "asks the process of unlock to end, opens no vault"),
+    (
+        "remote add",
+        "opens a vault as `sync` does; what a remote does is tried in vault/tests/remotes.rs",
+    ),
+    ("remote list", "as `remote add`"),
+    ("remote remove", "as `remote add`"),
+    ("remote check", "as `remote add`"),
+    (
+        "push",
+        "as `remote add`; a segment that is not as it was written is refused",
+    ),
+    ("clone", "makes a vault, opens none"),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),
     ("completions", "prints text of the program"),
