@@ -152,6 +152,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
     )]
     Remote(Remote),
+    /// Brings what other devices pushed to a remote into the vault; what changed here and there is kept twice
+    #[command(after_help = help::pull())]
+    Pull(Push),
     /// Brings a remote to the state of the vault; only what it lacks is sent
     #[command(after_help = help::push())]
     Push(Push),
@@ -173,9 +176,9 @@ pub(crate) enum Command {
     /// Old name for the part of `repair --yes` that restores the header, the replica file and the database
     #[command(hide = true, after_help = "Example:\n  strongroom repair photos")]
     Recover(Recover),
-    /// Returns when everything written is on the disk. Use this for a mount, because the kernel does not pass sync(1) on to it
-    #[command(after_help = "Example:\n  strongroom sync photos")]
-    Sync(Whole),
+    /// Writes everything to the disk, then pulls from the remotes of the vault and pushes to them
+    #[command(after_help = help::sync())]
+    Sync(Push),
     /// Reclaims the space of removed content now; otherwise that happens in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),

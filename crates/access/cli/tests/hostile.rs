@@ -187,7 +187,9 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &[v, "name", EVIL_URL],
             &[no_local, "name", "folder:/nowhere"],
         ]),
-        "remote list" | "push" | "remote check" => with(&[&[v], &["--json", v], &[no_local]]),
+        "remote list" | "pull" | "push" | "remote check" => {
+            with(&[&[v], &["--json", v], &[no_local]])
+        }
         "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),
         "clone" => with(&[&[EVIL_URL, "out"], &[EVIL, no_local], &["folder:/", local]]),
         "completions" => bare(&[&[EVIL]]),

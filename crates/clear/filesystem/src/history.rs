@@ -12,7 +12,7 @@
 //!  (1) One revision is taken or removed at a time.
 
 mod erase;
-mod take;
+pub(crate) mod take;
 mod view;
 
 use std::collections::HashMap;

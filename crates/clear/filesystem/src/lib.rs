@@ -45,7 +45,9 @@ pub use strongroom_metadata::{
     ERASED_SEGMENT, InodeId, LOST_SEGMENT, NodeKind, TimeOutOfRange, Timestamp,
 };
 pub use transaction::Content;
+pub use transaction::arrived::{Arrived, ArrivedBlock, ArrivedSegment};
 pub use transaction::draft::Draft;
+pub use transaction::join::{Brought, Ending, Shown};
 pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
 pub use upkeep::reseal::{Older, Resealed};

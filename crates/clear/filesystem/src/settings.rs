@@ -109,6 +109,21 @@ impl Filesystem {
         changed.ok_or(Error::Failed)
     }
 
+    /// Gives new inodes numbers of the device of `prefix` from now on.                                  [4.6.2]
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn begin_inodes(&self, prefix: u64) -> Result<()> {
+        self.set(|core, writer| {
+            let given_up = writer.begin_inodes(prefix).map_err(Error::from);
+            if let Some(base) = core.durability.fail_on_error(given_up)? {
+                let counted = writer.change_references(base.root, -1).map_err(Error::from);
+                core.durability.fail_on_error(counted)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Takes a choice into the transaction and into memory, in one step, and makes it durable.
     fn set(&self, put: impl FnOnce(&Core, &mut Transaction<'_>) -> Result<()>) -> Result<()> {
         let core = &self.core;

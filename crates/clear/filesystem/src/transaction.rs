@@ -17,7 +17,9 @@
 //!  (3) What memory holds of a file is stored before the list changes the file's extents or lets it take
 //!      another's place; nothing is added meanwhile, because the gate is held.
 
+pub(crate) mod arrived;
 pub(crate) mod draft;
+pub(crate) mod join;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -258,7 +260,10 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         for range in &drafted.ended {
             core.content.end_reservation(state, range);
         }
-        state.changed();
+        if !drafted.is_stored {
+            state.changed();
+            core.content.list_dirty(node, state);
+        }
         // The list may have set or dropped it: whoever asks next asks the rows.
         state.has_capability = None;
         if drafted.has_new_content {
@@ -269,7 +274,6 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         if drafted.inode.nlink > 0 {
             state.may_get_first_name = false;
         }
-        core.content.list_dirty(node, state);
     }
     drop(states);
     // After the names went: see `Filesystem::forget`.

@@ -367,7 +367,7 @@ impl<'a, B: Blocks> Builder<'a, B> {
         if inode == base.inode {
             return Ok(Some(base.directory()));
         }
-        if inode.0 >= changes.scan_from {
+        if changes.is_new(inode) {
             return Ok(None);
         }
         if let Some(known) = self.located.get(&inode) {

@@ -24,7 +24,7 @@ pub(crate) struct Changes {
     pub(crate) regions: HashMap<InodeId, BTreeSet<u64>>,
     /// Where a node was in the newest tree, perhaps: names that it lost.
     pub(crate) lost: HashMap<InodeId, Vec<(InodeId, Vec<u8>)>>,
-    /// Nodes numbered from here on are new.
+    /// Nodes of this device numbered from here on are new.
     pub(crate) scan_from: u64,
     /// Whether the root itself changed, or anything below it.
     pub(crate) any: bool,
@@ -62,8 +62,8 @@ impl Changes {
         Ok(changes)
     }
 
-    fn is_new(&self, inode: InodeId) -> bool {
-        inode.0 >= self.scan_from
+    pub(crate) const fn is_new(&self, inode: InodeId) -> bool {
+        inode.is_from(self.scan_from)
     }
 
     fn take(&mut self, reads: &Reads, inode: InodeId, item: ChangedItem) -> Result<()> {

@@ -22,6 +22,9 @@ pub enum Error {
     /// Caller: a message or tag that cannot be kept.
     #[error("{0}")]
     Invalid(&'static str),
+    /// Caller: two trees differ by more than is kept in memory at once.
+    #[error("more than {max} files changed, which is more than can be joined at once", max = crate::limits::DELTA_ITEMS_MAX)]
+    TooManyChanges,
     /// Caller: no such name.
     #[error("no such file or directory")]
     NotFound,

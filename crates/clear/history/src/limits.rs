@@ -55,3 +55,6 @@ pub const PAGE_ROWS: usize = 1_000;
 
 /// Released blocks looked at in one step.
 pub const RELEASED_PAGE: usize = 256;
+
+/// The most names and nodes by which two trees that are joined may differ: some 2 GiB of memory.
+pub const DELTA_ITEMS_MAX: usize = 4_000_000;

@@ -19,9 +19,15 @@ pub const REGION_ROW_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The longest row or value that SQLite reads or stores at all, in bytes.
 pub const ROW_BYTES_MAX: i32 = REGION_ROW_BYTES_MAX as i32 + 1024 * 1024;
 
-/// Numbers of inodes are below this. The bits above are room for a prefix of the device that made an inode, and the top bit is that
-/// of nodes of snapshots. Ten thousand new inodes a second get here in three years.
-pub const INODE_NUMBERS_MAX: u64 = 1 << 40;
+/// Each device numbers its inodes below this; the bits above are the prefix of the device. Ten thousand new inodes a second get
+/// here in three years.
+pub const INODE_NUMBERS_MAX: u64 = 1 << INODE_PREFIX_SHIFT;
+
+/// Where the prefix of the device that made an inode begins in its number.
+pub const INODE_PREFIX_SHIFT: u32 = 40;
+
+/// Prefixes are below this: the top bit of a number is that of nodes of snapshots.
+pub const INODE_PREFIXES_MAX: u64 = 1 << (63 - INODE_PREFIX_SHIFT);
 
 /// The longest name, in bytes, as POSIX has it.
 pub const NAME_BYTES_MAX: usize = 255;

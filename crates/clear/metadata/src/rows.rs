@@ -5,13 +5,27 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
 
-/// A file, directory or other node. 64 bits: 15 bits of device prefix (top bit clear), 48 bits of counter.
+use crate::limits::INODE_PREFIX_SHIFT;
+
+/// A file, directory or other node. 64 bits: the top bit clear, 23 bits of device prefix, 40 bits of counter.                [4.6.2]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InodeId(pub u64);
 
 impl InodeId {
     /// The root directory of every vault.
     pub const ROOT: Self = Self(1);
+
+    /// The prefix of the device that made it.
+    #[must_use]
+    pub const fn prefix(self) -> u64 {
+        self.0 >> INODE_PREFIX_SHIFT
+    }
+
+    /// Whether it is one of those of its device from `first` on.
+    #[must_use]
+    pub const fn is_from(self, first: u64) -> bool {
+        self.prefix() == Self(first).prefix() && self.0 >= first
+    }
 }
 
 /// Nanoseconds since 1970-01-01T00:00:00Z, negative before; covers the years 1677 to 2262.

@@ -21,6 +21,8 @@ pub struct RemoteState {
     pub header: [u8; 32],
     /// The revision that the last publication names as its head; zeros before the first whole one.
     pub head: [u8; 32],
+    /// The last publication up to which all that is live there is here; 0 before the first. Behind it others began to push.
+    pub joined: u64,
 }
 
 impl RemoteState {
@@ -35,6 +37,7 @@ impl RemoteState {
             base: 0,
             header: [0; 32],
             head: [0; 32],
+            joined: 0,
         }
     }
 
@@ -43,7 +46,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(8)
+            .array(9)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -51,7 +54,8 @@ impl RemoteState {
             .unsigned(self.is_pushing.into())
             .unsigned(self.base)
             .bytes(&self.header)
-            .bytes(&self.head);
+            .bytes(&self.head)
+            .unsigned(self.joined);
         encoder.finish()
     }
 
@@ -59,9 +63,10 @@ impl RemoteState {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
-        decoder.array_exact(8).ok()?;
+        // Versions that joined nothing kept no ninth: they had everything up to the last.
+        let fields = decoder.array(9).ok().filter(|fields| *fields >= 8)?;
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
-        let state = Self {
+        let mut state = Self {
             address: String::from_utf8(address).ok()?,
             last: (
                 decoder.unsigned().ok()?,
@@ -76,6 +81,11 @@ impl RemoteState {
             base: decoder.unsigned().ok()?,
             header: *decoder.bytes_exact().ok()?,
             head: *decoder.bytes_exact().ok()?,
+            joined: 0,
+        };
+        state.joined = match fields {
+            8 => state.last.0,
+            _ => decoder.unsigned().ok()?,
         };
         decoder.finish().ok()?;
         Some(state)
@@ -106,6 +116,7 @@ mod tests {
             base: 5,
             header: [3; 32],
             head: [2; 32],
+            joined: 6,
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();

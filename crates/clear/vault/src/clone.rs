@@ -367,6 +367,7 @@ fn note_remote(
         base: *base,
         header: header.1,
         head: *head,
+        joined: log.last.body.number,
         ..RemoteState::new(address.to_owned())
     };
     let row = RemoteRow {

@@ -125,10 +125,20 @@ pub enum Error {
     RemoteNotCreateOnly,
     /// Environment: another device pushed what this one does not have.
     #[error(
-        "another device has pushed changes to this remote that this one does not have, and this version cannot join them; clone the remote \
-         into a new folder to get them, and use one of the two from then on"
+        "another device has pushed changes to this remote that this one does not have; run `strongroom sync`, which brings them here first"
     )]
     RemoteAhead,
+    /// Environment: files change faster than what others pushed can be joined with them.
+    #[error(
+        "the files that changed elsewhere change here all the time; run `strongroom pull` again: what arrived is not fetched again"
+    )]
+    RemoteBusy,
+    /// Environment: another device took keys out of use under which something is sealed here.
+    #[error(
+        "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
+         same again when `strongroom info` says that the change of keys has ended"
+    )]
+    KeysInUse,
     /// Tampering: what a remote gave does not prove true.
     #[error("the remote gave what does not prove true: {0}")]
     RemoteUntrue(String),
@@ -483,7 +493,7 @@ impl Error {
             Self::UnknownRemote(_) => Kind::NotFound,
             Self::Remote(error) => remote_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
-            Self::RemoteAhead => Kind::ResourceBusy,
+            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,

@@ -4,11 +4,13 @@
 //! Gives   a response; every observer of the vault has heard of every change before
 //! Never   answers with more than a frame holds
 
+mod arrived;
 pub(crate) mod backup;
 pub(crate) mod carry_out;
 pub(crate) mod content;
 pub(crate) mod hash;
 mod history;
+mod join;
 mod locks;
 pub(crate) mod namespace;
 pub(crate) mod remote;

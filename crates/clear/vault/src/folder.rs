@@ -44,6 +44,8 @@ pub(crate) const BACKUP: &str = "backup";
 pub(crate) const CLONE_MARK: &[u8] = b"clone of ";
 /// What the second copy of a small file is called: a lost or damaged file is put back from it.
 const SAVED_SUFFIX: &str = ".saved";
+/// What comes from a remote, until rows say that it is there.
+pub(crate) const INCOMING: &str = "incoming";
 /// Where files go that nobody can explain.
 pub(crate) const UNEXPLAINED: &str = "unexplained";
 
@@ -424,7 +426,7 @@ fn kind_of(name: &str) -> Kind {
     match name {
         HEADER | REPLICA | REPLICA_NEXT | LOCK | UNFINISHED | BACKUP | RESERVE_FILE
         | INTENT_LOG => Kind::File,
-        SEGMENTS | REVISIONS | UNEXPLAINED => Kind::Folder,
+        SEGMENTS | REVISIONS | INCOMING | UNEXPLAINED => Kind::Folder,
         name if switch::is_folder_of_ours(name) => Kind::Folder,
         // With what lies beside it while it is in use, but not old ones that were kept.
         name => match name.strip_prefix(DATABASE_FILE) {

@@ -46,6 +46,7 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hashing;
+mod incoming;
 mod interactive;
 mod join;
 mod keyring;
@@ -60,6 +61,7 @@ mod path;
 mod private_folder;
 mod provider_in_use;
 mod public_information;
+mod pull;
 mod push;
 #[doc(hidden)]
 pub mod records;
@@ -103,6 +105,7 @@ pub use path::{Links, VaultPath};
 pub use private_folder::{PrivateFolders, WatchedName};
 pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
+pub use pull::{PullReport, SyncReport};
 pub use push::PushReport;
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};

@@ -12,9 +12,8 @@
 
 use std::collections::HashMap;
 
-use strongroom_format::Epoch;
-use strongroom_format::hex;
 use strongroom_format::segment::{ScanTail, scan};
+use strongroom_format::{Epoch, hex};
 use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, TRANSFERS};
 use strongroom_sync::{
@@ -116,7 +115,7 @@ impl Attempt<'_> {
             bytes: 0,
             bytes_total: begun.bytes,
         };
-        let mut header_is_there = false;
+        let mut header_is_there = begun.is_header_there;
         loop {
             go_on(told(&progress))?;
             let missing: Vec<VaultObject> = self
@@ -146,7 +145,9 @@ impl Attempt<'_> {
             if !self.publish(last + 1, &object)? {
                 return Ok(Ended::Again);
             }
-            last = self.vault.take_publication(remote, last + 1, &object)?;
+            last = self
+                .vault
+                .take_publication(remote, last + 1, &object, true)?;
             self.report.publications += 1;
         }
     }

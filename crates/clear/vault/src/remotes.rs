@@ -233,14 +233,16 @@ impl Vault {
         loop {
             let name = publication_name(last + 1);
             match remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)? {
-                Some(object) => last = self.take_publication(row.number, last + 1, &object)?,
+                Some(object) => {
+                    last = self.take_publication(row.number, last + 1, &object, false)?
+                }
                 None => return Ok(last),
             }
         }
     }
 
     /// The first publication that somebody who comes new needs: the base of the newest whole one; 0 if there is none.
-    fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
+    pub(crate) fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
         let listed = remote.list("publications")?;
         let numbers = listed
             .iter()
@@ -260,10 +262,13 @@ impl Vault {
     fn open_at(&self, remote: &dyn Remote, number: u64) -> Result<SignedPublication> {
         let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
         let object = object.ok_or(strongroom_sync::Error::WentBack { number })?;
-        let request = RemoteRequest::Open {
-            number,
-            object: Bytes(&object),
-        };
+        self.open_publication(number, &object)
+    }
+
+    /// What a publication says, once it has proven itself.
+    pub(crate) fn open_publication(&self, number: u64, object: &[u8]) -> Result<SignedPublication> {
+        let object = Bytes(object);
+        let request = RemoteRequest::Open { number, object };
         let opened: std::result::Result<ByteBuffer, String> =
             self.ask_for(&Request::Remote(request))?;
         let clear = opened.map_err(Error::RemoteUntrue)?;
@@ -271,13 +276,20 @@ impl Vault {
             .map_err(|_| Error::Protocol("a publication that is none"))
     }
 
-    /// Lets the owner take in the next publication; gives its number.
-    pub(crate) fn take_publication(&self, remote: u64, number: u64, object: &[u8]) -> Result<u64> {
+    /// Lets the owner take in the next publication; gives its number. `is_joined`: what it names is here.
+    pub(crate) fn take_publication(
+        &self,
+        remote: u64,
+        number: u64,
+        object: &[u8],
+        is_joined: bool,
+    ) -> Result<u64> {
         let object = Bytes(object);
         match self.ask_for(&Request::Remote(RemoteRequest::Publication {
             remote,
             number,
             object,
+            is_joined,
         }))? {
             PublicationFields::Taken { number } => Ok(number),
             PublicationFields::Ahead { .. } => Err(Error::RemoteAhead),

@@ -39,13 +39,13 @@ pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
 use crate::request::remote::{
-    PublicationFields, PushFields, RemoteFields, RemoteRequest, VaultObject,
+    JoinedFields, PublicationFields, PushFields, RemoteFields, RemoteRequest, VaultObject,
 };
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 19;
+pub(crate) const PROTOCOL: u32 = 20;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -363,6 +363,7 @@ responses! {
     Push(PushFields),
     Objects(Vec<VaultObject>),
     Publication(PublicationFields),
+    Joined(JoinedFields),
     ;
     /// The header is not of generation `base` any more; nothing was done.
     KeysStale,

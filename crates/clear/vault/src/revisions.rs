@@ -123,6 +123,9 @@ impl Vault {
         let going = rule.lets_go(&candidates(&all));
         let mut place = 0..;
         all.retain(|_| place.next().is_some_and(|place| going.contains(&place)));
+        // What a remote and this device have in common tells who changed what: that is needed when the two are joined.
+        let common: Vec<[u8; 32]> = self.remote_rows()?.iter().map(|row| row.head).collect();
+        all.retain(|one| !common.contains(&one.id.0));
         Ok(all)
     }
 

@@ -98,9 +98,27 @@ pub(crate) fn push() -> String {
     format!(
         "It takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. Stopped at any \
          moment, the remote keeps its earlier state, and the next push sends nothing again that arrived. Others may use the vault \
-         meanwhile. Files removed from the vault and from its snapshots stay at the remote for now, sealed. One device pushes to a \
-         remote: changes that another device has pushed cannot be joined yet.\n\n{}",
+         meanwhile. Files removed from the vault and from its snapshots stay at the remote for now, sealed. If another \
+         device has pushed what is not here, nothing is published: `strongroom sync` brings it here first.\n\n{}",
         example(&["strongroom push photos", "strongroom push photos stick"])
+    )
+}
+
+pub(crate) fn pull() -> String {
+    format!(
+        "Changes of other devices are joined with what changed here, in one step. Where one side removed a file and the other changed it, \
+         the change stays. Where both changed the content of a file, the published one keeps the name, and yours stays beside it under a \
+         name like `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Others may use the vault meanwhile, a mount too. Stopped at any \
+         moment, the vault stays as it was, and the next pull brings nothing again that arrived.\n\n{}",
+        example(&["strongroom pull photos", "strongroom pull photos stick"])
+    )
+}
+
+pub(crate) fn sync() -> String {
+    format!(
+        "Without a remote it returns when everything written is on the disk: use it for a mount, because the kernel does not pass sync(1) \
+         on to it. With remotes it then does what pull and push do, for all of them or for the one that is named.\n\n{}",
+        example(&["strongroom sync photos", "strongroom sync photos stick"])
     )
 }
 

@@ -1,4 +1,4 @@
-//! The command line of remotes: `remote`, `push` and `clone`.
+//! The command line of remotes: `remote`, `pull`, `push`, `sync` and `clone`.
 
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ pub(crate) struct RemoteCheck {
     pub(crate) common: Common,
 }
 
-/// Arguments of `push`.
+/// Arguments of `pull`, `push` and `sync`.
 #[derive(Args, Debug)]
 pub(crate) struct Push {
     /// The vault folder

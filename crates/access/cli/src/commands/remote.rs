@@ -1,10 +1,13 @@
-//! `remote`, `push` and `clone`: a vault at places outside of this machine, and back.
+//! `remote`, `pull`, `push`, `sync` and `clone`: a vault at places outside of this machine, and back.
 
 use std::io::Write;
 use std::path::Path;
 
-use serde_json::json;
-use strongroom::{CloneOptions, CloneProgress, GoOn, RecoverProgress, RemoteReport, Vault};
+use serde_json::{Value, json};
+use strongroom::{
+    CLONED_FROM, CloneOptions, CloneProgress, GoOn, OpenOptions, PullReport, PushReport,
+    RecoverProgress, RemoteReport, Secret, Trust, Vault,
+};
 
 use crate::arguments::remote::{Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand};
 use crate::commands::opening::{Intent, unlocking, with};
@@ -12,8 +15,8 @@ use crate::commands::recover::{print, recover_json};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{counted, print_json, print_line, show_bytes, stdout};
-use crate::terminal::printable::show_path;
+use crate::terminal::output::{counted, path_json, print_json, print_line, show_bytes, stdout};
+use crate::terminal::printable::{show, show_path};
 use crate::terminal::progress::Meter;
 
 /// Runs one of the remote commands.
@@ -167,23 +170,145 @@ pub(crate) fn push(arguments: &Push) -> Result<()> {
         });
         drop(meter);
         let report = report.about(&name)?;
-        if common.json {
-            return print_json(&json!({
-                "remote": name,
-                "objects": report.objects,
-                "bytes": report.bytes,
-                "publications": report.publications,
-            }));
+        match common.json {
+            true => print_json(&push_json(&name, &report)),
+            false => show_push(&name, &report),
         }
-        print_line(&match report.publications {
-            0 => format!("{name} has everything already"),
-            _ => format!(
-                "pushed {} with {} to {name}",
-                counted(report.objects, "object"),
-                show_bytes(report.bytes)
-            ),
-        })
     })
+}
+
+fn push_json(name: &str, report: &PushReport) -> Value {
+    json!({
+        "remote": name,
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "publications": report.publications,
+    })
+}
+
+fn show_push(name: &str, report: &PushReport) -> Result<()> {
+    print_line(&match report.publications {
+        0 => format!("{name} has everything already"),
+        _ => format!(
+            "pushed {} with {} to {name}",
+            counted(report.objects, "object"),
+            show_bytes(report.bytes)
+        ),
+    })
+}
+
+/// Brings what others pushed into the vault.
+pub(crate) fn pull(arguments: &Push) -> Result<()> {
+    interrupt::watch()?;
+    let common = &arguments.common;
+    with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        let name = meant(vault, arguments.remote.as_deref())?;
+        let mut meter = Meter::new(arguments.quiet, "from the remote");
+        let report = vault.pull(&name, &mut |progress| {
+            meter.show(progress.bytes, progress.bytes_total);
+            interrupt::go_on()
+        });
+        drop(meter);
+        let report = report.about(&name)?;
+        match common.json {
+            true => print_json(&pull_json(&name, &report)),
+            false => show_pull(&name, &report),
+        }
+    })
+}
+
+fn pull_json(name: &str, report: &PullReport) -> Value {
+    let conflicts = report.conflict_paths.iter().map(|path| path_json(path));
+    json!({
+        "remote": name,
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "publications": report.publications,
+        "names": report.names,
+        "changed": report.nodes,
+        "conflicts": report.conflicts,
+        "conflict_paths": conflicts.collect::<Vec<_>>(),
+    })
+}
+
+fn show_pull(name: &str, report: &PullReport) -> Result<()> {
+    let mut out = stdout();
+    match report.publications {
+        0 => writeln!(out, "{name} has nothing new")?,
+        _ => writeln!(
+            out,
+            "pulled {} with {} from {name}: {} changed",
+            counted(report.objects, "object"),
+            show_bytes(report.bytes),
+            counted(report.nodes, "file")
+        )?,
+    }
+    if report.conflicts > 0 {
+        writeln!(
+            out,
+            "{} changed here and there; each is kept twice, yours as:",
+            counted(report.conflicts, "file")
+        )?;
+    }
+    for path in &report.conflict_paths {
+        writeln!(out, "  {}", show(path))?;
+    }
+    let more = report
+        .conflicts
+        .saturating_sub(report.conflict_paths.len() as u64);
+    if more > 0 {
+        writeln!(out, "  and {more} more")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Makes everything durable, and brings the vault and its remotes to the same state.
+pub(crate) fn sync(arguments: &Push) -> Result<()> {
+    interrupt::watch()?;
+    let common = &arguments.common;
+    with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.sync()?;
+        let names: Vec<String> = match &arguments.remote {
+            Some(name) => vec![name.clone()],
+            None => vault.remotes()?.into_iter().map(|one| one.name).collect(),
+        };
+        let mut all = Vec::new();
+        for name in names {
+            let mut meter = Meter::new(arguments.quiet, "in step");
+            let report = vault.sync_with(&name, &mut |progress| {
+                meter.show(progress.bytes, progress.bytes_total);
+                interrupt::go_on()
+            });
+            drop(meter);
+            let report = report.about(&name)?;
+            match common.json {
+                true => all.push(json!({
+                    "pulled": pull_json(&name, &report.pulled),
+                    "pushed": push_json(&name, &report.pushed),
+                })),
+                false => {
+                    show_pull(&name, &report.pulled)?;
+                    show_push(&name, &report.pushed)?;
+                }
+            }
+        }
+        match common.json {
+            true => print_json(&json!({ "durable": true, "remotes": all })),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Lets the other devices know the one that was just made: they take nothing of a device that they do not know.
+fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()> {
+    let options = OpenOptions {
+        trust,
+        ..OpenOptions::default()
+    };
+    let vault = Vault::open(folder, secret, options)?;
+    let synced = vault.sync_with(CLONED_FROM, &mut |_| interrupt::go_on());
+    vault.close()?;
+    synced.map(drop)
 }
 
 /// Makes a vault out of a remote.
@@ -206,16 +331,27 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             GoOn::No => GoOn::No,
         }
     };
+    let mut published = Ok(());
     let report = unlocking(
         &arguments.common.secret,
         Path::new(vault),
         |source, trust| {
-            let trust = trust.clone();
-            strongroom::clone(url, vault, &source()?, CloneOptions { trust }, &mut told)
+            let options = CloneOptions {
+                trust: trust.clone(),
+            };
+            let secret = source()?;
+            let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
+            published = publish(Path::new(vault), secret, trust.clone());
+            Ok(report)
         },
     );
     drop(meter);
     let report = report.about(show_path(vault))?;
+    if let Err(error) = published {
+        tell(&format!(
+            "strongroom: the vault is here, but the other devices do not know this one yet ({error}); run `strongroom sync`"
+        ));
+    }
     if arguments.common.json {
         return print_json(&json!({
             "fingerprint": report.fingerprint,

@@ -208,17 +208,6 @@ pub(crate) fn counters(arguments: &Stats) -> Result<()> {
     space.map(drop)
 }
 
-/// Makes everything durable.
-pub(crate) fn sync(arguments: &Whole) -> Result<()> {
-    on(arguments, Intent::Change, |vault| {
-        vault.sync()?;
-        match arguments.common.json {
-            true => print_json(&json!({ "durable": true })),
-            false => Ok(()),
-        }
-    })
-}
-
 /// Gives space back.
 pub(crate) fn compact(arguments: &Whole) -> Result<()> {
     on(arguments, Intent::Change, |vault| {

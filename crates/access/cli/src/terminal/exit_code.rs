@@ -119,6 +119,7 @@ impl ExitCode {
             }
             Error::RemoteName => Self::Usage,
             Error::RemoteNameTaken(_) | Error::RemoteAhead => Self::Exists,
+            Error::RemoteBusy | Error::KeysInUse => Self::InUse,
             Error::UnknownRemote(_) => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,
             Error::RemoteUntrue(_) => Self::Damaged,

@@ -23,6 +23,9 @@ use crate::{Error, Filesystem, Result};
 /// The setting that names the revision whose record may be there before its row is; else it is empty.       [6.6.8]
 const TAKING: &str = "revision_taking";
 
+/// The setting that names the revisions that the living state goes on from: one, or two that were joined.               [6.6.9]
+pub(crate) const HEADS: &str = "revision_heads";
+
 /// What came of taking one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -128,12 +131,16 @@ impl Filesystem {
     ) -> Result<Option<Signed>> {
         let engine = self.engine();
         let living = self.build_tree(engine)?;
-        if only_if_changed && matches!(living.built, Built::AsBefore(_)) {
-            return Ok(None);
+        let heads = self.heads()?;
+        if only_if_changed && let Some(first) = heads.first() {
+            let reader = engine.reader()?;
+            // Of two that were joined the first is theirs: with nothing beyond it there is nothing to say.
+            if reader.block_id(first.root)? == Some(living.root()) {
+                return Ok(None);
+            }
         }
-        let newest = engine.reader()?.revisions()?.pop();
         let body = RevisionBody {
-            parents: newest.iter().map(|newest| RevisionId(newest.id)).collect(),
+            parents: heads.iter().map(|head| RevisionId(head.id)).collect(),
             root: living.root(),
             sequence: living.history.sequence + 1,
             ..draft
@@ -144,12 +151,30 @@ impl Filesystem {
         Ok(Some(Signed { revision, living }))
     }
 
+    /// The kept revisions that the living state goes on from, the newest one where that is not said.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn heads(&self) -> Result<Vec<metadata::Revision>> {
+        let reader = self.engine().reader()?;
+        let named = reader.setting(HEADS)?.unwrap_or_default();
+        let mut heads = Vec::new();
+        for id in named.as_chunks::<32>().0 {
+            heads.extend(reader.revision(id)?);
+        }
+        if heads.is_empty() {
+            heads.extend(reader.revisions()?.pop());
+        }
+        Ok(heads)
+    }
+
     /// (2)
     fn keep_signed(&self, signed: Signed, held: HeldBlocks<'_>) -> Result<Revision> {
         let Signed { revision, living } = signed;
         let engine = self.engine();
         engine.change(|writer| {
             writer.put_setting(TAKING, &[])?;
+            writer.put_setting(HEADS, &revision.id.0)?;
             admit(writer, &revision)?;
             let root = root_number(writer, &revision)?;
             writer.change_references(root, 1)?;

@@ -42,6 +42,8 @@ pub(crate) struct Drafted {
     pub(crate) has_new_content: bool,
     /// Where what was reserved is written or cut off.
     pub(crate) ended: Vec<Range<u64>>,
+    /// Its row is written already.
+    pub(crate) is_stored: bool,
 }
 
 /// What the list leaves of all nodes that it changes.
@@ -70,8 +72,12 @@ impl<'a> Drafts<'a> {
         }
     }
 
+    pub(crate) const fn core(&self) -> &'a Core {
+        self.core
+    }
+
     /// The draft of a node, begun if there is none.
-    fn drafted(&mut self, node: &Arc<Node>) -> &mut Drafted {
+    pub(crate) fn drafted(&mut self, node: &Arc<Node>) -> &mut Drafted {
         match self.nodes.entry(node.id) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -87,13 +93,14 @@ impl<'a> Drafts<'a> {
                     is_new: false,
                     has_new_content: false,
                     ended: Vec::new(),
+                    is_stored: false,
                 })
             }
         }
     }
 
     /// Changes the extents of a node; gives the cells that have too many fragments.
-    fn edit(
+    pub(crate) fn edit(
         &mut self,
         writer: &mut Transaction<'_>,
         node: &Arc<Node>,
@@ -116,7 +123,7 @@ impl<'a> Drafts<'a> {
     }
 
     /// (2): what the list does to the extents of a node must come after what memory holds of it.
-    fn wait_for_content(&mut self, node: &Arc<Node>) {
+    pub(crate) fn wait_for_content(&mut self, node: &Arc<Node>) {
         if node.lock().has_pending_content() {
             self.pending.insert(node.id, Arc::clone(node));
         }
@@ -187,6 +194,7 @@ impl<'a> Scene<'a> for Draft<'a> {
             is_new: true,
             has_new_content: false,
             ended: Vec::new(),
+            is_stored: false,
         };
         self.drafts.nodes.insert(node.id, drafted);
         node
@@ -439,7 +447,13 @@ impl Draft<'_> {
         self.written(&held, offset..end)
     }
 
-    fn share_extents(&mut self, source: InodeId, held: &Held, at: u64, len: u64) -> Result<()> {
+    pub(crate) fn share_extents(
+        &mut self,
+        source: InodeId,
+        held: &Held,
+        at: u64,
+        len: u64,
+    ) -> Result<()> {
         let core = self.drafts.core;
         let mut parts = Vec::new();
         for region in 0..len.div_ceil(REGION_BYTES) {

@@ -6,17 +6,17 @@
 //! Spec    spec/4-metadata.md, 4.10
 //!
 //! Invariants
-//!  (1) Every difference from the base is marked in a later generation, unless the node is new: numbers from
+//!  (1) Every difference from the base is marked in a later generation, unless the node is new: numbers of this device from
 //!      `scan_from` on are new.                                                                [4.10.2]
 //!  (2) A mark is committed with the change that it is about.                                        [4.10.1]
 
 use std::collections::btree_map;
 
 use crate::error::{Error, Result};
-use crate::limits::VALUE_BYTES_MAX;
+use crate::limits::{INODE_NUMBERS_MAX, INODE_PREFIX_SHIFT, INODE_PREFIXES_MAX, VALUE_BYTES_MAX};
 use crate::rows::{InodeId, Revision};
 use crate::store::transaction::{
-    Transaction, Writer, check_inode_numbers, check_len, check_numbers,
+    Transaction, Writer, check_inode_number, check_len, check_numbers,
 };
 use crate::tables::columns::{bound, key, whole};
 use crate::tables::history::{Base, ChangedItem, History, SETTING};
@@ -24,9 +24,15 @@ use crate::tables::marked::mark;
 use crate::tables::sql::Statement;
 
 impl Writer {
+    /// Whether nobody needs marks of `inode`: there is no base, or it was made behind the last barrier. (1)
+    const fn is_new(&self, inode: InodeId) -> bool {
+        let first = self.history.mark_below;
+        first == 0 || inode.is_from(first)
+    }
+
     /// Marks a change of `inode`, unless it is new. (1)
     pub(crate) fn mark(&mut self, inode: InodeId, item: ChangedItem) {
-        if inode.0 >= self.history.mark_below || item == ChangedItem::Region(0) {
+        if self.is_new(inode) || item == ChangedItem::Region(0) {
             return;
         }
         let (item, was) = item.encode();
@@ -39,14 +45,14 @@ impl Writer {
     /// Marks that `name` no longer names `was`. A node that is new cannot have had the name in the base: had another
     /// had it, the loss of that is marked.
     pub(crate) fn name_removed(&mut self, parent: InodeId, name: &[u8], was: InodeId) {
-        if was.0 < self.history.mark_below {
+        if !self.is_new(was) {
             self.mark(parent, ChangedItem::Name(name.to_vec(), was));
         }
     }
 
     /// The node that `name` names, if the answer is needed for a mark; else 0.
     pub(crate) fn bound_before(&self, parent: InodeId, name: &[u8]) -> Result<InodeId> {
-        if parent.0 >= self.history.mark_below {
+        if self.is_new(parent) {
             return Ok(InodeId(0));
         }
         let entry = self.reads.entry(parent, name)?;
@@ -78,6 +84,12 @@ impl Transaction<'_> {
         Ok(self.writer.history)
     }
 
+    /// Whether the open transaction has marks that are in no table yet.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        !self.writer.marks.is_empty()
+    }
+
     /// Begins the next generation: what was marked until now belongs to the one before. Gives the new state.
     pub fn begin_generation(&mut self) -> Result<History> {
         self.change(0, |writer| {
@@ -92,17 +104,57 @@ impl Transaction<'_> {
         })
     }
 
-    /// Gives no number up to `last` to a new inode: they are somebody's already.
+    /// Gives no number of this device up to `last` to a new inode: they are somebody's already.
     ///
     /// # Errors
-    /// `Error::Invalid` if none is left.
+    /// `Error::Invalid` if `last` is no number of an inode.
     pub fn skip_inodes(&mut self, last: InodeId) -> Result<()> {
-        let next = last.0.saturating_add(1);
-        check_inode_numbers(next)?;
+        check_inode_number(last.0)?;
         self.change(0, |writer| {
-            writer.numbers.next_inode = writer.numbers.next_inode.max(next);
+            let next = &mut writer.numbers.next_inode;
+            if last.is_from(*next) {
+                *next = last.0 + 1;
+            }
             Ok(())
         })
+    }
+
+    /// Gives new inodes numbers of the device of `prefix` from now on. Gives the base that no longer serves, if there is one: nodes
+    /// that were made since it are not marked. Its reference is the caller's matter.
+    ///
+    /// # Errors
+    /// `Error::Invalid` for a prefix beyond all.
+    pub fn begin_inodes(&mut self, prefix: u64) -> Result<Option<Base>> {
+        if InodeId(self.writer.numbers.next_inode.saturating_sub(1)).prefix() == prefix {
+            return Ok(None);
+        }
+        if prefix >= INODE_PREFIXES_MAX {
+            return Err(Error::Invalid("no prefix of inodes is left"));
+        }
+        let last = (prefix << INODE_PREFIX_SHIFT) | (INODE_NUMBERS_MAX - 1);
+        let greatest = self.greatest_inode(last)?;
+        let next = match greatest.prefix() == prefix {
+            true => greatest.0 + 1,
+            false => (prefix << INODE_PREFIX_SHIFT) + 1,
+        };
+        let base = self.writer.history.base;
+        let has_new = match base {
+            Some(base) => !self.inodes_from(InodeId(base.scan_from), 1)?.is_empty(),
+            None => false,
+        };
+        self.change(0, |writer| {
+            writer.numbers.next_inode = next;
+            let base = base.filter(|_| !has_new);
+            writer.put_history(History {
+                base: base.map(|base| Base {
+                    scan_from: next,
+                    ..base
+                }),
+                mark_below: base.map_or(0, |_| next),
+                ..writer.history
+            })
+        })?;
+        Ok(base.filter(|_| has_new))
     }
 
     /// Goes on behind `sequence` with the next revision that is taken here.

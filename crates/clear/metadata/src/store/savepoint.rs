@@ -16,6 +16,7 @@ use crate::rows::SegmentNumber;
 use crate::store::Store;
 use crate::store::gauges::SegmentBytes;
 use crate::store::transaction::{Growth, Transaction};
+use crate::tables::history::History;
 use crate::tables::sql::Statement;
 
 /// A place in the open transaction. Give it to `keep` or `roll_back`, still under the same guard; dropping it
@@ -30,6 +31,7 @@ pub struct Savepoint<'s> {
     greatest_inode: u64,
     inodes: u64,
     waiting_bytes: u64,
+    history: History,
 }
 
 impl Drop for Savepoint<'_> {
@@ -53,6 +55,7 @@ impl<'s> Transaction<'s> {
             greatest_inode: self.writer.greatest_inode,
             inodes: self.writer.numbers.inodes,
             waiting_bytes: self.writer.numbers.waiting_bytes,
+            history: self.writer.history,
         })
     }
 
@@ -81,6 +84,7 @@ impl<'s> Transaction<'s> {
         writer.greatest_inode = savepoint.greatest_inode;
         writer.numbers.inodes = savepoint.inodes;
         writer.numbers.waiting_bytes = savepoint.waiting_bytes;
+        writer.history = savepoint.history;
         savepoint.resolved = true;
         self.publish();
         Ok(())

@@ -135,10 +135,7 @@ impl Writer {
     pub(crate) fn load(&mut self) -> Result<()> {
         self.numbers = self.reads.numbers()?;
         self.history = self.reads.history()?;
-        let greatest = self.reads.one(Statement::InodeGreatest, [], |row| {
-            Ok(row.get::<_, Option<i64>>(0)?)
-        })?;
-        self.greatest_inode = greatest.flatten().unwrap_or(0).max(0).cast_unsigned();
+        self.greatest_inode = self.reads.greatest_inode(i64::MAX.cast_unsigned())?.0;
         for segment in self.reads.segments()? {
             match has_no_file(&segment.id) {
                 true => self.without_file.push(segment.number),
@@ -232,7 +229,7 @@ impl<'s> Transaction<'s> {
     /// `Error::Invalid` if all have been given.
     pub fn next_inode(&mut self) -> Result<InodeId> {
         let number = self.writer.numbers.next_inode;
-        check_inode_numbers(number + 1)?;
+        check_inode_number(number)?;
         self.writer.numbers.next_inode += 1;
         Ok(InodeId(number))
     }
@@ -515,13 +512,12 @@ pub(crate) fn check_numbers(numbers: &[u64]) -> Result<()> {
 }
 
 /// # Errors
-/// `Error::Invalid` if `next` is beyond the numbers that inodes can have.
-pub(crate) fn check_inode_numbers(next: u64) -> Result<()> {
-    if next <= INODE_NUMBERS_MAX {
-        Ok(())
-    } else {
-        Err(Error::Invalid("no inode number is left"))
+/// `Error::Invalid` if `next` is behind the last number of a device: that is the first of another, which nobody uses.
+pub(crate) fn check_inode_number(next: u64) -> Result<()> {
+    if next.is_multiple_of(INODE_NUMBERS_MAX) {
+        return Err(Error::Invalid("no inode number is left"));
     }
+    check_numbers(&[next])
 }
 
 /// # Errors

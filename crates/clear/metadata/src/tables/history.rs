@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use strongroom_format::BlockId;
 
 use crate::error::{Error, Result};
-use crate::limits::NAME_BYTES_MAX;
+use crate::limits::{INODE_NUMBERS_MAX, NAME_BYTES_MAX};
 use crate::rows::{BlockNumber, InodeId, Revision};
 use crate::tables::columns::{bound, key, revision_at, whole};
 use crate::tables::reads::Reads;
@@ -31,7 +31,7 @@ const FIELDS: usize = 6;
 pub struct History {
     /// The generation that changes belong to now.
     pub generation: u64,
-    /// Nodes numbered from here on are new since the last barrier, and found without marks.
+    /// Nodes of this device numbered from here on are new since the last barrier, and found without marks.
     pub mark_below: u64,
     /// The newest whole tree.
     pub base: Option<Base>,
@@ -46,7 +46,7 @@ pub struct Base {
     pub root: BlockNumber,
     /// The last generation that it covers.
     pub generation: u64,
-    /// Nodes numbered from here on are not in it.
+    /// Nodes of this device numbered from here on are not in it.
     pub scan_from: u64,
 }
 
@@ -184,11 +184,23 @@ impl Reads {
         )
     }
 
-    /// Up to `limit` inodes numbered `from` or above, in order.
+    /// Up to `limit` inodes of the device of `from`, numbered `from` or above, in order.
     pub fn inodes_from(&self, from: InodeId, limit: usize) -> Result<Vec<InodeId>> {
-        self.all(Statement::InodeFrom, [key(from.0), bound(limit)], |row| {
+        let last = from.0 | (INODE_NUMBERS_MAX - 1);
+        let params = [key(from.0), key(last), bound(limit)];
+        self.all(Statement::InodeFrom, params, |row| {
             Ok(InodeId(whole(row, 0)?))
         })
+    }
+
+    /// The greatest number of an inode up to `last`; 0 if there is none.
+    pub fn greatest_inode(&self, last: u64) -> Result<InodeId> {
+        let greatest = self.one(Statement::InodeGreatest, [key(last)], |row| {
+            Ok(row.get::<_, Option<i64>>(0)?)
+        })?;
+        Ok(InodeId(
+            greatest.flatten().unwrap_or(0).max(0).cast_unsigned(),
+        ))
     }
 
     /// Up to `limit` names of `inode` behind `after`, each with its directory, in order.

@@ -6,7 +6,6 @@
 //! Spec    spec/4-metadata.md, 4.6
 
 use crate::error::{Error, Result};
-use crate::limits::INODE_NUMBERS_MAX;
 use crate::rows::InodeId;
 
 /// The key of the setting.
@@ -79,9 +78,6 @@ impl Numbers {
             waiting_bytes,
             commits,
         ] = fields;
-        if next_inode > INODE_NUMBERS_MAX {
-            return Err(damaged());
-        }
         Ok(Self {
             next_inode,
             next_cookie,
@@ -109,16 +105,6 @@ mod tests {
         assert_eq!(Numbers::decode(&bytes).unwrap(), numbers);
         assert!(Numbers::decode(&bytes[1..]).is_err());
         assert!(Numbers::decode(&[]).is_err());
-        let full = Numbers {
-            next_inode: INODE_NUMBERS_MAX,
-            ..numbers
-        };
-        assert_eq!(Numbers::decode(&full.encode()).unwrap(), full);
-        let beyond = Numbers {
-            next_inode: INODE_NUMBERS_MAX + 1,
-            ..numbers
-        };
-        assert!(Numbers::decode(&beyond.encode()).is_err());
         for field in 0..FIELDS {
             let mut high = bytes;
             high[field * 8 + 7] |= 0x80;

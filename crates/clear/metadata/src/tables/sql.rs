@@ -47,10 +47,10 @@ statements! {
     InodeInsert = "INSERT INTO inode (id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
     InodeUpdate = "UPDATE inode SET birth = ?2, kind = ?3, mode = ?4, uid = ?5, gid = ?6, rdev = ?7, nlink = ?8, size = ?9, allocated = ?10, atime = ?11, mtime = ?12, ctime = ?13, btime = ?14, content_version = ?15, parent = ?16, reserved = ?17, target = ?18 WHERE id = ?1";
     InodeRemove = "DELETE FROM inode WHERE id = ?1";
-    InodeGreatest = "SELECT max(id) FROM inode";
+    InodeGreatest = "SELECT max(id) FROM inode WHERE id <= ?1";
     InodeCount = "SELECT count(*) FROM inode";
     InodeAll = "SELECT id, birth, kind, mode, uid, gid, rdev, nlink, size, allocated, atime, mtime, ctime, btime, content_version, parent, reserved, target FROM inode";
-    InodeFrom = "SELECT id FROM inode WHERE id >= ?1 ORDER BY id LIMIT ?2";
+    InodeFrom = "SELECT id FROM inode WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3";
     InodeOrphans = "SELECT id FROM inode INDEXED BY inode_orphan WHERE nlink = 0 AND id > ?1 ORDER BY id LIMIT ?2";
 
     EntryGet = "SELECT name, inode, kind, cookie FROM entry WHERE parent = ?1 AND name = ?2";

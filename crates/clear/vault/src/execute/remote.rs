@@ -21,6 +21,7 @@ use strongroom_metadata::{
 use strongroom_sync::{RemoteState, follow, object_hash, open_publication, seal_publication};
 
 use crate::clock::now_s;
+use crate::execute::join::join;
 use crate::execute::session::{Push, Session};
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
@@ -66,7 +67,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             remote,
             number,
             object,
-        } => publication(session, *remote, *number, object.0).map(Into::into),
+            is_joined,
+        } => publication(session, *remote, *number, object.0, *is_joined).map(Into::into),
         RemoteRequest::Open { number, object } => {
             let signer = session
                 .vault
@@ -76,6 +78,12 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let clear = opened.map(|signed| ByteBuffer(signed.encode()));
             Ok(Response::Backup(clear.map_err(|error| error.to_string())))
         }
+        RemoteRequest::TakeHeader { header } => session.vault.take_header(header.0).map(Into::into),
+        RemoteRequest::Join {
+            remote,
+            first,
+            behind,
+        } => join(session, *remote, *first..*behind).map(Into::into),
         RemoteRequest::EndPush => {
             *session.push.lock() = None;
             Ok(().into())
@@ -91,7 +99,7 @@ fn rows(session: &Session) -> Result<Vec<Remote>> {
     Ok(session.filesystem().engine().reader()?.remotes()?)
 }
 
-fn remote_of(session: &Session, number: u64) -> Result<(Remote, RemoteState)> {
+pub(super) fn remote_of(session: &Session, number: u64) -> Result<(Remote, RemoteState)> {
     let row = rows(session)?.into_iter().find(|row| row.number == number);
     let row = row.ok_or_else(|| Error::UnknownRemote(number.to_string()))?;
     let state = RemoteState::decode(&row.state).ok_or(Error::Damaged {
@@ -102,7 +110,7 @@ fn remote_of(session: &Session, number: u64) -> Result<(Remote, RemoteState)> {
 }
 
 /// Changes rows of remotes; durable on return.
-fn change<T>(
+pub(super) fn change<T>(
     session: &Session,
     work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<T>,
 ) -> Result<T> {
@@ -120,6 +128,7 @@ fn list(session: &Session) -> Result<Response> {
             id: row.id,
             address: state.address,
             last: state.last.0,
+            joined: state.joined,
             head: state.head,
             published: reader.published_count(row.number)?,
         });
@@ -139,9 +148,10 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     };
     session.vault.records.take(filesystem, &new)?;
     filesystem.end_segments()?;
-    let newest = filesystem.revisions()?.pop();
-    let head = newest.ok_or(Error::Protocol("no revision although one was taken"))?;
+    let head = filesystem.heads()?.into_iter().next();
+    let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
     let was_pushing = state.is_pushing;
+    let published_header = state.header;
     let pushing = RemoteState {
         is_pushing: true,
         ..state
@@ -153,6 +163,8 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         })
     })?;
     let reader = filesystem.engine().reader()?;
+    let epoch = filesystem.engine().sealer().epoch();
+    let mut older = false;
     let mut bytes = 0;
     let mut newest_segment = SegmentNumber(0);
     for segment in reader.segments()? {
@@ -161,22 +173,33 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         }
         let item = Published::Segment(segment.id.0);
         if is_whole(&segment) && reader.published(number, item)?.is_none() {
+            if segment.epoch < epoch {
+                older = older || segment.live_bytes > 0;
+                continue;
+            }
             bytes += segment.committed_len;
         }
+    }
+    drop(reader);
+    if older {
+        // Others may have forgotten those keys.
+        session.vault.seal_again()?;
+        return Err(Error::KeysInUse);
     }
     *session.push.lock() = Some(Push {
         segments: kept,
         newest_segment,
-        head: head.id.0,
+        head: head.id,
     });
     let (header, generation) = session.vault.with_keys(|keys| {
         let header = keys.folder().header();
         header.map(|header| (header, keys.keyring().generation()))
     })?;
     Ok(PushFields {
+        is_header_there: object_hash(&header) == published_header,
         header: ByteBuffer(header),
         generation,
-        head: head.id.0,
+        head: head.id,
         was_pushing,
         bytes,
     })
@@ -193,7 +216,9 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
     let mut found = Vec::new();
     for segment in reader.segments()? {
         let item = Published::Segment(segment.id.0);
-        let counts = is_whole(&segment) && segment.number <= newest_segment;
+        let counts = is_whole(&segment)
+            && segment.number <= newest_segment
+            && segment.epoch >= session.filesystem().engine().sealer().epoch();
         if counts && found.len() < limit && reader.published(remote, item)?.is_none() {
             found.push(VaultObject::Segment {
                 id: segment.id.0,
@@ -242,7 +267,7 @@ struct Standing {
 }
 
 impl Standing {
-    fn of(session: &Session, remote: u64) -> Result<Self> {
+    fn of(session: &Session, remote: u64, joined: u64) -> Result<Self> {
         let reader = session.filesystem().engine().reader()?;
         let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
         let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
@@ -260,7 +285,8 @@ impl Standing {
                     &mut standing.retired_revisions,
                 ),
             };
-            if !is_live && retired.len() < PAGE {
+            let is_unknown = how.publication > joined;
+            if !is_live && !is_unknown && retired.len() < PAGE {
                 retired.push(how.hash);
             } else {
                 let base = standing.base.unwrap_or(how.publication);
@@ -275,7 +301,7 @@ impl Standing {
     }
 }
 
-fn each_published(
+pub(super) fn each_published(
     reader: &Reader<'_>,
     remote: u64,
     each: &mut dyn FnMut(Published, PublishedAs),
@@ -334,7 +360,7 @@ fn seal(
     };
     let publication = state.last.0 + 1;
     let standing = match is_all {
-        true => Standing::of(session, number)?,
+        true => Standing::of(session, number, state.joined)?,
         // In the middle of a push nothing is retired yet.
         false => Standing {
             retired_segments: Vec::new(),
@@ -383,6 +409,7 @@ fn publication(
     remote: u64,
     number: u64,
     object: &[u8],
+    is_joined: bool,
 ) -> Result<PublicationFields> {
     let (row, state) = remote_of(session, remote)?;
     let filesystem = session.filesystem();
@@ -410,7 +437,14 @@ fn publication(
     let knows =
         |id: &[u8; 32]| Ok::<_, Error>(filesystem.engine().reader()?.revision(id)?.is_some());
     let is_whole = body.head != [0; 32];
-    if is_whole && body.head != state.head && !knows(&body.head)? {
+    let reader = filesystem.engine().reader()?;
+    let mut brings = false;
+    for segment in &body.segments {
+        brings = brings || !is_joined && reader.segment_by_id(&segment.id)?.is_none();
+    }
+    drop(reader);
+    // What somebody began to push is left until it is whole; it stays live meanwhile.
+    if is_whole && (brings || body.head != state.head && !knows(&body.head)?) {
         return Ok(PublicationFields::Ahead {
             number: body.number,
         });
@@ -424,6 +458,10 @@ fn publication(
         base: body.base,
         head: if is_whole { body.head } else { state.head },
         header: body.header.1,
+        joined: match is_own && state.joined == state.last.0 {
+            true => body.number,
+            false => state.joined,
+        },
         ..state
     };
     let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
@@ -437,7 +475,7 @@ fn publication(
             }
         })?;
     }
-    change(session, |writer| {
+    let published = change(session, |writer| {
         writer.put_remote(&Remote {
             state: next.encode(),
             ..row
@@ -446,7 +484,10 @@ fn publication(
             writer.remove_published(remote, item)?;
         }
         put_published(writer, remote, body)
-    })?;
+    });
+    // It may have waited for that.
+    session.vault.rotating.wake();
+    published?;
     Ok(PublicationFields::Taken {
         number: body.number,
     })

@@ -7,6 +7,8 @@
 //!
 //! Invariants
 //!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
+//!  (3) Every remote has the newest keys before the old ones are forgotten: what other devices publish from then on needs no old
+//!      key, and a device that comes late finds a header that has both.                                [11.6.9]
 //!  (2) The process that opens the vault after a crash continues where the rows say that it stopped.    [1.10.1]
 
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use strongroom_filesystem::{Filesystem, Resealed};
 use strongroom_format::Epoch;
+use strongroom_metadata::Remote;
+use strongroom_sync::{RemoteState, object_hash};
 
 use crate::execute::session::OpenVault;
 use crate::keyring::held_keys::ROTATION;
@@ -36,6 +40,8 @@ pub(crate) enum Step {
     Idle,
     /// What is left does not open.
     Stuck,
+    /// A remote does not have the newest keys.
+    Unpublished,
 }
 
 /// What a rotation and those who ask about it share.
@@ -93,6 +99,10 @@ impl OpenVault {
             Resealed::Stuck => return Ok(Step::Stuck),
             Resealed::Done(first) => first,
         };
+        // (3)
+        if !is_published(self)? {
+            return Ok(Step::Unpublished);
+        }
         // (1). Nothing is sealed under an earlier epoch any more, so all that is durable stays under `first` or a later one.
         self.records.reseal(&self.filesystem, || {
             self.on_keys(|keys| keys.forget_before(first, &self.filesystem))
@@ -100,6 +110,16 @@ impl OpenVault {
         })?;
         Ok(Step::Idle)
     }
+}
+
+/// Whether the last publication of every remote names the header in use.
+fn is_published(vault: &OpenVault) -> Result<bool> {
+    let remotes = vault.filesystem.engine().reader()?.remotes()?;
+    let header = vault.with_keys(|keys| keys.folder().header())?;
+    let header = object_hash(&header);
+    let has_it =
+        |row: &Remote| RemoteState::decode(&row.state).is_some_and(|state| state.header == header);
+    Ok(remotes.iter().all(has_it))
 }
 
 fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {
@@ -161,6 +181,11 @@ fn run(vault: &OpenVault) {
             Ok(Step::Stuck) => {
                 let why = "some blocks do not open, or there are segments that the database does not know: `strongroom \
                      verify` names them; the old keys stay until that is mended or removed";
+                (Some(why.to_owned()), None)
+            }
+            Ok(Step::Unpublished) => {
+                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote; remove a remote that is \
+                     no more with `strongroom remote remove`";
                 (Some(why.to_owned()), None)
             }
             Err(error) => (Some(error.to_string()), Some(TRY_AGAIN)),

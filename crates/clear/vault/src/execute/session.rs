@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use strongroom_filesystem::{self as filesystem, Caller, Filesystem, InodeId, KeptSegments};
+use strongroom_filesystem::{
+    self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
+};
 use strongroom_format::Epoch;
 use strongroom_metadata::SegmentNumber;
 
@@ -17,7 +19,7 @@ use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
-use crate::keyring::held_keys::{HeldKeys, Installed};
+use crate::keyring::held_keys::{HeldKeys, Installed, ROTATION};
 use crate::limits::HANDLES_MAX;
 use crate::observer::{Change, Observers};
 use crate::path::HeldNode;
@@ -111,6 +113,49 @@ impl OpenVault {
             self.on_keys(|keys| keys.install(base, header, handover, purpose, &self.filesystem));
         self.rotating.wake();
         installed
+    }
+
+    /// Takes in a header that a remote has; gives whether it is a newer one. One that lacks keys which something here needs is left
+    /// until that is sealed again, which begins then.
+    pub(crate) fn take_header(&self, header: &[u8]) -> Result<bool> {
+        let (next, is_newer, lacks) = self.with_keys(|keys| {
+            let keyring = keys.keyring();
+            let next = keyring.follow(header)?;
+            let is_newer = next.generation() > keyring.generation();
+            let mut held = keyring.epochs();
+            let lacks = held.any(|epoch| next.epochs().all(|other| other != epoch));
+            Ok::<_, Error>((next, is_newer, lacks))
+        })?;
+        if !is_newer {
+            return Ok(false);
+        }
+        let take = || self.on_keys(|keys| keys.take_in(header, &self.filesystem));
+        if lacks {
+            let first = next.epochs().next().unwrap_or_else(|| next.epoch());
+            match self.filesystem.reseal()? {
+                Resealed::Done(sealed) if sealed >= first => {}
+                _ => {
+                    self.seal_again()?;
+                    return Err(Error::KeysInUse);
+                }
+            }
+            // Nothing is on its way under an earlier epoch meanwhile.
+            self.records.reseal(&self.filesystem, take)?;
+        } else {
+            self.filesystem.wait_for_readers();
+            take()?;
+        }
+        self.rotating.wake();
+        Ok(true)
+    }
+
+    /// Lets everything be sealed again that is sealed under earlier keys than the newest.
+    pub(crate) fn seal_again(&self) -> Result<()> {
+        let newest = self.with_keys(|keys| keys.keyring().epoch());
+        self.filesystem
+            .keep_setting(ROTATION, &newest.0.to_le_bytes())?;
+        self.rotating.wake();
+        Ok(())
     }
 
     /// Runs `work` on the keys; what is shown of them is true of them afterwards.

@@ -208,8 +208,23 @@ impl HeldKeys {
             // First: after a cut there may be a wish without a new epoch, which the next one fulfils, but never the epoch without the wish.
             follower.keep_setting(ROTATION, &next.epoch().0.to_le_bytes())?;
         }
-        self.put(next, header, follower)?;
+        self.put(next, header, true, follower)?;
         Ok(Installed::Yes)
+    }
+
+    /// Takes in a later header of this vault, made by another device.
+    ///
+    /// # Errors
+    /// As `install`.
+    pub(crate) fn take_in(&mut self, header: &[u8], follower: &dyn Follower) -> Result<()> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        let next = self.keyring().follow(header)?;
+        match next.generation() > self.keyring().generation() {
+            true => self.put(next, header, false, follower),
+            false => Ok(()),
+        }
     }
 
     /// Forgets the keys of every epoch before `first`, in the folder and in what runs on them; gives whether there were some.
@@ -228,12 +243,19 @@ impl HeldKeys {
         let Changed {
             header, keyring, ..
         } = self.keyring().forget_epochs_before(first)?;
-        self.put(keyring, &header, follower)?;
+        self.put(keyring, &header, true, follower)?;
         Ok(true)
     }
 
-    /// Puts `header` in the folder, with the replica file that belongs to it, and works with `next`.           (1)
-    fn put(&mut self, next: Keyring, header: &[u8], follower: &dyn Follower) -> Result<()> {
+    /// Puts `header` in the folder, with the replica file that belongs to it, and works with `next`. `is_own`: its newest
+    /// record was made here, and need not be shown to anybody.                                                  (1)
+    fn put(
+        &mut self,
+        next: Keyring,
+        header: &[u8],
+        is_own: bool,
+        follower: &dyn Follower,
+    ) -> Result<()> {
         let folder = self.folder.clone();
         let sealed = self.unlocked.resealed_replica(&next)?;
         let is_new_device = next.device() != Some(self.unlocked.replica.device());
@@ -249,7 +271,9 @@ impl HeldKeys {
             }
             None => None,
         };
-        known_records::about_to_make(follower, &next)?;
+        if is_own {
+            known_records::about_to_make(follower, &next)?;
+        }
         if !next
             .epochs()
             .any(|epoch| epoch == self.unlocked.replica.epoch())

@@ -41,6 +41,8 @@ pub(crate) enum RemoteRequest<'a> {
         number: u64,
         #[serde(borrow)]
         object: Bytes<'a>,
+        /// What it names is in the vault. Otherwise it is taken in only if it names nothing else.
+        is_joined: bool,
     },
     /// Proves publication `number`, wherever it comes from; gives what it says, in clear.
     Open {
@@ -49,6 +51,17 @@ pub(crate) enum RemoteRequest<'a> {
         object: Bytes<'a>,
     },
     EndPush,
+    /// A header that the remote has: taken in if it goes on from the one in use.
+    TakeHeader {
+        #[serde(borrow)]
+        header: Bytes<'a>,
+    },
+    /// Takes in the publications of these numbers with what they name, all in the folder of what came, and joins them.
+    Join {
+        remote: u64,
+        first: u64,
+        behind: u64,
+    },
 }
 
 impl RemoteRequest<'_> {
@@ -72,6 +85,8 @@ pub(crate) struct RemoteFields {
     pub(crate) address: String,
     /// The last publication that was read or made; 0 before the first.
     pub(crate) last: u64,
+    /// The last one up to which all that it has is here.
+    pub(crate) joined: u64,
     pub(crate) head: [u8; 32],
     /// Segments and revisions that it has.
     pub(crate) published: u64,
@@ -92,6 +107,8 @@ pub(crate) struct PushFields {
     pub(crate) generation: u64,
     /// The newest revision.
     pub(crate) head: [u8; 32],
+    /// The last publication there names that header.
+    pub(crate) is_header_there: bool,
     /// A push to that remote began before and did not end.
     pub(crate) was_pushing: bool,
     /// Bytes of segments that the remote lacks.
@@ -111,6 +128,19 @@ pub(crate) struct UploadedObject {
     pub(crate) object: VaultObject,
     pub(crate) hash: [u8; 32],
     pub(crate) len: u64,
+}
+
+/// What a join did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JoinedFields {
+    /// Names that mean another node now.
+    pub(crate) names: u64,
+    /// Nodes that are new or others.
+    pub(crate) nodes: u64,
+    /// Names that were given because of a conflict,
+    pub(crate) conflicts: u64,
+    /// and the paths of some of them.
+    pub(crate) conflict_paths: Vec<Vec<u8>>,
 }
 
 /// A publication that was taken in, or why it was not.

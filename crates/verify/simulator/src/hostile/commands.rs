@@ -156,6 +156,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "push",
         "as `remote add`; a segment that is not as it was written is refused",
     ),
+    ("pull", "as `remote add`"),
     ("clone", "makes a vault, opens none"),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),

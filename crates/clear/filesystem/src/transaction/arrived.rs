@@ -1,0 +1,156 @@
+//! What came from a remote, on its way into the rows.
+//!
+//! Takes   segments that lie in the vault folder, the blocks in them, and proven revisions whose trees they complete
+//! Gives   rows for all of it, in the list of operations that also shows it
+//! Never   counts a block that no revision names
+//! Spec    spec/11-sync.md, 11.6
+//!
+//! Invariants
+//!  (1) A block that a tree names has a row, with the references that the trees give it.        [6.3.4]
+//!  (2) What was in a segment that its author retired lies where the author moved it.           [11.6.7]
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_format::{BlockId, Epoch, Kind, SegmentId};
+use strongroom_history::{self as history, Revision};
+use strongroom_metadata::{Place, SegmentNumber, SegmentState, Transaction};
+
+use crate::history::take::admit;
+use crate::transaction::draft::Draft;
+use crate::{Error, Result};
+
+/// A segment that came.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrivedSegment {
+    /// Its name.
+    pub id: SegmentId,
+    /// The epoch that it is sealed under.
+    pub epoch: Epoch,
+    /// Where its last batch ends.
+    pub end: u64,
+    /// Sealed bytes of all its blocks.
+    pub total_bytes: u64,
+}
+
+/// A block of a segment that came.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrivedBlock {
+    /// Index of its segment.
+    pub segment: usize,
+    /// Where in the file it begins.
+    pub offset: u32,
+    /// Length of its content.
+    pub clear_len: u32,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// All that came.
+#[derive(Debug, Default)]
+pub struct Arrived {
+    /// Segments.
+    pub segments: Vec<ArrivedSegment>,
+    /// Blocks in them.
+    pub blocks: HashMap<BlockId, ArrivedBlock>,
+    /// Segments that somebody retired.
+    pub retired: HashSet<SegmentId>,
+    /// Nodes of trees that have no row, with the blocks that each names.
+    pub nodes: Vec<(BlockId, Vec<BlockId>)>,
+    /// Revisions that have no row, oldest first.
+    pub revisions: Vec<Revision>,
+}
+
+impl Draft<'_> {
+    /// Takes in what came from a remote.
+    ///
+    /// # Errors
+    /// `NoSpace`, `QuotaExceeded`; `History` if a tree names a block that is nowhere; of the store.
+    pub fn take_in(&mut self, arrived: &Arrived) -> Result<()> {
+        let bytes = arrived.segments.iter().map(|one| one.total_bytes).sum();
+        self.drafts.core().admit(bytes)?;
+        let writer = &mut self.writer;
+        let mut segments = Vec::with_capacity(arrived.segments.len());
+        for segment in &arrived.segments {
+            segments.push(row_of_segment(writer, segment)?);
+        }
+        move_retired(writer, arrived, &segments)?;
+        // (1). Nodes that have a row count what they name already.
+        let mut fresh = HashSet::new();
+        for (id, names) in &arrived.nodes {
+            for block in std::iter::once(id).chain(names) {
+                if writer.block_by_id(block)?.is_none() {
+                    insert(writer, arrived, &segments, block)?;
+                    fresh.insert(*block);
+                }
+            }
+        }
+        for (id, names) in &arrived.nodes {
+            for name in names.iter().filter(|_| fresh.contains(id)) {
+                let number = writer.block_by_id(name)?;
+                let number = number.ok_or(history::Error::MissingBlock)?;
+                writer.change_references(number, 1)?;
+                writer.settle_released(number)?;
+            }
+        }
+        for revision in &arrived.revisions {
+            if writer.revision(&revision.id.0)?.is_none() {
+                admit(writer, revision)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn row_of_segment(writer: &mut Transaction<'_>, segment: &ArrivedSegment) -> Result<SegmentNumber> {
+    if let Some(row) = writer.segment_by_id(&segment.id)? {
+        return Ok(row.number);
+    }
+    let number = writer.insert_segment(&segment.id, segment.epoch)?;
+    writer.set_committed_len(number, segment.end)?;
+    writer.add_total_bytes(number, segment.total_bytes)?;
+    writer.set_segment_state(number, SegmentState::Finished)?;
+    Ok(number)
+}
+
+/// (2)
+fn move_retired(
+    writer: &mut Transaction<'_>,
+    arrived: &Arrived,
+    segments: &[SegmentNumber],
+) -> Result<()> {
+    let mut retired = HashSet::new();
+    for id in &arrived.retired {
+        retired.extend(writer.segment_by_id(id)?.map(|row| row.number));
+    }
+    if retired.is_empty() {
+        return Ok(());
+    }
+    for (id, block) in &arrived.blocks {
+        let Some(number) = writer.block_by_id(id)? else {
+            continue;
+        };
+        let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
+        if let Place::Segment(from, _) = row.place
+            && retired.contains(&from)
+            && row.clear_len == block.clear_len
+        {
+            let place = Place::Segment(segments[block.segment], block.offset);
+            writer.move_block(number, arrived.segments[block.segment].epoch, place)?;
+        }
+    }
+    Ok(())
+}
+
+fn insert(
+    writer: &mut Transaction<'_>,
+    arrived: &Arrived,
+    segments: &[SegmentNumber],
+    id: &BlockId,
+) -> Result<()> {
+    let block = arrived.blocks.get(id);
+    let block = block.ok_or(history::Error::MissingBlock)?;
+    let place = Place::Segment(segments[block.segment], block.offset);
+    let epoch = arrived.segments[block.segment].epoch;
+    writer.insert_block_of(block.kind, id, block.clear_len, epoch, 0, place, None)?;
+    Ok(())
+}

@@ -1,0 +1,650 @@
+//! Joining two sides of one tree: each row of the table of spec/11-sync.md, and random histories of two sides.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use strongroom_format::BlockId;
+use strongroom_history::{
+    Body, Content, Delta, Entry, Extent, Living, Name, NodeId, Plan, Xattrs, merge,
+};
+use strongroom_metadata::{InodeId, NodeKind, Timestamp};
+
+const ROOT: NodeId = (InodeId(1), 7);
+const LABEL: &str = "conflict, cellar, 2026-11-23 14.03";
+
+/// A tree that is only its names and nodes.
+#[derive(Clone, PartialEq)]
+struct Tree {
+    nodes: BTreeMap<NodeId, Entry>,
+    names: BTreeMap<Name, NodeId>,
+}
+
+impl std::fmt::Debug for Tree {
+    /// A line for each name: the directory, the name, the node, and what a file holds.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for ((parent, name), id) in &self.names {
+            let name = String::from_utf8_lossy(name);
+            let wrote = self.nodes.get(id).map(number);
+            write!(out, "\n  {}/{name} = {} {wrote:?}", parent.0.0, id.0.0)?;
+        }
+        Ok(())
+    }
+}
+
+fn node(id: NodeId, kind: NodeKind) -> Entry {
+    let time = Timestamp(0);
+    Entry {
+        name: Vec::new(),
+        inode: id.0,
+        birth_id: id.1,
+        kind,
+        mode: 0o644,
+        uid: 1,
+        gid: 1,
+        nlink: if kind == NodeKind::Directory { 2 } else { 0 },
+        size: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        content_version: 0,
+        xattrs: Xattrs::default(),
+        body: match kind {
+            NodeKind::Directory => Body::Directory(None),
+            _ => content(0),
+        },
+    }
+}
+
+/// Content that is told by its number; 0 is none.
+fn content(number: u64) -> Body {
+    let mut block = BlockId([0; 32]);
+    block.0[..8].copy_from_slice(&number.to_le_bytes());
+    let extent = Extent {
+        start: 0,
+        len: 8,
+        block,
+        block_offset: 0,
+    };
+    let extents = if number == 0 {
+        Vec::new()
+    } else {
+        vec![extent]
+    };
+    Body::File {
+        allocated: 0,
+        content: Content::Inline(extents),
+    }
+}
+
+impl Tree {
+    fn new() -> Self {
+        Self {
+            nodes: [(ROOT, node(ROOT, NodeKind::Directory))].into(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    fn make(&mut self, (parent, name): (NodeId, &str), number: u64, kind: NodeKind) -> NodeId {
+        let id = (InodeId(number), number * 1000);
+        self.nodes.insert(id, node(id, kind));
+        self.names.insert((parent, name.into()), id);
+        self.count();
+        id
+    }
+
+    fn file(&mut self, at: (NodeId, &str), number: u64, wrote: u64) -> NodeId {
+        let id = self.make(at, number, NodeKind::File);
+        self.write(id, wrote);
+        id
+    }
+
+    fn directory(&mut self, at: (NodeId, &str), number: u64) -> NodeId {
+        self.make(at, number, NodeKind::Directory)
+    }
+
+    fn write(&mut self, id: NodeId, number: u64) {
+        let entry = self.nodes.get_mut(&id).unwrap();
+        entry.body = content(number);
+        entry.size = 8;
+        entry.content_version += 1;
+        entry.mtime.0 += 1;
+        entry.ctime.0 += 1;
+    }
+
+    fn rename(&mut self, from: (NodeId, &str), to: (NodeId, &str)) {
+        let id = self.names.remove(&(from.0, from.1.into())).unwrap();
+        self.names.insert((to.0, to.1.into()), id);
+        self.nodes.get_mut(&id).unwrap().ctime.0 += 1;
+        self.count();
+    }
+
+    fn remove(&mut self, at: (NodeId, &str)) {
+        self.names.remove(&(at.0, at.1.into())).unwrap();
+        self.count();
+    }
+
+    /// Counts names; what has none is gone.
+    fn count(&mut self) {
+        loop {
+            let named: BTreeSet<NodeId> = self.names.values().copied().collect();
+            self.nodes.retain(|id, _| *id == ROOT || named.contains(id));
+            let before = self.names.len();
+            let nodes = &self.nodes;
+            self.names.retain(|name, _| nodes.contains_key(&name.0));
+            if self.names.len() == before {
+                break;
+            }
+        }
+        for (id, entry) in &mut self.nodes {
+            if entry.kind != NodeKind::Directory {
+                let names = self.names.values().filter(|one| *one == id).count();
+                entry.nlink = u32::try_from(names).unwrap();
+            }
+        }
+    }
+
+    fn at(&self, path: &str) -> Option<&Entry> {
+        let mut id = ROOT;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            id = *self.names.get(&(id, name.into()))?;
+        }
+        self.nodes.get(&id)
+    }
+
+    fn wrote(&self, path: &str) -> Option<u64> {
+        number(self.at(path)?)
+    }
+
+    /// Directories have one name and a way up, names lie in directories that are there, files have names.
+    fn check(&self) {
+        for (name, id) in &self.names {
+            let parent = self.nodes.get(&name.0);
+            assert!(
+                parent.is_some_and(|parent| parent.kind == NodeKind::Directory),
+                "{name:?} lies nowhere in {self:?}"
+            );
+            assert!(
+                self.nodes.contains_key(id),
+                "{name:?} means nothing in {self:?}"
+            );
+        }
+        for (id, entry) in &self.nodes {
+            let names: Vec<&Name> = self
+                .names
+                .iter()
+                .filter(|(_, one)| *one == id)
+                .map(|one| one.0)
+                .collect();
+            if *id == ROOT {
+                assert!(names.is_empty());
+                continue;
+            }
+            assert!(!names.is_empty(), "{id:?} has no name in {self:?}");
+            if entry.kind == NodeKind::Directory {
+                assert_eq!(names.len(), 1, "{id:?} in {self:?}");
+                let mut at = *id;
+                for _ in 0..=self.nodes.len() {
+                    match self.place(at) {
+                        Some(name) => at = name.0,
+                        None => break,
+                    }
+                }
+                assert_eq!(at, ROOT, "{id:?} goes round in {self:?}");
+            }
+        }
+    }
+
+    fn place(&self, id: NodeId) -> Option<Name> {
+        let found = self.names.iter().find(|(_, one)| **one == id);
+        found.map(|(name, _)| name.clone())
+    }
+
+    fn contents(&self) -> BTreeSet<u64> {
+        self.nodes.values().filter_map(number).collect()
+    }
+
+    /// What has to change from `self` to `other`, as the history finds it.
+    fn delta(&self, other: &Self) -> Delta {
+        let mut delta = Delta::default();
+        let names: BTreeSet<&Name> = self.names.keys().chain(other.names.keys()).collect();
+        let mut touched = BTreeSet::new();
+        for name in names {
+            let sides = (
+                self.names.get(name).copied(),
+                other.names.get(name).copied(),
+            );
+            if sides.0 != sides.1 {
+                touched.extend(sides.0);
+                touched.extend(sides.1);
+                delta.names.insert(name.clone(), sides);
+            }
+        }
+        let ids: BTreeSet<&NodeId> = self.nodes.keys().chain(other.nodes.keys()).collect();
+        for id in ids {
+            let sides = (self.nodes.get(id).cloned(), other.nodes.get(id).cloned());
+            if sides.0 != sides.1 || touched.contains(id) {
+                delta.nodes.insert(*id, sides);
+            }
+        }
+        delta
+    }
+
+    fn apply(&self, plan: &Plan) -> Self {
+        let mut result = self.clone();
+        for (number, copy) in (900_000_u64..).zip(&plan.copies) {
+            let id = (InodeId(number), number);
+            let mut entry = copy.of.clone();
+            (entry.inode, entry.birth_id) = id;
+            result.nodes.insert(id, entry);
+            assert!(!result.names.contains_key(&copy.at));
+            result.names.insert(copy.at.clone(), id);
+        }
+        for (name, (before, _)) in &plan.names {
+            assert_eq!(self.names.get(name), before.as_ref(), "{name:?}");
+            result.names.remove(name);
+        }
+        for (name, (_, after)) in &plan.names {
+            if let Some(after) = after {
+                result.names.insert(name.clone(), *after);
+            }
+        }
+        for (id, becomes) in &plan.nodes {
+            assert_eq!(self.nodes.get(id), becomes.mine.as_ref());
+            let mut entry = becomes.entry.clone();
+            entry.body = match (&becomes.content, &becomes.mine) {
+                (Some(from), _) => from.body.clone(),
+                (None, Some(mine)) => mine.body.clone(),
+                (None, None) => panic!("a new node has content from somewhere"),
+            };
+            result.nodes.insert(*id, entry);
+        }
+        let named: BTreeSet<NodeId> = result.names.values().copied().collect();
+        result
+            .nodes
+            .retain(|id, _| *id == ROOT || named.contains(id));
+        for (id, entry) in &mut result.nodes {
+            if entry.kind != NodeKind::Directory {
+                let names = result.names.values().filter(|one| *one == id).count();
+                entry.nlink = u32::try_from(names).unwrap();
+            }
+        }
+        result
+    }
+}
+
+fn number(entry: &Entry) -> Option<u64> {
+    match &entry.body {
+        Body::File {
+            content: Content::Inline(extents),
+            ..
+        } => {
+            let first = extents.first()?;
+            Some(u64::from_le_bytes(first.block.0[..8].try_into().unwrap()))
+        }
+        _ => None,
+    }
+}
+
+impl Living for Tree {
+    type Error = Infallible;
+
+    fn root(&self) -> NodeId {
+        ROOT
+    }
+
+    fn node(&self, name: &Name) -> Result<Option<NodeId>, Infallible> {
+        Ok(self.names.get(name).copied())
+    }
+
+    fn names(&self, node: NodeId) -> Result<Vec<Name>, Infallible> {
+        let found = self.names.iter().filter(|(_, one)| **one == node);
+        Ok(found.map(|(name, _)| name.clone()).collect())
+    }
+}
+
+fn join(base: &Tree, mine: &Tree, theirs: &Tree) -> (Tree, Plan) {
+    let Ok(plan) = merge(&base.delta(mine), &base.delta(theirs), mine, LABEL);
+    let result = mine.apply(&plan);
+    result.check();
+    (result, plan)
+}
+
+/// A base, what two sides do to it, and what is looked at in the result.
+fn sides(begin: impl FnOnce(&mut Tree)) -> (Tree, Tree, Tree) {
+    let mut base = Tree::new();
+    begin(&mut base);
+    (base.clone(), base.clone(), base)
+}
+
+#[test]
+fn what_one_side_changed_is_changed() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "a"), 2, 20);
+        tree.file((ROOT, "b"), 3, 30);
+        tree.file((ROOT, "c"), 4, 40);
+    });
+    mine.write((InodeId(2), 2000), 21);
+    theirs.write((InodeId(3), 3000), 31);
+    theirs.remove((ROOT, "c"));
+    theirs.file((ROOT, "d"), 5, 50);
+    let (result, plan) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("a"), Some(21));
+    assert_eq!(result.wrote("b"), Some(31));
+    assert_eq!(result.wrote("c"), None);
+    assert_eq!(result.wrote("d"), Some(50));
+    assert!(plan.conflicts.is_empty());
+}
+
+#[test]
+fn content_that_both_wrote_is_kept_twice_and_equal_content_once() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "letter.txt"), 2, 20);
+        tree.file((ROOT, "same"), 3, 30);
+    });
+    mine.write((InodeId(2), 2000), 21);
+    theirs.write((InodeId(2), 2000), 22);
+    mine.write((InodeId(3), 3000), 31);
+    theirs.write((InodeId(3), 3000), 31);
+    let (result, plan) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("letter.txt"), Some(22));
+    assert_eq!(result.wrote(&format!("letter ({LABEL}).txt")), Some(21));
+    assert_eq!(plan.conflicts.len(), 1);
+    assert_eq!(result.names.len(), 3);
+    // A version that two contents have would hide a change from whoever compares versions.
+    let version = result.at("letter.txt").unwrap().content_version;
+    assert_ne!(version, mine.at("letter.txt").unwrap().content_version);
+}
+
+#[test]
+fn the_published_place_counts_and_content_follows() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "a"), 2, 20);
+        let inside = tree.directory((ROOT, "inside"), 3);
+        tree.file((inside, "x"), 4, 40);
+        tree.directory((ROOT, "to"), 5);
+    });
+    mine.rename((ROOT, "a"), (ROOT, "mine"));
+    mine.write((InodeId(2), 2000), 21);
+    theirs.rename((ROOT, "a"), (ROOT, "theirs"));
+    mine.rename((ROOT, "inside"), (ROOT, "here"));
+    theirs.rename((ROOT, "inside"), ((InodeId(5), 5000), "there"));
+    let (result, plan) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("theirs"), Some(21));
+    assert_eq!(result.wrote("mine"), None);
+    assert_eq!(result.wrote("to/there/x"), Some(40));
+    assert!(plan.conflicts.is_empty());
+}
+
+#[test]
+fn of_two_moves_that_form_a_circle_the_later_one_is_undone() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        let one = tree.directory((ROOT, "one"), 2);
+        let two = tree.directory((ROOT, "two"), 3);
+        tree.file((one, "x"), 4, 40);
+        tree.file((two, "y"), 5, 50);
+    });
+    mine.rename((ROOT, "one"), ((InodeId(3), 3000), "one"));
+    theirs.rename((ROOT, "two"), ((InodeId(2), 2000), "two"));
+    let (result, _) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("one/x"), Some(40));
+    assert_eq!(result.wrote("one/two/y"), Some(50));
+}
+
+#[test]
+fn one_name_made_twice_joins_directories_and_keeps_other_files_apart() {
+    let (base, mut mine, mut theirs) = sides(|_| {});
+    let here = mine.directory((ROOT, "photos"), 2);
+    mine.file((here, "a.jpg"), 3, 30);
+    mine.file((here, "same.jpg"), 4, 40);
+    mine.file((here, "other.jpg"), 5, 50);
+    let deep = mine.directory((here, "deep"), 6);
+    mine.file((deep, "x"), 7, 70);
+    let there = theirs.directory((ROOT, "photos"), 12);
+    theirs.file((there, "b.jpg"), 13, 130);
+    theirs.file((there, "same.jpg"), 14, 40);
+    theirs.file((there, "other.jpg"), 15, 150);
+    let deep = theirs.directory((there, "deep"), 16);
+    theirs.file((deep, "y"), 17, 170);
+    let (result, plan) = join(&base, &mine, &theirs);
+    for (path, wrote) in [
+        ("photos/a.jpg", 30),
+        ("photos/b.jpg", 130),
+        ("photos/same.jpg", 40),
+        ("photos/other.jpg", 150),
+        ("photos/deep/x", 70),
+        ("photos/deep/y", 170),
+    ] {
+        assert_eq!(result.wrote(path), Some(wrote), "{path}");
+    }
+    assert_eq!(
+        result.wrote(&format!("photos/other ({LABEL}).jpg")),
+        Some(50)
+    );
+    assert_eq!(plan.conflicts.len(), 1);
+    assert_eq!(result.nodes.len(), 3 + 7);
+}
+
+#[test]
+fn what_one_removed_and_the_other_changed_stays_with_its_directories() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        let a = tree.directory((ROOT, "a"), 2);
+        let b = tree.directory((a, "b"), 3);
+        tree.file((b, "x"), 4, 40);
+        tree.file((b, "y"), 5, 50);
+        let c = tree.directory((ROOT, "c"), 6);
+        tree.file((c, "z"), 7, 70);
+        tree.file((c, "w"), 8, 80);
+    });
+    mine.remove((ROOT, "a"));
+    theirs.write((InodeId(4), 4000), 41);
+    theirs.remove((ROOT, "c"));
+    mine.write((InodeId(7), 7000), 71);
+    mine.file(((InodeId(6), 6000), "new"), 9, 90);
+    let (result, _) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("a/b/x"), Some(41));
+    assert_eq!(result.wrote("a/b/y"), None);
+    assert_eq!(result.wrote("c/z"), Some(71));
+    assert_eq!(result.wrote("c/new"), Some(90));
+    assert_eq!(result.wrote("c/w"), None);
+}
+
+#[test]
+fn attributes_are_joined_one_by_one() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "a"), 2, 20);
+    });
+    let id = (InodeId(2), 2000);
+    mine.nodes.get_mut(&id).unwrap().mode = 0o600;
+    mine.nodes.get_mut(&id).unwrap().uid = 5;
+    theirs.nodes.get_mut(&id).unwrap().gid = 6;
+    theirs.nodes.get_mut(&id).unwrap().uid = 7;
+    theirs.write(id, 21);
+    let (result, plan) = join(&base, &mine, &theirs);
+    let entry = result.at("a").unwrap();
+    assert_eq!((entry.mode, entry.uid, entry.gid), (0o600, 7, 6));
+    assert_eq!(result.wrote("a"), Some(21));
+    assert!(plan.conflicts.is_empty());
+}
+
+#[test]
+fn names_of_hard_links_are_joined_one_by_one() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        let id = tree.file((ROOT, "a"), 2, 20);
+        tree.names.insert((ROOT, "b".into()), id);
+        tree.count();
+    });
+    let id = (InodeId(2), 2000);
+    mine.remove((ROOT, "a"));
+    theirs.names.insert((ROOT, "c".into()), id);
+    theirs.count();
+    let (result, _) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("a"), None);
+    assert_eq!(result.at("b").unwrap().nlink, 2);
+    assert_eq!(result.wrote("c"), Some(20));
+    // Each took another of both: the file stays.
+    theirs = base.clone();
+    theirs.remove((ROOT, "b"));
+    let (result, _) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("b"), Some(20));
+}
+
+#[test]
+fn a_conflict_name_is_never_too_long_and_never_taken() {
+    let long = format!("{}.jpeg", "é".repeat(125));
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, &long), 2, 20);
+        tree.file((ROOT, "x"), 3, 30);
+        tree.file((ROOT, &format!("x ({LABEL})")), 4, 40);
+    });
+    for (number, id) in [(1, 2), (2, 3)] {
+        mine.write((InodeId(id), id * 1000), number);
+        theirs.write((InodeId(id), id * 1000), number + 10);
+    }
+    let (result, plan) = join(&base, &mine, &theirs);
+    assert!(result.names.keys().all(|name| name.1.len() <= 255));
+    for (_, name) in &plan.conflicts {
+        String::from_utf8(name.clone()).unwrap();
+    }
+    assert_eq!(result.wrote(&format!("x ({LABEL} 2)")), Some(2));
+    assert!(result.contents().is_superset(&[1, 2, 11, 12, 40].into()));
+}
+
+/// A generator that gives the same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        (!from.is_empty()).then(|| from[self.below(from.len())].clone())
+    }
+}
+
+/// One random operation. `fresh`: the next number that nothing has, of this side.
+fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let directories: Vec<NodeId> = kinds(tree, true);
+    let files: Vec<NodeId> = kinds(tree, false);
+    let names: Vec<Name> = tree.names.keys().cloned().collect();
+    let parent = random.pick(&directories).unwrap();
+    let name = NAMES[random.below(NAMES.len())];
+    let to: Name = (parent, name.into());
+    *fresh += 1;
+    match random.below(9) {
+        0 | 1 if !tree.names.contains_key(&to) => {
+            tree.file((parent, name), *fresh, *fresh);
+        }
+        2 if !tree.names.contains_key(&to) => {
+            tree.directory((parent, name), *fresh);
+        }
+        3 | 4 => {
+            if let Some(id) = random.pick(&files) {
+                // Two sides may write the same.
+                let number = if random.below(4) == 0 {
+                    5_000_000
+                } else {
+                    *fresh
+                };
+                tree.write(id, number);
+            }
+        }
+        5 | 6 => {
+            let Some(from) = random.pick(&names) else {
+                return;
+            };
+            let id = tree.names[&from];
+            let mut above = parent;
+            while above != id {
+                match tree.place(above) {
+                    Some(name) => above = name.0,
+                    None => break,
+                }
+            }
+            if above != id && !tree.names.contains_key(&to) {
+                tree.names.remove(&from);
+                tree.names.insert(to, id);
+                tree.nodes.get_mut(&id).unwrap().ctime.0 += 1;
+                tree.count();
+            }
+        }
+        7 => {
+            // With all below it.
+            if let Some(name) = random.pick(&names) {
+                tree.names.remove(&name);
+                tree.count();
+            }
+        }
+        8 if !tree.names.contains_key(&to) => {
+            if let Some(id) = random.pick(&files) {
+                tree.names.insert(to, id);
+                tree.count();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn kinds(tree: &Tree, directories: bool) -> Vec<NodeId> {
+    let all = tree.nodes.iter();
+    all.filter(|(_, entry)| (entry.kind == NodeKind::Directory) == directories)
+        .map(|(id, _)| *id)
+        .collect()
+}
+
+#[test]
+fn whatever_two_sides_do_the_result_is_a_tree_with_all_that_either_wrote() {
+    for seed in 1..=20_000_u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut base = Tree::new();
+        let mut fresh = 100;
+        for _ in 0..random.below(14) {
+            change(&mut base, &mut random, &mut fresh);
+        }
+        let (mut mine, mut theirs) = (base.clone(), base.clone());
+        let mut here = 10_000;
+        for _ in 0..random.below(8) {
+            change(&mut mine, &mut random, &mut here);
+        }
+        let mut there = 20_000;
+        for _ in 0..random.below(8) {
+            change(&mut theirs, &mut random, &mut there);
+        }
+        let case = std::panic::catch_unwind(|| {
+            let (result, _) = join(&base, &mine, &theirs);
+            // (1)
+            let before = base.contents();
+            let wrote = mine
+                .contents()
+                .union(&theirs.contents())
+                .copied()
+                .collect::<BTreeSet<_>>();
+            for content in wrote.difference(&before) {
+                assert!(
+                    result.contents().contains(content),
+                    "{content} is lost in {result:?}"
+                );
+            }
+            // (2)
+            let (followed, plan) = join(&base, &base, &theirs);
+            assert_eq!(followed, theirs);
+            assert!(plan.conflicts.is_empty());
+            let (kept, plan) = join(&base, &mine, &base);
+            assert_eq!(kept, mine);
+            assert_eq!(plan, Plan::default());
+            // The other side gets just that.
+            assert_eq!(join(&theirs, &theirs, &result).0, result);
+        });
+        assert!(
+            case.is_ok(),
+            "seed {seed}: {base:?}\nmine {mine:?}\ntheirs {theirs:?}"
+        );
+    }
+}

@@ -1,0 +1,460 @@
+//! Joins what others published into the living state: what came is counted, the merge is planned and carried out.
+//!
+//! Takes   publications that were not taken in yet, and what they name, in the folder of what came
+//! Gives   the living state with both sides in it; names that were given because of a conflict
+//! Never   loses what was written here meanwhile: then the plan is made again
+//! Spec    spec/11-sync.md, 11.6
+//!
+//! Invariants
+//!  (1) What came is counted in the transaction that also shows it: cut anywhere, the state is the one before or the one behind.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use strongroom_filesystem::{
+    Arrived, Brought, Caller, Durability, Ending, Error as FileError, Shown, Taken,
+};
+use strongroom_format::publication::{Publication, RemoteId, SignedPublication};
+use strongroom_history::{
+    self as history, Delta, Living, Name, NewRevision, NodeId, Plan, Revision, RevisionId,
+    SCHEDULED, Tree, XattrList, delta, merge,
+};
+use strongroom_metadata::{InodeId, Published, Reader, Remote, Timestamp};
+use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name};
+
+use crate::execute::arrived::Arrival;
+use crate::execute::remote::remote_of;
+use crate::execute::session::Session;
+use crate::folder::Folder;
+use crate::incoming;
+use crate::observer::Change;
+use crate::request::remote::JoinedFields;
+use crate::{Error, Result};
+
+/// How often a plan is made again because somebody changed what it is about.
+const ATTEMPTS: usize = 16;
+
+/// Names of one file that are looked at for one that stays: more than any file has.
+const LINKS_LOOKED_AT_MAX: usize = 1 << 17;
+
+/// Conflict names that are told; the rest is counted.
+const CONFLICTS_TOLD_MAX: usize = 1_000;
+
+/// Takes in the publications of these numbers, which came.
+pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Result<JoinedFields> {
+    let (row, state) = remote_of(session, remote)?;
+    let folder = session.vault.with_keys(|keys| keys.folder().clone());
+    let signed = publications(session, &folder, RemoteId(row.id), &state, numbers)?;
+    let Some(last) = signed.last() else {
+        return Ok(JoinedFields::default());
+    };
+    let mut live = Live::default();
+    signed.iter().for_each(|one| live.add(one));
+    let mut arrival = Arrival::new(session)?;
+    for segment in live.segments.values() {
+        arrival.segment(segment)?;
+    }
+    for revision in live.revisions.values() {
+        arrival.revision(session, revision)?;
+    }
+    arrival.find_nodes()?;
+    arrival.arrived.retired = retired(session, remote, signed.iter().map(|one| &one.body))?;
+    let theirs = session
+        .filesystem()
+        .revisions()?
+        .into_iter()
+        .find(|one| one.id.0 == last.body.head)
+        .or_else(|| {
+            let mut new = arrival.arrived.revisions.iter();
+            let found = new.find(|one| one.id.0 == last.body.head);
+            found.cloned().map(Arc::new)
+        });
+    let theirs = theirs.ok_or_else(|| {
+        Error::RemoteUntrue("the state that it names as the newest is not there".to_owned())
+    })?;
+    let joined = Joining {
+        session,
+        arrival: &arrival,
+        theirs: &theirs,
+        base: state.head,
+    }
+    .run()?;
+    note_joined(session, remote, last.body.number)?;
+    incoming::remove(&folder)?;
+    Ok(joined)
+}
+
+/// All that is live up to that publication is here.
+fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
+    let (row, state) = remote_of(session, remote)?;
+    let state = RemoteState {
+        joined: number,
+        ..state
+    };
+    crate::execute::remote::change(session, |writer| {
+        writer.put_remote(&Remote {
+            state: state.encode(),
+            ..row
+        })
+    })
+    .map(drop)
+}
+
+fn publications(
+    session: &Session,
+    folder: &Folder,
+    remote: RemoteId,
+    state: &RemoteState,
+    numbers: Range<u64>,
+) -> Result<Vec<SignedPublication>> {
+    let signer = session
+        .vault
+        .with_keys(|keys| keys.keyring().revision_signer());
+    let sealer = session.filesystem().engine().sealer();
+    let mut before = None;
+    let mut all = Vec::new();
+    for number in numbers {
+        let object = incoming::publication(folder, number)?;
+        let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
+            object: publication_name(number).to_string(),
+        })?;
+        let signed = open_publication(number, &object, &signer, &sealer)?;
+        if number == state.last.0 + 1 && state.last.0 > 0 {
+            before = Some(state.last);
+        }
+        // Who comes new cannot look behind the first that it needs.
+        follow(
+            remote,
+            before.unwrap_or((number - 1, signed.body.link)),
+            &signed,
+        )?;
+        if number == state.last.0 && signed.id != state.last.1 {
+            let object = publication_name(number).to_string();
+            let why = "it is another one than this device has seen";
+            return Err(strongroom_sync::Error::Damaged { object, why }.into());
+        }
+        before = Some((number, signed.id));
+        all.push(signed);
+    }
+    Ok(all)
+}
+
+/// The segments here that the publications retire.
+fn retired<'p>(
+    session: &Session,
+    remote: u64,
+    publications: impl Iterator<Item = &'p Publication>,
+) -> Result<HashSet<strongroom_format::SegmentId>> {
+    let hashes: HashSet<[u8; 32]> = publications
+        .flat_map(|body| body.retired_segments.iter().copied())
+        .collect();
+    let mut retired = HashSet::new();
+    if hashes.is_empty() {
+        return Ok(retired);
+    }
+    let reader = session.filesystem().engine().reader()?;
+    crate::execute::remote::each_published(&reader, remote, &mut |item, how| {
+        if let Published::Segment(id) = item
+            && hashes.contains(&how.hash)
+        {
+            retired.insert(strongroom_format::SegmentId(id));
+        }
+    })?;
+    Ok(retired)
+}
+
+struct Joining<'a> {
+    session: &'a Session,
+    arrival: &'a Arrival<'a>,
+    theirs: &'a Revision,
+    /// The revision that both sides had last; zeros for none.
+    base: [u8; 32],
+}
+
+/// The living state, as rows have it.
+struct Rows<'r> {
+    reader: Reader<'r>,
+}
+
+impl Rows<'_> {
+    fn id(&self, inode: InodeId) -> Result<Option<NodeId>> {
+        let row = self.reader.inode(inode)?;
+        Ok(row.map(|row| (row.id, row.birth_id)))
+    }
+}
+
+impl Living for Rows<'_> {
+    type Error = Error;
+
+    fn root(&self) -> NodeId {
+        // A vault without a root does not open.
+        self.id(InodeId::ROOT)
+            .ok()
+            .flatten()
+            .unwrap_or((InodeId::ROOT, 0))
+    }
+
+    fn node(&self, (parent, name): &Name) -> Result<Option<NodeId>> {
+        // A directory of theirs may have a number that another node has here.
+        if self.id(parent.0)? != Some(*parent) {
+            return Ok(None);
+        }
+        match self.reader.entry(parent.0, name)? {
+            Some(entry) => self.id(entry.inode),
+            None => Ok(None),
+        }
+    }
+
+    fn names(&self, node: NodeId) -> Result<Vec<Name>> {
+        let mut names = Vec::new();
+        if self.id(node.0)? == Some(node) {
+            for (parent, name) in self.reader.names_of(node.0, None, LINKS_LOOKED_AT_MAX)? {
+                names.extend(self.id(parent)?.map(|parent| (parent, name)));
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl Joining<'_> {
+    fn run(&self) -> Result<JoinedFields> {
+        let filesystem = self.session.filesystem();
+        let _held = filesystem.engine().hold();
+        let mut is_placed = false;
+        for _ in 0..ATTEMPTS {
+            let mine = self.mine()?;
+            if mine
+                .as_ref()
+                .is_some_and(|mine| self.is_behind(self.theirs.id, mine))
+            {
+                // Everything of theirs is here; what came with it, snapshots of theirs, is counted all the same.
+                if self.arrival.arrived.segments.is_empty()
+                    && self.arrival.arrived.revisions.is_empty()
+                {
+                    return Ok(JoinedFields::default());
+                }
+                self.place(&mut is_placed)?;
+                let done = self.carry_out(&Plan::default(), &Brought::default(), None);
+                match done {
+                    Err(Error::File(FileError::WouldBlock)) => continue,
+                    done => return done.map(|_| JoinedFields::default()),
+                }
+            }
+            // If mine is one that theirs goes on from, nothing of mine is beyond it.
+            let follows = mine
+                .as_ref()
+                .is_some_and(|mine| self.is_behind(mine.id, self.theirs));
+            let base = match &mine {
+                Some(mine) if follows => Some(mine.clone()),
+                _ => self.known(RevisionId(self.base)),
+            };
+            let (plan, brought) = self.plan(base.as_deref(), mine.as_deref())?;
+            self.place(&mut is_placed)?;
+            let mine = mine.filter(|_| !follows);
+            let ending = Ending {
+                theirs: self.theirs,
+                mine: mine.as_deref(),
+            };
+            match self.carry_out(&plan, &brought, Some(ending)) {
+                Err(Error::File(FileError::WouldBlock)) => {}
+                Ok(shown) => return Ok(self.told(&plan, &shown)),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::RemoteBusy)
+    }
+
+    /// The newest revision of the living state, taken now if anything changed.
+    fn mine(&self) -> Result<Option<Arc<Revision>>> {
+        let filesystem = self.session.filesystem();
+        let new = NewRevision {
+            message: SCHEDULED.to_owned(),
+            only_if_changed: true,
+            ..NewRevision::default()
+        };
+        if let Taken::New(taken) = self.session.vault.records.take(filesystem, &new)? {
+            return Ok(Some(Arc::new(*taken)));
+        }
+        let heads = filesystem.heads()?;
+        Ok(heads
+            .first()
+            .and_then(|head| self.known(RevisionId(head.id))))
+    }
+
+    fn known(&self, id: RevisionId) -> Option<Arc<Revision>> {
+        let kept = self.session.filesystem().revisions().ok()?;
+        let kept = kept.into_iter().find(|one| one.id == id);
+        kept.or_else(|| {
+            let arrived = self.arrival.arrived.revisions.iter();
+            arrived
+                .clone()
+                .find(|one| one.id == id)
+                .cloned()
+                .map(Arc::new)
+        })
+    }
+
+    /// Whether `at` goes on from `id`, or is it.
+    fn is_behind(&self, id: RevisionId, at: &Revision) -> bool {
+        let mut open = vec![at.id];
+        let mut seen = HashSet::new();
+        let kept = self.session.filesystem().revisions().unwrap_or_default();
+        let parents: HashMap<RevisionId, &[RevisionId]> = kept
+            .iter()
+            .map(|one| &**one)
+            .chain(&self.arrival.arrived.revisions)
+            .map(|one| (one.id, &one.body.parents[..]))
+            .collect();
+        while let Some(at) = open.pop() {
+            if at == id {
+                return true;
+            }
+            if seen.insert(at) {
+                open.extend(parents.get(&at).copied().unwrap_or_default());
+            }
+        }
+        false
+    }
+
+    fn plan(&self, base: Option<&Revision>, mine: Option<&Revision>) -> Result<(Plan, Brought)> {
+        let tree = Tree::new(self.arrival);
+        let root = |revision: &Revision| tree.root(&revision.body.root);
+        let base_root = base.map(&root).transpose()?;
+        let theirs = delta(&tree, base_root.as_ref(), &root(self.theirs)?)?;
+        let ours = match mine {
+            Some(mine) if base.is_none_or(|base| base.id != mine.id) => {
+                delta(&tree, base_root.as_ref(), &root(mine)?)?
+            }
+            _ => Delta::default(),
+        };
+        let rows = Rows {
+            reader: self.session.filesystem().engine().reader()?,
+        };
+        let plan = merge(&ours, &theirs, &rows, &self.label(mine))?;
+        let mut brought = Brought::default();
+        for (id, becomes) in &plan.nodes {
+            if let Some(from) = &becomes.content {
+                let mut extents = Vec::new();
+                let mut at = 0;
+                loop {
+                    let page = tree.extents(from, at, from.size, 4096)?;
+                    let Some(last) = page.last() else { break };
+                    at = last.end();
+                    extents.extend(page);
+                }
+                brought.extents.insert(*id, extents);
+            }
+            if let Some((base, theirs)) = &becomes.xattrs {
+                let of = |entry: &Option<history::Entry>| match entry {
+                    Some(entry) => tree.xattrs(entry),
+                    None => Ok(Vec::new()),
+                };
+                let joined = joined_xattrs(of(base)?, of(&becomes.mine)?, tree.xattrs(theirs)?);
+                brought.xattrs.insert(*id, joined);
+            }
+        }
+        Ok((plan, brought))
+    }
+
+    /// What conflict names of this device say in brackets: by what was written here, so that it is the same if it is tried again.
+    fn label(&self, mine: Option<&Revision>) -> String {
+        let Some(mine) = mine else {
+            return "conflict".to_owned();
+        };
+        let Timestamp(nanoseconds) = mine.body.time;
+        let time = jiff::Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or_default();
+        let device = strongroom_format::hex::encode(&mine.body.device.0[..4]);
+        format!("conflict, {device}, {}", time.strftime("%Y-%m-%d %H.%M"))
+    }
+
+    fn place(&self, is_placed: &mut bool) -> Result<()> {
+        if !*is_placed {
+            let folder = self.session.vault.with_keys(|keys| keys.folder().clone());
+            let staged = self.arrival.staged();
+            incoming::put_in_place(&folder, staged.iter(), &self.arrival.records)?;
+            *is_placed = true;
+        }
+        Ok(())
+    }
+
+    /// (1)
+    fn carry_out(
+        &self,
+        plan: &Plan,
+        brought: &Brought,
+        ending: Option<Ending<'_>>,
+    ) -> Result<Shown> {
+        let arrived: &Arrived = &self.arrival.arrived;
+        let caller = Caller::root();
+        let filesystem = self.session.filesystem();
+        filesystem.transaction(&caller, &[], Durability::OnReturn, |draft| {
+            let is_as_base = draft.is_as_base()?;
+            draft.take_in(arrived)?;
+            let shown = draft.join(plan, brought)?;
+            if let Some(ending) = ending {
+                draft.end_join(ending, is_as_base)?;
+            }
+            Ok::<_, Error>(shown)
+        })
+    }
+
+    /// Tells who watches what changed.
+    fn told(&self, plan: &Plan, shown: &Shown) -> JoinedFields {
+        let names = shown.names.iter().map(|(parent, name)| Change::Entry {
+            parent: *parent,
+            name: name.clone(),
+        });
+        let contents = shown.contents.iter().map(|inode| Change::Content {
+            inode: *inode,
+            offset: 0,
+            len: u64::MAX,
+        });
+        let nodes: HashSet<InodeId> = shown.nodes.iter().copied().collect();
+        let nodes = nodes.into_iter().map(|inode| Change::Attributes { inode });
+        let changes: Vec<Change> = names.chain(contents).chain(nodes).collect();
+        self.session.tell(&changes);
+        let told = plan.conflicts.iter().take(CONFLICTS_TOLD_MAX);
+        JoinedFields {
+            names: plan.names.len() as u64,
+            nodes: plan.nodes.len() as u64,
+            conflicts: plan.conflicts.len() as u64,
+            conflict_paths: told.map(|name| self.path(name)).collect(),
+        }
+    }
+
+    /// The path of a name now; as far as it is known.
+    fn path(&self, (parent, name): &Name) -> Vec<u8> {
+        let mut path = [b"/", &name[..]].concat();
+        let Ok(reader) = self.session.filesystem().engine().reader() else {
+            return path;
+        };
+        let mut at = parent.0;
+        while at != InodeId::ROOT {
+            let Ok(Some((above, name))) = reader.names_of(at, None, 1).map(|mut all| all.pop())
+            else {
+                break;
+            };
+            path = [b"/", &name[..], &path[..]].concat();
+            at = above;
+        }
+        path
+    }
+}
+
+/// Each attribute as theirs has it where theirs changed it, else as mine has it.
+fn joined_xattrs(base: XattrList, mine: XattrList, theirs: XattrList) -> XattrList {
+    use std::collections::BTreeMap;
+    let [base, mine, theirs] =
+        [base, mine, theirs].map(|list| list.into_iter().collect::<BTreeMap<_, _>>());
+    let mut joined = mine;
+    for name in base.keys().chain(theirs.keys()) {
+        if base.get(name) != theirs.get(name) {
+            match theirs.get(name) {
+                Some(value) => joined.insert(name.clone(), value.clone()),
+                None => joined.remove(name),
+            };
+        }
+    }
+    joined.into_iter().collect()
+}

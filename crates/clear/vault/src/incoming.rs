@@ -1,0 +1,158 @@
+//! The folder of what comes from a remote, until rows say that it is there.
+//!
+//! Takes   objects, by the hashes that publications say
+//! Gives   names for them; a folder that an opening empties, with what was put in place and never counted
+//! Never   removes a file that a row names
+//! Spec    spec/11-sync.md, 11.6
+//!
+//! Invariants
+//!  (1) Before a file goes from here to where rows look for it, its name is in the list, durably; the list goes after the rows
+//!      are durable.                                                                                       [11.6.5]
+
+use strongroom_filesystem::Filesystem;
+use strongroom_format::{SegmentId, hex};
+use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
+
+use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
+use crate::{Error, Result};
+
+/// The list of what is being put in place: a line each, `segment` or `revision` and its name.
+const PLACING: &str = "placing";
+
+/// Above every such list, in bytes.
+const PLACING_BYTES_MAX: u64 = 64 << 20;
+
+/// What a segment is called that came.
+pub(crate) fn staged_segment(hash: &[u8; 32]) -> String {
+    format!("segment-{}", hex::encode(hash))
+}
+
+/// What the record of a revision is called that came.
+pub(crate) fn staged_revision(hash: &[u8; 32]) -> String {
+    format!("revision-{}", hex::encode(hash))
+}
+
+/// What a publication is called that came.
+pub(crate) fn staged_publication(number: u64) -> String {
+    format!("publication-{number}")
+}
+
+/// A publication that came.
+pub(crate) fn publication(folder: &Folder, number: u64) -> Result<Option<Vec<u8>>> {
+    let held = folder.inside(INCOMING).hold().map_err(failed())?;
+    let name = staged_publication(number);
+    held.read(&name, PUBLICATION_OBJECT_BYTES_MAX)
+        .map_err(failed())
+}
+
+/// Where a segment lies below the folder of segments.
+pub(crate) fn placed_segment(id: SegmentId) -> String {
+    let id = hex::encode(&id.0);
+    format!("{}/{id}", &id[..2])
+}
+
+fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
+    below("putting in place what came from the remote")
+}
+
+/// Puts segments and records where rows look for them, durably.                                               (1)
+pub(crate) fn put_in_place<'a>(
+    folder: &Folder,
+    segments: impl Iterator<Item = (&'a SegmentId, &'a String)> + Clone,
+    records: &[(String, Vec<u8>)],
+) -> Result<()> {
+    let mut list = String::new();
+    for (id, _) in segments.clone() {
+        list += &format!("segment {}\n", hex::encode(&id.0));
+    }
+    for (name, _) in records {
+        list += &format!("revision {name}\n");
+    }
+    let incoming = folder.inside(INCOMING);
+    incoming.make()?;
+    incoming.replace(PLACING, list.as_bytes())?;
+    let vault = folder.hold().map_err(failed())?;
+    let from = incoming.hold().map_err(failed())?;
+    vault.make_folder(SEGMENTS).map_err(failed())?;
+    let into = vault.folder(SEGMENTS).map_err(failed())?;
+    let mut made = std::collections::BTreeMap::new();
+    for (id, staged) in segments {
+        let path = placed_segment(*id);
+        let (below, name) = path.split_once('/').unwrap_or(("", &path));
+        if !made.contains_key(below) {
+            into.make_folder(below).map_err(failed())?;
+            made.insert(below.to_owned(), into.folder(below).map_err(failed())?);
+        }
+        let target = &made[below];
+        // An earlier attempt may have put it there.
+        if target.check_file(name).map_err(failed())?.is_none() {
+            from.move_to(staged, target, name).map_err(failed())?;
+        }
+    }
+    for target in made.values() {
+        target.sync().map_err(failed())?;
+    }
+    into.sync().map_err(failed())?;
+    let kept = folder.inside(REVISIONS);
+    kept.make()?;
+    for (name, bytes) in records {
+        kept.replace(name, bytes)?;
+    }
+    Ok(())
+}
+
+/// Removes the folder of what came, when rows name what was put in place, or nothing was.
+pub(crate) fn remove(folder: &Folder) -> Result<()> {
+    let vault = folder.hold().map_err(failed())?;
+    if vault.remove_tree(INCOMING).map_err(failed())? {
+        vault.sync().map_err(failed())?;
+    }
+    Ok(())
+}
+
+/// Takes back what an interrupted pull put in place and no row names. What came stays, for the next pull.
+pub(crate) fn take_back(folder: &Folder, filesystem: &Filesystem) -> Result<()> {
+    let incoming = folder.inside(INCOMING);
+    let Ok(held) = incoming.hold() else {
+        return Ok(());
+    };
+    let Some(list) = held.read(PLACING, PLACING_BYTES_MAX).map_err(failed())? else {
+        return Ok(());
+    };
+    let reader = filesystem.engine().reader()?;
+    for line in String::from_utf8_lossy(&list).lines() {
+        match line.split_once(' ') {
+            Some(("segment", id)) => {
+                let Some(id) = hex::decode::<16>(id).map(SegmentId) else {
+                    continue;
+                };
+                let segments = folder.inside(SEGMENTS);
+                if reader.segment_by_id(&id)?.is_none()
+                    && let Ok(held) = segments.hold()
+                {
+                    let path = placed_segment(id);
+                    let (below, name) = path.split_once('/').unwrap_or(("", &path));
+                    if let Ok(held) = held.folder(below) {
+                        held.remove(name).map_err(failed())?;
+                        held.sync().map_err(failed())?;
+                    }
+                }
+            }
+            Some(("revision", name)) => {
+                let id = name
+                    .split_once('.')
+                    .and_then(|(id, _)| hex::decode::<32>(id));
+                if let Some(id) = id
+                    && reader.revision(&id)?.is_none()
+                {
+                    let kept = folder.inside(REVISIONS);
+                    kept.remove(name).map_err(failed())?;
+                    kept.sync_if_there()?;
+                }
+            }
+            _ => {}
+        }
+    }
+    held.remove(PLACING).map_err(failed())?;
+    held.sync().map_err(failed())
+}

@@ -1,0 +1,317 @@
+//! Brings the vault to the state of a remote: what others published comes down, proves itself, and is joined with what is here.
+//!
+//! Takes   an open vault, in whatever process its owner is, and one of its remotes
+//! Gives   the living state with what others published in it, and conflict names where both sides changed one thing
+//! Never   believes the remote; removes anything that somebody wrote here
+//! Spec    spec/11-sync.md, 11.6
+//!
+//! Invariants
+//!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
+
+use strongroom_format::publication::SignedPublication;
+use strongroom_remote::{ObjectName, Remote};
+use strongroom_sync::limits::{
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+};
+use strongroom_sync::{
+    Live, in_parallel, object_hash, publication_name, revision_name, segment_name,
+};
+
+use crate::folder::{Folder, INCOMING, SEGMENTS, below};
+use crate::incoming::{placed_segment, staged_publication, staged_revision, staged_segment};
+use crate::push::PushReport;
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::Request;
+use crate::request::frame::Bytes;
+use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest};
+use crate::{Error, GoOn, Result, Vault};
+
+/// How often a sync begins again because another device published in between.
+const ROUNDS: usize = 16;
+
+/// What a pull did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullReport {
+    /// Objects that came down, but for publications, and their bytes.
+    pub objects: u64,
+    /// See `objects`.
+    pub bytes: u64,
+    /// Publications that were taken in; 0: there was nothing new.
+    pub publications: u64,
+    /// Names that came, went or mean another file now.
+    pub names: u64,
+    /// Files, directories and others that are new or were changed.
+    pub nodes: u64,
+    /// Names that were given because both sides changed one thing.
+    pub conflicts: u64,
+    /// The paths of the first thousand of them.
+    pub conflict_paths: Vec<Vec<u8>>,
+}
+
+/// What a sync did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncReport {
+    /// What came.
+    pub pulled: PullReport,
+    /// What went.
+    pub pushed: PushReport,
+}
+
+/// One object to come down: its name, hash, greatest length, and what it is called until it is counted.
+struct Wanted {
+    object: ObjectName,
+    hash: [u8; 32],
+    bytes_max: u64,
+    staged: String,
+}
+
+fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
+    below("writing what comes from the remote")
+}
+
+impl Vault {
+    /// Brings what others pushed to the remote of that name into the vault, and joins it with what changed here; others may use
+    /// the vault meanwhile. `told` hears of the progress and says whether to go on; the next pull goes on where this one stopped.
+    ///
+    /// # Errors
+    /// `UnknownRemote`; `Remote` if it cannot be reached, refuses access, lies or lost something; `RemoteUntrue`; `RemoteStopped`;
+    /// `RemoteBusy`; `KeysInUse`; `Keys` if keys were changed here and there at once.
+    pub fn pull(
+        &self,
+        name: &str,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PullReport> {
+        let (row, remote) = self.reach(name)?;
+        let mut report = PullReport::default();
+        self.pull_from(&row, &*remote, &mut report, told)?;
+        Ok(report)
+    }
+
+    /// Pulls, then pushes, until this device and the remote have the same.
+    ///
+    /// # Errors
+    /// As `pull` and `push`.
+    pub fn sync_with(
+        &self,
+        name: &str,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<SyncReport> {
+        let mut report = SyncReport::default();
+        for _ in 0..ROUNDS {
+            let (row, remote) = self.reach(name)?;
+            self.pull_from(&row, &*remote, &mut report.pulled, told)?;
+            match self.push(name, told) {
+                Ok(pushed) => {
+                    report.pushed = pushed;
+                    return Ok(report);
+                }
+                Err(Error::RemoteAhead) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::RemoteAhead)
+    }
+
+    fn pull_from(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        report: &mut PullReport,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<()> {
+        go_on(told(&RemoteProgress::default()))?;
+        let first = match (row.last, row.joined) {
+            (0, _) => self.first_needed_knowing(remote)?.max(1),
+            (_, joined) => joined + 1,
+        };
+        let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
+        loop {
+            let number = first + found.len() as u64;
+            let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
+            let Some(object) = object else { break };
+            let signed = self.open_knowing(remote, number, &object)?;
+            found.push((object, signed));
+        }
+        // A push that has not ended is left until it has.
+        let whole = found.iter().rposition(|(_, one)| one.body.head != [0; 32]);
+        let Some(whole) = whole else { return Ok(()) };
+        found.truncate(whole + 1);
+        // Keys that were changed elsewhere count from here on for what is published here, too.
+        let (generation, _) = found[whole].1.body.header;
+        if generation > self.information()?.generation {
+            self.take_headers(remote)?;
+        }
+        let mut live = Live::default();
+        found.iter().for_each(|(_, one)| live.add(one));
+        self.bring(remote, &live, &found, first, report, told)?;
+        let behind = first + found.len() as u64;
+        let joined: JoinedFields = self.ask_for(&Request::Remote(RemoteRequest::Join {
+            remote: row.number,
+            first,
+            behind,
+        }))?;
+        for (number, (object, _)) in (first..)
+            .zip(&found)
+            .filter(|(number, _)| *number > row.last)
+        {
+            self.take_publication(row.number, number, object, true)?;
+        }
+        report.publications += found.len() as u64;
+        report.names += joined.names;
+        report.nodes += joined.nodes;
+        report.conflicts += joined.conflicts;
+        report.conflict_paths.extend(joined.conflict_paths);
+        Ok(())
+    }
+
+    /// What a publication says; a header that it needs is taken in first.
+    fn open_knowing(
+        &self,
+        remote: &dyn Remote,
+        number: u64,
+        object: &[u8],
+    ) -> Result<SignedPublication> {
+        match self.open_publication(number, object) {
+            Err(Error::RemoteUntrue(_)) => {
+                self.take_headers(remote)?;
+                self.open_publication(number, object)
+            }
+            opened => opened,
+        }
+    }
+
+    /// The first publication that who comes new needs; headers that it takes to know are taken in first.
+    fn first_needed_knowing(&self, remote: &dyn Remote) -> Result<u64> {
+        match self.first_needed(remote) {
+            Err(Error::RemoteUntrue(_)) => {
+                self.take_headers(remote)?;
+                self.first_needed(remote)
+            }
+            first => first,
+        }
+    }
+
+    /// Takes in the headers of the remote that go on from the one in use, one by one.
+    fn take_headers(&self, remote: &dyn Remote) -> Result<()> {
+        let mut names: Vec<String> = remote
+            .list("headers")?
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
+        // Generations are written with as many digits.
+        names.sort_unstable();
+        let own = self.information()?.generation;
+        // One that does not go on from the header in use says nothing about those behind it.
+        let mut refused = None;
+        let mut taken = false;
+        for name in names {
+            let generation = name
+                .split_once('-')
+                .and_then(|(number, _)| number.parse().ok());
+            if generation.is_none_or(|generation: u64| generation <= own) {
+                continue;
+            }
+            let name = ObjectName::new(format!("headers/{name}"))?;
+            let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
+            if let Some(header) = remote.read(&name, bytes_max)? {
+                let header = Bytes(&header);
+                match self.ask_for(&Request::Remote(RemoteRequest::TakeHeader { header })) {
+                    Ok(is_newer) => taken = taken || is_newer,
+                    Err(error @ Error::KeysInUse) => return Err(error),
+                    Err(error) => refused = refused.or(Some(error)),
+                }
+            }
+        }
+        match refused {
+            Some(error) if !taken => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings down what the publications name and is not here, and the publications.                             (1)
+    fn bring(
+        &self,
+        remote: &dyn Remote,
+        live: &Live,
+        found: &[(Vec<u8>, SignedPublication)],
+        first: u64,
+        report: &mut PullReport,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<()> {
+        let folder = Folder::new(self.folder()).absolute()?;
+        let vault = folder.hold().map_err(failed())?;
+        vault.make_folder(INCOMING).map_err(failed())?;
+        let incoming = vault.folder(INCOMING).map_err(failed())?;
+        let segments = vault.folder(SEGMENTS).ok();
+        let mut wanted = Vec::new();
+        let mut progress = RemoteProgress::default();
+        for segment in live.segments.values() {
+            let path = placed_segment(segment.id);
+            let is_here = segments
+                .as_ref()
+                .and_then(|segments| segments.check_file(&path).ok().flatten());
+            if is_here.is_some() {
+                continue;
+            }
+            progress.bytes_total += segment.len;
+            wanted.push(Wanted {
+                object: segment_name(&segment.hash),
+                hash: segment.hash,
+                bytes_max: segment.len.min(SEGMENT_OBJECT_BYTES_MAX),
+                staged: staged_segment(&segment.hash),
+            });
+        }
+        for revision in live.revisions.values() {
+            let name = format!(
+                "{}.{}",
+                strongroom_format::hex::encode(&revision.id),
+                revision.epoch.0
+            );
+            if folder.inside(crate::folder::REVISIONS).has(&name) {
+                continue;
+            }
+            wanted.push(Wanted {
+                object: revision_name(&revision.id, revision.epoch, &revision.hash),
+                hash: revision.hash,
+                bytes_max: REVISION_OBJECT_BYTES_MAX,
+                staged: staged_revision(&revision.hash),
+            });
+        }
+        in_parallel(
+            wanted.into_iter(),
+            TRANSFERS,
+            |one| -> Result<(bool, u64)> {
+                // What an earlier attempt brought is read and compared, not fetched.
+                if let Ok(Some(there)) = incoming.read(&one.staged, one.bytes_max)
+                    && object_hash(&there) == one.hash
+                {
+                    return Ok((false, there.len() as u64));
+                }
+                let found = remote.read(&one.object, one.bytes_max)?;
+                let found = found.ok_or_else(|| strongroom_sync::Error::Missing {
+                    object: one.object.to_string(),
+                })?;
+                if object_hash(&found) != one.hash {
+                    return Err(Error::from(strongroom_sync::Error::Damaged {
+                        object: one.object.to_string(),
+                        why: "its bytes are others than were pushed",
+                    }));
+                }
+                incoming.replace(&one.staged, &found).map_err(failed())?;
+                Ok((true, found.len() as u64))
+            },
+            &mut |(is_new, len): (bool, u64)| {
+                progress.bytes = (progress.bytes + len).min(progress.bytes_total);
+                report.objects += u64::from(is_new);
+                report.bytes += if is_new { len } else { 0 };
+                go_on(told(&progress))
+            },
+        )?;
+        for (number, (object, _)) in (first..).zip(found) {
+            incoming
+                .replace(&staged_publication(number), object)
+                .map_err(failed())?;
+        }
+        incoming.sync().map_err(failed())
+    }
+}

@@ -1,0 +1,543 @@
+//! Several devices on one remote: what each writes comes to the others, conflicts are kept, nothing is lost however it is cut.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use strongroom::filesystem::{NodeKind, RenameMode, SetAttributes, XattrMode};
+use strongroom::{
+    CLONED_FROM, CloneOptions, Error, GoOn, Keys, Links, NewRevision, OpenOptions, SyncReport,
+    Vault, VerifyOptions, clone,
+};
+
+use support::{Place, content};
+
+const NAME: &str = "stick";
+
+/// Devices of one vault, the first of which made it, and the remote of all.
+struct Devices {
+    place: Place,
+    vaults: Vec<Vault>,
+}
+
+impl Devices {
+    /// `count` devices that have what `fill` writes.
+    fn new(count: usize, fill: impl FnOnce(&Vault)) -> Self {
+        let (place, vault) = Place::new();
+        fs::create_dir(place.directory.path().join("remote")).unwrap();
+        let mut devices = Self {
+            place,
+            vaults: vec![vault],
+        };
+        let address = devices.address();
+        devices.vaults[0].add_remote(NAME, &address).unwrap();
+        fill(&devices.vaults[0]);
+        devices.sync(0);
+        for number in 1..count {
+            devices.add(number);
+        }
+        devices
+    }
+
+    fn address(&self) -> String {
+        let remote = self.place.directory.path().join("remote");
+        format!("folder:{}", remote.display())
+    }
+
+    fn folder(&self, number: usize) -> PathBuf {
+        match number {
+            0 => self.place.folder(),
+            number => self.place.directory.path().join(format!("device{number}")),
+        }
+    }
+
+    /// Clones, and lets the remote know.
+    fn add(&mut self, number: usize) {
+        let options = CloneOptions::default();
+        let secret = &self.place.secret;
+        let folder = self.folder(number);
+        clone(&self.address(), &folder, secret, options, &mut |_| {
+            GoOn::Yes
+        })
+        .unwrap();
+        let vault = Vault::open(folder, secret.clone(), OpenOptions::default()).unwrap();
+        self.vaults.push(vault);
+        self.sync(number);
+    }
+
+    fn try_sync(&self, number: usize) -> Result<SyncReport, Error> {
+        let name = if number == 0 { NAME } else { CLONED_FROM };
+        self.vaults[number].sync_with(name, &mut |_| GoOn::Yes)
+    }
+
+    fn sync(&self, number: usize) -> SyncReport {
+        self.try_sync(number).unwrap()
+    }
+
+    /// Until nothing is left to say.
+    fn settle(&self) {
+        for _ in 0..2 {
+            for number in 0..self.vaults.len() {
+                self.sync(number);
+            }
+        }
+    }
+
+    /// All devices have the same, and it is sound.
+    fn assert_same(&self) -> BTreeMap<String, String> {
+        let first = tree(&self.vaults[0]);
+        // A person looks at the devices that others added, and says so.
+        for vault in &self.vaults {
+            vault.accept_records().unwrap();
+        }
+        for (number, vault) in self.vaults.iter().enumerate() {
+            assert_eq!(tree(vault), first, "device {number}");
+            let deep = VerifyOptions {
+                deep: true,
+                resume: false,
+            };
+            let report = vault.verify(deep, &mut |_| GoOn::Yes).unwrap();
+            assert!(report.is_sound(), "device {number}: {report:?}");
+            let check = vault.check().unwrap();
+            assert!(check.problems.is_empty(), "device {number}: {check:?}");
+        }
+        first
+    }
+}
+
+/// Everything in a vault: each path with what is there.
+fn tree(vault: &Vault) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut directories = vec!["/".to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in vault.list(&*directory).unwrap() {
+            let entry = entry.unwrap();
+            let name = String::from_utf8(entry.name).unwrap();
+            let path = format!("{}/{name}", directory.trim_end_matches('/'));
+            let stat = entry.attributes;
+            let mut what = format!(
+                "{:?} {:o} {}:{} links {} mtime {} ctime {}",
+                stat.kind, stat.mode, stat.uid, stat.gid, stat.nlink, stat.mtime.0, stat.ctime.0
+            );
+            match stat.kind {
+                NodeKind::File => {
+                    let bytes = vault.read(&*path).unwrap();
+                    what += &format!(" {} bytes, first {:?}", bytes.len(), bytes.first());
+                    let sum = bytes.iter().fold(7_u64, |sum, byte| {
+                        sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+                    });
+                    what += &format!(" sum {sum}");
+                }
+                NodeKind::Symlink => what += &format!(" to {:?}", vault.read_link(&*path).unwrap()),
+                NodeKind::Directory => directories.push(path.clone()),
+                _ => {}
+            }
+            for name in vault.xattrs(&*path, Links::Stay).unwrap() {
+                let value = vault.xattr(&*path, Links::Stay, &name).unwrap();
+                what += &format!(" {name:?}={value:?}");
+            }
+            all.insert(path, what);
+        }
+    }
+    all
+}
+
+fn sealed(vault: &Vault) -> u64 {
+    let counters = vault.counters().unwrap();
+    let found = counters.iter().find(|(name, _)| name == "bytes_sealed");
+    found.map_or(0, |(_, count)| *count)
+}
+
+fn fill(vault: &Vault) {
+    vault.make_directory("/letters", 0o755).unwrap();
+    vault.write("/letters/one", content(300_000, 1)).unwrap();
+    vault.write("/letters/two", b"two").unwrap();
+    vault.write("/big", content(9 << 20, 2)).unwrap();
+    vault.make_symlink("letters/one", "/link").unwrap();
+    vault.link("/letters/two", "/second name").unwrap();
+    let set = XattrMode::Set;
+    vault
+        .set_xattr("/big", Links::Stay, "user.color", "blue", set)
+        .unwrap();
+}
+
+#[test]
+fn what_each_device_writes_comes_to_the_others_and_no_content_is_sealed_twice() {
+    let devices = Devices::new(3, fill);
+    let [one, two, three] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    devices.assert_same();
+    two.write("/letters/three", content(200_000, 3)).unwrap();
+    two.make_directory("/letters/deep", 0o700).unwrap();
+    two.write("/letters/deep/four", b"four").unwrap();
+    two.rename("/letters/one", "/letters/deep/moved", RenameMode::NoReplace)
+        .unwrap();
+    three.write("/big", content(100_000, 4)).unwrap();
+    one.remove_file("/second name").unwrap();
+    one.set_attributes(
+        "/letters",
+        Links::Stay,
+        &SetAttributes {
+            mode: Some(0o711),
+            ..SetAttributes::default()
+        },
+    )
+    .unwrap();
+    let before: Vec<u64> = devices.vaults.iter().map(sealed).collect();
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all["/letters/deep/moved"].contains("300000 bytes"));
+    assert!(all["/big"].contains("100000 bytes"));
+    assert!(!all.contains_key("/second name") && !all.contains_key("/letters/one"));
+    // What was written before was sealed then; what is sealed now is nodes of trees.
+    for (vault, before) in devices.vaults.iter().zip(before) {
+        assert!(
+            sealed(vault) - before < 400_000,
+            "{}",
+            sealed(vault) - before
+        );
+    }
+    // When all have the same, nothing is said any more.
+    for number in 0..3 {
+        assert_eq!(
+            devices.sync(number),
+            SyncReport::default(),
+            "device {number}"
+        );
+    }
+}
+
+/// SECURITY.md, claim 21.
+#[test]
+fn content_that_two_devices_wrote_is_kept_twice_and_all_devices_agree() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    one.write("/letters/one", b"from one").unwrap();
+    two.write("/letters/one", b"from two").unwrap();
+    one.write("/same", b"the same").unwrap();
+    two.write("/same", b"the same").unwrap();
+    one.remove_file("/big").unwrap();
+    two.write("/big", b"changed while it was removed").unwrap();
+    devices.sync(0);
+    let report = devices.sync(1);
+    // `same` was made by each at another time, so both are files of their own; what they hold is the same.
+    assert_eq!(report.pulled.conflicts, 1, "{report:?}");
+    let path = String::from_utf8(report.pulled.conflict_paths[0].clone()).unwrap();
+    assert!(path.starts_with("/letters/one (conflict, "), "{path}");
+    devices.settle();
+    let all = devices.assert_same();
+    assert_eq!(two.read("/letters/one").unwrap(), b"from one");
+    assert_eq!(one.read(&*path).unwrap(), b"from two");
+    assert_eq!(one.read("/big").unwrap(), b"changed while it was removed");
+    assert_eq!(all.keys().filter(|name| name.contains("same")).count(), 1);
+}
+
+#[test]
+fn an_open_file_stays_open_and_keeps_its_number() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let number = one.attributes("/letters/one", Links::Stay).unwrap().inode;
+    let open = one
+        .open_file(
+            "/letters/one",
+            strongroom::FileOptions::new().read().write(),
+        )
+        .unwrap();
+    two.write("/letters/one", b"published").unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    assert_eq!(
+        one.attributes("/letters/one", Links::Stay).unwrap().inode,
+        number
+    );
+    let mut bytes = [0; 9];
+    assert_eq!(open.read_at(&mut bytes, 0).unwrap(), 9);
+    assert_eq!(&bytes, b"published");
+    // What is removed elsewhere is still there for who has it open.
+    two.remove_file("/letters/one").unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    assert!(!one.exists("/letters/one").unwrap());
+    assert_eq!(open.read_at(&mut bytes, 0).unwrap(), 9);
+    assert_eq!(&bytes, b"published");
+    drop(open);
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: a pull that is stopped anywhere changes nothing, and the next one brings nothing twice.
+/// SECURITY.md, claim 21.
+#[test]
+fn a_pull_stopped_anywhere_changes_nothing_and_goes_on() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    for number in 0..4 {
+        two.write(&*format!("/new{number}"), content(3 << 20, 20 + number))
+            .unwrap();
+        devices.sync(1);
+    }
+    let before = tree(one);
+    let mut brought = 0;
+    for stop_at in 1.. {
+        let mut steps = 0;
+        let done = one.pull(NAME, &mut |_| {
+            steps += 1;
+            match steps == stop_at {
+                true => GoOn::No,
+                false => GoOn::Yes,
+            }
+        });
+        match done {
+            Err(Error::RemoteStopped) => assert_eq!(tree(one), before, "stopped at {stop_at}"),
+            done => {
+                brought += done.unwrap().objects;
+                break;
+            }
+        }
+        assert!(stop_at < 60);
+    }
+    assert!(brought < 4, "{brought} objects came again");
+    assert_eq!(one.read("/new3").unwrap(), content(3 << 20, 23));
+    assert!(!devices.folder(0).join("incoming").exists());
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: whatever a remote does to what another device pushed, a pull brings just that, or is an error that changes nothing.
+/// SECURITY.md, claim 21.
+#[test]
+fn a_remote_that_lies_to_a_device_changes_nothing_there() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let remote = devices.place.directory.path().join("remote");
+    let objects = || {
+        let mut all = BTreeMap::new();
+        for kind in ["headers", "publications", "revisions", "segments"] {
+            for entry in fs::read_dir(remote.join(kind)).unwrap() {
+                let path = entry.unwrap().path();
+                let bytes = fs::read(&path).unwrap();
+                all.insert(path, bytes);
+            }
+        }
+        all
+    };
+    let before = objects();
+    two.write("/letters/three", content(100_000, 30)).unwrap();
+    two.remove_file("/big").unwrap();
+    devices.sync(1);
+    let pushed: Vec<(PathBuf, Vec<u8>)> = objects()
+        .into_iter()
+        .filter(|(path, _)| !before.contains_key(path))
+        .collect();
+    assert!(pushed.len() >= 3, "{}", pushed.len());
+    let (was, now) = (tree(one), tree(two));
+    let (mut refused, mut pulled) = (0, 0);
+    for (path, bytes) in &pushed {
+        let mut flipped = bytes.clone();
+        flipped[bytes.len() / 2] ^= 1;
+        let other = before.values().next().unwrap();
+        let lies: [Option<&[u8]>; 5] = [
+            Some(&flipped),
+            Some(&bytes[..bytes.len() / 2]),
+            Some(&[]),
+            Some(other),
+            None,
+        ];
+        for lie in lies {
+            match lie {
+                Some(lie) => fs::write(path, lie).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+            // What came before would be used again, and rightly.
+            let _ = fs::remove_dir_all(devices.folder(0).join("incoming"));
+            let done = one.pull(NAME, &mut |_| GoOn::Yes);
+            match done {
+                Err(_) => refused += 1,
+                Ok(_) => pulled += 1,
+            }
+            let is = tree(one);
+            assert_eq!(is, was, "it is refused whole: {}", path.display());
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    // A publication that is taken away was never made.
+    assert!(
+        refused >= pushed.len() * 4 && pulled <= 2,
+        "{refused}, {pulled}"
+    );
+    devices.settle();
+    assert_eq!(tree(one), now);
+    devices.assert_same();
+}
+
+#[test]
+fn what_an_interrupted_pull_put_in_place_is_taken_back_and_nothing_else() {
+    let devices = Devices::new(1, fill);
+    let folder = devices.folder(0);
+    let place = &devices.place;
+    let counted = place.segments().pop().unwrap();
+    let id = counted.file_name().unwrap().to_str().unwrap().to_owned();
+    devices.vaults[0].close().unwrap();
+    drop(devices.vaults);
+    let unknown = "00112233445566778899aabbccddeeff";
+    let other = "ffeeddccbbaa99887766554433221100";
+    for name in [unknown, other] {
+        fs::create_dir_all(folder.join("segments").join(&name[..2])).unwrap();
+    }
+    let placed = folder.join("segments/00").join(unknown);
+    let unnamed = folder.join("segments/ff").join(other);
+    fs::write(&placed, b"half").unwrap();
+    fs::write(&unnamed, b"not of a pull").unwrap();
+    fs::create_dir(folder.join("incoming")).unwrap();
+    let list = format!(
+        "segment {unknown}\nsegment {id}\nsegment ../../x\nrevision ../vault.json\nnonsense"
+    );
+    fs::write(folder.join("incoming/placing"), list).unwrap();
+    let vault = place.open();
+    assert!(!placed.exists());
+    assert!(counted.exists() && unnamed.exists() && folder.join("vault.json").exists());
+    assert!(!folder.join("incoming/placing").exists());
+    assert_eq!(vault.read("/letters/one").unwrap(), content(300_000, 1));
+}
+
+#[test]
+fn snapshots_of_every_device_are_everywhere() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let tagged = |tag: &str| NewRevision {
+        tags: vec![tag.to_owned()],
+        ..NewRevision::default()
+    };
+    two.write("/letters/two", b"as of two").unwrap();
+    two.take_revision(&tagged("of-two")).unwrap().unwrap();
+    two.write("/letters/two", b"later").unwrap();
+    devices.settle();
+    assert_eq!(
+        one.read("/.history/t:of-two/letters/two").unwrap(),
+        b"as of two"
+    );
+    assert_eq!(one.read("/letters/two").unwrap(), b"later");
+    devices.assert_same();
+}
+
+/// Goal: keys that one device changes reach the others, and nothing that is sealed under the old ones is lost.
+#[test]
+fn a_change_of_keys_reaches_every_device() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    two.write("/unpushed", content(500_000, 9)).unwrap();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    one.write("/under new keys", b"new").unwrap();
+    // What is sealed under old keys is sealed again before it is published, on each device.
+    let mut tries = 0;
+    for number in [0, 1, 0, 1, 0, 1] {
+        while let Err(error) = devices.try_sync(number) {
+            assert!(matches!(error, Error::KeysInUse), "{error}");
+            tries += 1;
+            assert!(tries < 1_000);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    let has_old = |vault: &Vault| {
+        let rotation = vault.rotation().unwrap();
+        rotation.oldest_epoch != rotation.newest_epoch
+    };
+    let mut tries = 0;
+    while devices.vaults.iter().any(has_old) {
+        tries += 1;
+        assert!(tries < 1_000);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        for number in 0..2 {
+            let _ = devices.try_sync(number);
+        }
+    }
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(one.read("/unpushed").unwrap(), content(500_000, 9));
+    assert_eq!(two.read("/under new keys").unwrap(), b"new");
+}
+
+/// Goal: whatever devices do in between, all come to the same tree with all that anybody wrote. Method: random operations on
+/// each of three, random syncs, from a seed; then all settle.
+#[test]
+fn random_histories_of_three_devices_converge() {
+    let seeds: u64 = std::env::var("STRONGROOM_SEEDS").map_or(6, |seeds| seeds.parse().unwrap());
+    for seed in 1..=seeds {
+        let devices = Devices::new(3, |vault| {
+            vault.make_directory("/a", 0o755).map(drop).unwrap()
+        });
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for step in 0..120 {
+            let number = random.below(3);
+            match random.below(6) {
+                0 => drop(devices.sync(number)),
+                _ => change(&devices.vaults[number], &mut random, step),
+            }
+        }
+        devices.settle();
+        let all = devices.assert_same();
+        assert!(!all.is_empty() || seed > 0);
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+}
+
+/// One operation; what cannot be done is not.
+fn change(vault: &Vault, random: &mut Random, step: u64) {
+    const PATHS: [&str; 9] = [
+        "/a",
+        "/b",
+        "/c",
+        "/a/x",
+        "/a/y",
+        "/b/x",
+        "/b/z",
+        "/a/x/deep",
+        "/b/x/deep",
+    ];
+    let path = PATHS[random.below(PATHS.len())];
+    let other = PATHS[random.below(PATHS.len())];
+    let _ = match random.below(9) {
+        0..3 => vault.write(path, content(random.below(100_000), step + 1)),
+        3 => vault.make_directory(path, 0o755).map(drop),
+        4 | 5 => vault.rename(path, other, RenameMode::Replace),
+        6 => vault.remove_file(path),
+        7 => vault.remove_dir_all(path).map(drop),
+        _ => vault.link(path, other).map(drop),
+    };
+}
