@@ -1,11 +1,12 @@
-//! `remote`, `push` and `clone` as a user types them: what they say, how they end, and that no credential is shown.
+//! `remote`, `pull`, `push`, `sync` and `clone` as a user types them: what they say, how they end, and that no credential is shown.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
 use std::fs;
+use std::path::Path;
 
-use support::Place;
+use support::{MountPoint, Place};
 
 /// A vault `v` with two files, and an empty folder for its remote; gives the remote's URL.
 fn kept() -> (Place, String) {
@@ -109,4 +110,60 @@ fn what_is_wrong_with_a_remote_is_said_with_a_code_of_its_own() {
     let nobody = "s3://canary-key:canary-secret@bucket/path?endpoint=http://127.0.0.1:9&region=r";
     let refused = place.keyed_fails(15, &["-vv", "remote", "add", "v", "cloud", nobody]);
     assert!(!refused.contains("canary"), "{refused}");
+}
+
+/// Two devices, one of them mounted: what the other writes shows on the mount at once, and a conflict is said by its path.
+#[test]
+fn two_devices_stay_in_step_while_one_is_mounted() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    let (place, url) = kept();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&place.keyed(arguments)).unwrap()
+    };
+    assert_eq!(
+        json(&["sync", "--json", "v"])["remotes"],
+        serde_json::json!([])
+    );
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["sync", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    fs::create_dir(place.path("m")).unwrap();
+    place.keyed(&["mount", "v", "m"]);
+    let _mounted = MountPoint::new(&place);
+    let on_mount = |name: &str| fs::read_to_string(place.path("m").join(name));
+    assert_eq!(on_mount("letter").unwrap(), "dear reader");
+    fs::write(place.path("letter"), "written on the other device").unwrap();
+    place.keyed(&["put", "letter", "w:/"]);
+    place.keyed(&["rm", "w:/picture"]);
+    // The other device is new to this one, which has to hear of it before it pushes.
+    let ahead = place.keyed_fails(9, &["push", "v"]);
+    assert!(ahead.contains("strongroom sync"), "{ahead}");
+    place.keyed(&["sync", "w"]);
+    let pulled = place.keyed(&["pull", "v"]);
+    assert!(pulled.contains(" changed"), "{pulled}");
+    assert_eq!(on_mount("letter").unwrap(), "written on the other device");
+    assert!(!place.path("m/picture").exists());
+    // Both write.
+    fs::write(place.path("m/letter"), "from the mount").unwrap();
+    fs::write(place.path("letter"), "from the other").unwrap();
+    place.keyed(&["put", "letter", "w:/"]);
+    place.keyed(&["sync", "w"]);
+    let report = json(&["sync", "--json", "v"]);
+    let pulled = &report["remotes"][0]["pulled"];
+    assert_eq!(pulled["conflicts"], 1, "{report}");
+    let conflict = pulled["conflict_paths"][0]["path"].as_str().unwrap();
+    assert!(conflict.starts_with("/letter (conflict, "), "{conflict}");
+    assert_eq!(on_mount("letter").unwrap(), "from the other");
+    assert_eq!(on_mount(&conflict[1..]).unwrap(), "from the mount");
+    let back = place.keyed(&["sync", "w"]);
+    assert!(back.contains("pulled "), "{back}");
+    assert_eq!(
+        place.keyed(&["cat", &format!("w:{conflict}")]),
+        "from the mount"
+    );
+    assert!(place.keyed(&["pull", "w"]).contains("nothing new"));
+    place.done(&["umount", "m"]);
 }

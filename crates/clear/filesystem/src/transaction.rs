@@ -262,6 +262,8 @@ fn install(core: &Core, drafts: &Drafts<'_>) -> Vec<InodeId> {
         }
         if !drafted.is_stored {
             state.changed();
+        }
+        if state.attributes_dirty {
             core.content.list_dirty(node, state);
         }
         // The list may have set or dropped it: whoever asks next asks the rows.

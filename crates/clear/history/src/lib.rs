@@ -9,6 +9,7 @@
 mod blocks;
 mod build;
 mod changes;
+mod conflict_name;
 mod content;
 mod delta;
 mod diff;

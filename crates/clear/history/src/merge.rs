@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strongroom_metadata::NodeKind;
-use strongroom_metadata::limits::NAME_BYTES_MAX;
 
+use crate::conflict_name::labelled;
 use crate::delta::{Delta, Name, NodeId};
 use crate::entry::Entry;
 
@@ -71,6 +71,8 @@ pub struct Plan {
     pub names: BTreeMap<Name, (Option<NodeId>, Option<NodeId>)>,
     /// What nodes become; those that lose their last name are not in it.
     pub nodes: BTreeMap<NodeId, Becomes>,
+    /// What nodes are here that lose a name and are not in `nodes`: a change of theirs that nobody knew of makes another plan.
+    pub untouched: Vec<Entry>,
     /// Copies, made before nodes change.
     pub copies: Vec<ConflictCopy>,
     /// Names that were given because of a conflict.
@@ -200,12 +202,23 @@ pub fn merge<L: Living>(
     merge.place_all()?;
     merge.undo_circles()?;
     merge.nodes()?;
-    let Merge { now, mut plan, .. } = merge;
+    let Merge {
+        now,
+        mut plan,
+        known,
+        ..
+    } = merge;
+    let mut losers = BTreeSet::new();
     for (name, after) in now {
         let before = living.node(&name)?;
         if before != after {
+            losers.extend(before);
             plan.names.insert(name, (before, after));
         }
+    }
+    for id in losers.iter().filter(|id| !plan.nodes.contains_key(*id)) {
+        let mine = known.get(id).and_then(|known| known.mine);
+        plan.untouched.extend(mine.cloned());
     }
     Ok(plan)
 }
@@ -575,19 +588,4 @@ fn chosen<T: PartialEq>(
         Some(base) if field(base) == field(theirs) => field(mine),
         _ => field(theirs),
     }
-}
-
-/// `name` with `label` before its extension, cut where it would be too long.
-fn labelled(name: &[u8], label: &[u8]) -> Vec<u8> {
-    let dot = name.iter().rposition(|byte| *byte == b'.');
-    // A name that begins with its only dot has no extension, and one with a space in it is none.
-    let dot = dot.filter(|dot| *dot > 0 && name.len() - dot <= 16 && !name[*dot..].contains(&b' '));
-    let (stem, extension) = name.split_at(dot.unwrap_or(name.len()));
-    let room = NAME_BYTES_MAX.saturating_sub(label.len() + extension.len());
-    let mut len = stem.len().min(room);
-    // No character is cut in two.
-    while len > 0 && len < stem.len() && stem[len] & 0xc0 == 0x80 {
-        len -= 1;
-    }
-    [&stem[..len], label, extension].concat()
 }

@@ -242,6 +242,16 @@ impl Tree {
             assert!(!result.names.contains_key(&copy.at));
             result.names.insert(copy.at.clone(), id);
         }
+        for mine in &plan.untouched {
+            assert_eq!(self.nodes.get(&mine.node()), Some(mine));
+        }
+        for (name, (before, after)) in &plan.names {
+            let lost = before.filter(|id| Some(*id) != *after);
+            let is_looked_at = |id: NodeId| {
+                plan.nodes.contains_key(&id) || plan.untouched.iter().any(|one| one.node() == id)
+            };
+            assert!(lost.is_none_or(is_looked_at), "{name:?}");
+        }
         for (name, (before, _)) in &plan.names {
             assert_eq!(self.names.get(name), before.as_ref(), "{name:?}");
             result.names.remove(name);

@@ -61,15 +61,20 @@ pub(crate) fn put_in_place<'a>(
     segments: impl Iterator<Item = (&'a SegmentId, &'a String)> + Clone,
     records: &[(String, Vec<u8>)],
 ) -> Result<()> {
-    let mut list = String::new();
+    let incoming = folder.inside(INCOMING);
+    incoming.make()?;
+    // What an attempt put in place that failed stays in the list.
+    let before = incoming
+        .hold()
+        .and_then(|held| held.read(PLACING, PLACING_BYTES_MAX));
+    let before = before.map_err(failed())?.unwrap_or_default();
+    let mut list = String::from_utf8_lossy(&before).into_owned();
     for (id, _) in segments.clone() {
         list += &format!("segment {}\n", hex::encode(&id.0));
     }
     for (name, _) in records {
         list += &format!("revision {name}\n");
     }
-    let incoming = folder.inside(INCOMING);
-    incoming.make()?;
     incoming.replace(PLACING, list.as_bytes())?;
     let vault = folder.hold().map_err(failed())?;
     let from = incoming.hold().map_err(failed())?;

@@ -14,7 +14,7 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
 };
 use strongroom_sync::{
-    Live, in_parallel, object_hash, publication_name, revision_name, segment_name,
+    Live, header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
 };
 
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
@@ -122,7 +122,7 @@ impl Vault {
         go_on(told(&RemoteProgress::default()))?;
         let first = match (row.last, row.joined) {
             (0, _) => self.first_needed_knowing(remote)?.max(1),
-            (_, joined) => joined + 1,
+            (last, joined) => last.min(joined) + 1,
         };
         let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
         loop {
@@ -204,11 +204,15 @@ impl Vault {
         // One that does not go on from the header in use says nothing about those behind it.
         let mut refused = None;
         let mut taken = false;
+        let own_header = Folder::new(self.folder()).header()?;
+        let own_name = header_name(own, &object_hash(&own_header)).to_string();
+        let mut diverged = false;
         for name in names {
             let generation = name
                 .split_once('-')
                 .and_then(|(number, _)| number.parse().ok());
             if generation.is_none_or(|generation: u64| generation <= own) {
+                diverged |= generation == Some(own) && own_name != format!("headers/{name}");
                 continue;
             }
             let name = ObjectName::new(format!("headers/{name}"))?;
@@ -223,8 +227,14 @@ impl Vault {
             }
         }
         match refused {
-            Some(error) if !taken => Err(error),
-            _ => Ok(()),
+            _ if taken => Ok(()),
+            Some(error) => Err(error),
+            None if diverged => Err(Error::Keys(
+                "keys or devices were changed here and on another device before either had synced, and the other was first: copy out what \
+                 only this vault has, clone the remote into a new folder, and put it there"
+                    .to_owned(),
+            )),
+            None => Ok(()),
         }
     }
 

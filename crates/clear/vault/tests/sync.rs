@@ -419,6 +419,133 @@ fn what_an_interrupted_pull_put_in_place_is_taken_back_and_nothing_else() {
 }
 
 #[test]
+fn a_conflict_copy_goes_into_a_directory_that_is_new_here() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    one.make_directory("/new", 0o755).unwrap();
+    one.rename("/letters/one", "/new/one", RenameMode::NoReplace)
+        .unwrap();
+    one.write("/new/one", b"from one").unwrap();
+    two.write("/letters/one", b"from two").unwrap();
+    devices.sync(0);
+    let report = devices.sync(1);
+    assert_eq!(report.pulled.conflicts, 1, "{report:?}");
+    let path = String::from_utf8(report.pulled.conflict_paths[0].clone()).unwrap();
+    assert!(path.starts_with("/new/one (conflict, "), "{path}");
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(one.read(&*path).unwrap(), b"from two");
+}
+
+#[test]
+fn a_snapshot_that_one_device_removed_does_not_come_back_or_hold_anybody_up() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    let tagged = NewRevision {
+        tags: vec!["gone".to_owned()],
+        ..NewRevision::default()
+    };
+    one.write("/only then", content(200_000, 40)).unwrap();
+    let taken = one.take_revision(&tagged).unwrap().unwrap();
+    one.remove_file("/only then").unwrap();
+    devices.settle();
+    assert!(two.exists("/.history/t:gone").unwrap());
+    one.remove_revision(taken.id).unwrap();
+    one.compact().unwrap();
+    for number in 0..4 {
+        two.write("/letters/two", content(1_000, 50 + number))
+            .unwrap();
+        devices.settle();
+    }
+    assert!(!one.exists("/.history/t:gone").unwrap());
+    // Another device keeps what nobody removed there.
+    assert_eq!(
+        two.read("/.history/t:gone/only then").unwrap(),
+        content(200_000, 40)
+    );
+    for number in 0..2 {
+        assert_eq!(
+            devices.sync(number),
+            SyncReport::default(),
+            "device {number}"
+        );
+    }
+    devices.assert_same();
+}
+
+#[test]
+fn a_file_that_comes_back_while_its_removed_self_is_open_stays_in_step() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let open = one
+        .open_file("/letters/one", strongroom::FileOptions::new().read())
+        .unwrap();
+    one.remove_file("/letters/one").unwrap();
+    two.write("/letters/one", b"changed meanwhile").unwrap();
+    devices.sync(0);
+    devices.sync(1);
+    devices.sync(0);
+    assert_eq!(one.read("/letters/one").unwrap(), b"changed meanwhile");
+    let mut bytes = [0; 4];
+    assert_eq!(open.read_at(&mut bytes, 0).unwrap(), 4);
+    assert_eq!(bytes, content(300_000, 1)[..4]);
+    devices.settle();
+    two.write("/letters/one", b"and again").unwrap();
+    devices.settle();
+    drop(open);
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(one.read("/letters/one").unwrap(), b"and again");
+}
+
+/// Goal: what is written while a pull is carried out is not lost with what the pull removes. Method: one device removes a file again
+/// and again, another writes it all the time.
+#[test]
+fn what_is_written_during_a_pull_stays() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut number = 0_u64;
+            while !stop.load(std::sync::atomic::Ordering::Acquire) {
+                number += 1;
+                one.write("/letters/one", number.to_le_bytes()).unwrap();
+                // A sync that never gets a quiet moment gives up; that is said, and tried again.
+                std::thread::sleep(std::time::Duration::from_millis(3));
+            }
+            number
+        });
+        for _ in 0..12 {
+            let _ = two.remove_file("/letters/one");
+            for number in [1, 0, 1] {
+                match devices.try_sync(number) {
+                    Ok(_) | Err(Error::RemoteBusy) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Release);
+        writer.join().unwrap()
+    });
+    assert_eq!(one.read("/letters/one").unwrap(), written.to_le_bytes());
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(two.read("/letters/one").unwrap(), written.to_le_bytes());
+}
+
+#[test]
 fn snapshots_of_every_device_are_everywhere() {
     let devices = Devices::new(2, fill);
     let [one, two] = &devices.vaults[..] else {

@@ -19,7 +19,7 @@ use crate::history::take::admit;
 use crate::transaction::draft::Draft;
 use crate::{Error, Result};
 
-/// A segment that came.
+/// A segment that came, or in which something lies that has no row.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivedSegment {
     /// Its name.
@@ -66,13 +66,16 @@ impl Draft<'_> {
     /// # Errors
     /// `NoSpace`, `QuotaExceeded`; `History` if a tree names a block that is nowhere; of the store.
     pub fn take_in(&mut self, arrived: &Arrived) -> Result<()> {
-        let bytes = arrived.segments.iter().map(|one| one.total_bytes).sum();
-        self.drafts.core().admit(bytes)?;
         let writer = &mut self.writer;
+        let mut bytes = 0;
         let mut segments = Vec::with_capacity(arrived.segments.len());
         for segment in &arrived.segments {
-            segments.push(row_of_segment(writer, segment)?);
+            let (number, is_new) = row_of_segment(writer, segment)?;
+            segments.push(number);
+            bytes += if is_new { segment.total_bytes } else { 0 };
         }
+        self.drafts.core().admit(bytes)?;
+        let writer = &mut self.writer;
         move_retired(writer, arrived, &segments)?;
         // (1). Nodes that have a row count what they name already.
         let mut fresh = HashSet::new();
@@ -101,15 +104,19 @@ impl Draft<'_> {
     }
 }
 
-fn row_of_segment(writer: &mut Transaction<'_>, segment: &ArrivedSegment) -> Result<SegmentNumber> {
+/// The row of a segment, and whether it is new.
+fn row_of_segment(
+    writer: &mut Transaction<'_>,
+    segment: &ArrivedSegment,
+) -> Result<(SegmentNumber, bool)> {
     if let Some(row) = writer.segment_by_id(&segment.id)? {
-        return Ok(row.number);
+        return Ok((row.number, false));
     }
     let number = writer.insert_segment(&segment.id, segment.epoch)?;
     writer.set_committed_len(number, segment.end)?;
     writer.add_total_bytes(number, segment.total_bytes)?;
     writer.set_segment_state(number, SegmentState::Finished)?;
-    Ok(number)
+    Ok((number, true))
 }
 
 /// (2)
@@ -132,6 +139,7 @@ fn move_retired(
         let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
         if let Place::Segment(from, _) = row.place
             && retired.contains(&from)
+            && !retired.contains(&segments[block.segment])
             && row.clear_len == block.clear_len
         {
             let place = Place::Segment(segments[block.segment], block.offset);

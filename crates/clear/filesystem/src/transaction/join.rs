@@ -47,6 +47,8 @@ pub struct Shown {
     pub contents: Vec<InodeId>,
     /// Nodes with other attributes.
     pub nodes: Vec<InodeId>,
+    /// A node got another number than it has in the plan.
+    pub renumbered: bool,
 }
 
 /// How a plan ends.
@@ -101,8 +103,8 @@ impl Draft<'_> {
             shown: Shown::default(),
         };
         joiner.check()?;
-        joiner.make_copies()?;
         joiner.make_nodes()?;
+        joiner.make_copies()?;
         joiner.names()?;
         for (id, becomes) in &plan.nodes {
             joiner.node(*id, becomes)?;
@@ -110,7 +112,8 @@ impl Draft<'_> {
         Ok(joiner.shown)
     }
 
-    /// Notes what the living state goes on from. `is_as_base`: it was the base before the plan was carried out.   (2)
+    /// Notes what the living state goes on from. `is_as_base`: it was the base before the plan was carried out, and is theirs in every
+    /// number now.                                                                                               (2)
     ///
     /// # Errors
     /// Of the store.
@@ -167,17 +170,27 @@ impl Joiner<'_, '_, '_> {
     fn check(&mut self) -> Result<()> {
         for (id, becomes) in &self.plan.nodes {
             match &becomes.mine {
-                Some(mine) => self.check_node(*id, mine)?,
+                Some(mine) => {
+                    self.check_node(*id, mine)?;
+                    // A directory's own changes do not count, but its attributes are about to be replaced.
+                    if becomes.xattrs.is_some() && self.held(*id)?.inode.ctime != mine.ctime {
+                        return Err(Error::WouldBlock);
+                    }
+                }
                 None => {
                     let number = match self.draft.writer.inode(id.0)? {
                         None => id.0,
                         // It has another birth, or lost its names and is still open somewhere.
                         Some(_) => self.draft.writer.next_inode()?,
                     };
+                    self.shown.renumbered |= number != id.0;
                     self.draft.writer.skip_inodes(number)?;
                     self.numbers.insert(*id, number);
                 }
             }
+        }
+        for mine in &self.plan.untouched {
+            self.check_node(mine.node(), mine)?;
         }
         for copy in &self.plan.copies {
             self.check_node(copy.of.node(), &copy.of)?;

@@ -6,22 +6,25 @@
 //! Spec    spec/11-sync.md, 11.6
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::{Arrived, ArrivedBlock, ArrivedSegment, Engine};
 use strongroom_folder::{Folder as HeldFolder, Purpose};
-use strongroom_format::index::decode_contents;
+use strongroom_format::index::{IndexEntry, decode_contents};
 use strongroom_format::limits::sealed_len;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment};
+use strongroom_format::segment::{FOOTER_BYTES, Footer};
 use strongroom_format::survey::survey;
-use strongroom_format::{BlockId, Kind, SegmentId};
+use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, names_of_block};
+use strongroom_metadata::SegmentState;
 use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
 use strongroom_sync::{object_hash, revision_name, segment_name};
 
 use crate::execute::session::Session;
-use crate::folder::{Folder, INCOMING, SEGMENTS, below};
+use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
 use crate::incoming::{placed_segment, staged_revision, staged_segment};
 use crate::records::open_revision;
 use crate::{Error, Result};
@@ -32,8 +35,8 @@ pub(crate) struct Arrival<'a> {
     sealer: BlockSealer,
     folder: Folder,
     pub(crate) arrived: Arrived,
-    /// Hashes of the segments, in the order of `arrived.segments`.
-    hashes: Vec<[u8; 32]>,
+    /// Hashes of the segments that came, in the order of `arrived.segments`; `None` for one that was here.
+    hashes: Vec<Option<[u8; 32]>>,
     /// Records of the revisions, with the epochs that they are sealed under.
     pub(crate) records: Vec<(String, Vec<u8>)>,
 }
@@ -77,26 +80,39 @@ impl<'a> Arrival<'a> {
         let object = segment_name(&published.hash);
         let name = staged_segment(&published.hash);
         let read = self.incoming()?.read(&name, SEGMENT_OBJECT_BYTES_MAX);
-        let bytes = read.map_err(failed())?;
-        let bytes = bytes.ok_or_else(|| strongroom_sync::Error::Missing {
-            object: object.to_string(),
-        })?;
+        let bytes = match read.map_err(failed())? {
+            Some(bytes) => bytes,
+            // An attempt that failed put it in place; or another pull was faster.
+            None => {
+                let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
+                let placed = placed_segment(published.id);
+                let read = segments.read(&placed, SEGMENT_OBJECT_BYTES_MAX);
+                read.map_err(failed())?.ok_or(Error::RemoteBusy)?
+            }
+        };
         if object_hash(&bytes) != published.hash || bytes.len() as u64 != published.len {
             return Err(untrue(object, "its bytes are others than were pushed"));
         }
         let found = survey(&bytes, published.id);
-        let batches = found
+        let listed = found
             .contents
-            .and_then(|contents| {
-                let clear = self
-                    .sealer
-                    .open_record(published.epoch, Kind::SegmentTable, contents);
-                decode_contents(&clear.ok()?).ok()
-            })
+            .and_then(|contents| self.listed(published.epoch, contents))
             .ok_or_else(|| untrue(object, "no key of this vault opens what it lists"))?;
+        self.note(published.id, published.epoch, found.end, listed);
+        self.hashes.push(Some(published.hash));
+        Ok(())
+    }
+
+    /// What a table of contents lists.
+    fn listed(&self, epoch: Epoch, contents: &[u8]) -> Option<Vec<(u32, Vec<IndexEntry>)>> {
+        let table = self.sealer.open_record(epoch, Kind::SegmentTable, contents);
+        decode_contents(&table.ok()?).ok()
+    }
+
+    fn note(&mut self, id: SegmentId, epoch: Epoch, end: u64, listed: Vec<(u32, Vec<IndexEntry>)>) {
         let segment = self.arrived.segments.len();
         let mut total_bytes = 0;
-        for (first, entries) in batches {
+        for (first, entries) in listed {
             let mut offset = first;
             for entry in entries {
                 let len = sealed_len(entry.clear_len as usize);
@@ -112,12 +128,34 @@ impl<'a> Arrival<'a> {
             }
         }
         self.arrived.segments.push(ArrivedSegment {
-            id: published.id,
-            epoch: published.epoch,
-            end: found.end,
+            id,
+            epoch,
+            end,
             total_bytes,
         });
-        self.hashes.push(published.hash);
+    }
+
+    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment.
+    fn note_segments_here(&mut self) -> Result<()> {
+        let rows = self.engine.reader()?.segments()?;
+        let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
+        for row in rows {
+            let known = |one: &ArrivedSegment| one.id == row.id;
+            if row.state != SegmentState::Finished || self.arrived.segments.iter().any(known) {
+                continue;
+            }
+            let path = placed_segment(row.id);
+            let Ok(file) = segments.open_file(&path, Purpose::Read) else {
+                continue;
+            };
+            // One that is damaged lists nothing; `verify` names it.
+            if let Ok(Some((end, contents))) = read_contents(&file)
+                && let Some(listed) = self.listed(row.epoch, &contents)
+            {
+                self.note(row.id, row.epoch, end, listed);
+                self.hashes.push(None);
+            }
+        }
         Ok(())
     }
 
@@ -136,9 +174,15 @@ impl<'a> Arrival<'a> {
         let name = staged_revision(&published.hash);
         let read = self.incoming()?.read(&name, REVISION_OBJECT_BYTES_MAX);
         let bytes = read.map_err(failed())?;
-        let bytes = bytes.ok_or_else(|| strongroom_sync::Error::Missing {
-            object: object.to_string(),
-        })?;
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => {
+                let kept = self.folder.inside(REVISIONS).hold().map_err(failed())?;
+                let placed = format!("{}.{}", hex::encode(&published.id), published.epoch.0);
+                let read = kept.read(&placed, REVISION_OBJECT_BYTES_MAX);
+                read.map_err(failed())?.ok_or(Error::RemoteBusy)?
+            }
+        };
         if object_hash(&bytes) != published.hash {
             return Err(untrue(object, "its bytes are others than were pushed"));
         }
@@ -161,11 +205,16 @@ impl<'a> Arrival<'a> {
         let mut nodes = Vec::new();
         let roots = self.arrived.revisions.iter().map(|one| one.body.root);
         let mut open: Vec<BlockId> = roots.collect();
+        let mut has_segments_here = false;
         while let Some(id) = open.pop() {
             if !known.insert(id) || reader.block_by_id(&id)?.is_some() {
                 continue;
             }
             let lost = || Error::RemoteUntrue("a snapshot at the remote lacks blocks".to_owned());
+            if !has_segments_here && !self.arrived.blocks.contains_key(&id) {
+                self.note_segments_here()?;
+                has_segments_here = true;
+            }
             let kind = self.arrived.blocks.get(&id).ok_or_else(lost)?.kind;
             if kind.is_data() {
                 continue;
@@ -184,10 +233,13 @@ impl<'a> Arrival<'a> {
             return Ok(None);
         };
         let segment = &self.arrived.segments[block.segment];
-        let staged = staged_segment(&self.hashes[block.segment]);
-        let file = match self.incoming()?.open_file(&staged, Purpose::Read) {
-            Ok(file) => file,
-            Err(_) => {
+        let staged = self.hashes[block.segment].and_then(|hash| {
+            let staged = staged_segment(&hash);
+            self.incoming().ok()?.open_file(&staged, Purpose::Read).ok()
+        });
+        let file = match staged {
+            Some(file) => file,
+            None => {
                 let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
                 let path = placed_segment(segment.id);
                 segments.open_file(&path, Purpose::Read).map_err(failed())?
@@ -206,8 +258,28 @@ impl<'a> Arrival<'a> {
     /// Segments by name, and where they lie in the folder of what came.
     pub(crate) fn staged(&self) -> HashMap<SegmentId, String> {
         let ids = self.arrived.segments.iter().map(|one| one.id);
-        ids.zip(self.hashes.iter().map(staged_segment)).collect()
+        let staged = ids.zip(&self.hashes);
+        staged
+            .filter_map(|(id, hash)| Some((id, staged_segment(hash.as_ref()?))))
+            .collect()
     }
+}
+
+/// Where the batches of a finished segment end, and its sealed table of contents.
+fn read_contents(file: &File) -> std::io::Result<Option<(u64, Vec<u8>)>> {
+    let len = file.metadata()?.len();
+    let mut footer = [0; FOOTER_BYTES];
+    let Some(start) = len.checked_sub(FOOTER_BYTES as u64) else {
+        return Ok(None);
+    };
+    file.read_exact_at(&mut footer, start)?;
+    let Ok(footer) = Footer::decode(&footer, len) else {
+        return Ok(None);
+    };
+    // It fits the file, which is no longer than a segment may be.
+    let mut contents = vec![0; footer.contents_len as usize];
+    file.read_exact_at(&mut contents, footer.contents_offset.into())?;
+    Ok(Some((footer.contents_offset.into(), contents)))
 }
 
 impl Blocks for Arrival<'_> {

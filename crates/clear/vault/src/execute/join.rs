@@ -43,6 +43,7 @@ const CONFLICTS_TOLD_MAX: usize = 1_000;
 
 /// Takes in the publications of these numbers, which came.
 pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Result<JoinedFields> {
+    let _turn = session.vault.joining.lock();
     let (row, state) = remote_of(session, remote)?;
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
     let signed = publications(session, &folder, RemoteId(row.id), &state, numbers)?;
@@ -51,6 +52,9 @@ pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Resul
     };
     let mut live = Live::default();
     signed.iter().for_each(|one| live.add(one));
+    // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
+    let _kept = session.filesystem().keep_segments();
+    let _held = session.filesystem().engine().hold();
     let mut arrival = Arrival::new(session)?;
     for segment in live.segments.values() {
         arrival.segment(segment)?;
@@ -89,7 +93,7 @@ pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Resul
 fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
     let (row, state) = remote_of(session, remote)?;
     let state = RemoteState {
-        joined: number,
+        joined: state.joined.max(number),
         ..state
     };
     crate::execute::remote::change(session, |writer| {
@@ -115,10 +119,8 @@ fn publications(
     let mut before = None;
     let mut all = Vec::new();
     for number in numbers {
-        let object = incoming::publication(folder, number)?;
-        let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
-            object: publication_name(number).to_string(),
-        })?;
+        // Missing: another pull was faster.
+        let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
         let signed = open_publication(number, &object, &signer, &sealer)?;
         if number == state.last.0 + 1 && state.last.0 > 0 {
             before = Some(state.last);
@@ -220,7 +222,6 @@ impl Living for Rows<'_> {
 impl Joining<'_> {
     fn run(&self) -> Result<JoinedFields> {
         let filesystem = self.session.filesystem();
-        let _held = filesystem.engine().hold();
         let mut is_placed = false;
         for _ in 0..ATTEMPTS {
             let mine = self.mine()?;
@@ -235,6 +236,7 @@ impl Joining<'_> {
                     return Ok(JoinedFields::default());
                 }
                 self.place(&mut is_placed)?;
+                let _turn = filesystem.hold_revisions();
                 let done = self.carry_out(&Plan::default(), &Brought::default(), None);
                 match done {
                     Err(Error::File(FileError::WouldBlock)) => continue,
@@ -251,6 +253,12 @@ impl Joining<'_> {
             };
             let (plan, brought) = self.plan(base.as_deref(), mine.as_deref())?;
             self.place(&mut is_placed)?;
+            // Nobody takes a revision between the look at the newest and the end.
+            let _turn = filesystem.hold_revisions();
+            let newest = filesystem.heads()?.first().map(|head| head.id);
+            if newest != mine.as_ref().map(|mine| mine.id.0) {
+                continue;
+            }
             let mine = mine.filter(|_| !follows);
             let ending = Ending {
                 theirs: self.theirs,
@@ -393,7 +401,7 @@ impl Joining<'_> {
             draft.take_in(arrived)?;
             let shown = draft.join(plan, brought)?;
             if let Some(ending) = ending {
-                draft.end_join(ending, is_as_base)?;
+                draft.end_join(ending, is_as_base && !shown.renumbered)?;
             }
             Ok::<_, Error>(shown)
         })

@@ -33,6 +33,9 @@ use crate::{Error, Result};
 /// Objects in one page of what is missing, and in one publication: well below what both may have.
 const PAGE: usize = 2048;
 
+/// What stands for the hash of a record that another device let go.                                   [4.14]
+const LET_GO: [u8; 32] = [0; 32];
+
 /// Carries out what is asked about remotes.
 pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<Response> {
     match request {
@@ -147,6 +150,12 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         ..NewRevision::default()
     };
     session.vault.records.take(filesystem, &new)?;
+    let epoch = filesystem.engine().sealer().epoch();
+    let names = session.vault.records.names()?;
+    if names.iter().any(|(_, of)| *of < epoch.0) {
+        // Others may have forgotten those keys.
+        session.vault.records.reseal(filesystem, || Ok(()))?;
+    }
     filesystem.end_segments()?;
     let head = filesystem.heads()?.into_iter().next();
     let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
@@ -163,7 +172,6 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         })
     })?;
     let reader = filesystem.engine().reader()?;
-    let epoch = filesystem.engine().sealer().epoch();
     let mut older = false;
     let mut bytes = 0;
     let mut newest_segment = SegmentNumber(0);
@@ -277,6 +285,9 @@ impl Standing {
             base: None,
         };
         each_published(&reader, remote, &mut |item, how| {
+            if how.hash == LET_GO {
+                return;
+            }
             // The rest goes with the next push.
             let (is_live, retired) = match item {
                 Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
@@ -438,6 +449,7 @@ fn publication(
         |id: &[u8; 32]| Ok::<_, Error>(filesystem.engine().reader()?.revision(id)?.is_some());
     let is_whole = body.head != [0; 32];
     let reader = filesystem.engine().reader()?;
+    let is_joined = is_joined || number <= state.joined;
     let mut brings = false;
     for segment in &body.segments {
         brings = brings || !is_joined && reader.segment_by_id(&segment.id)?.is_none();
@@ -482,6 +494,15 @@ fn publication(
         })?;
         for item in retired {
             writer.remove_published(remote, item)?;
+            // What another device let go is not published again by who still has it.
+            if let Published::Revision(id, _) = item
+                && !is_own
+                && writer.revision(&id)?.is_some()
+            {
+                let publication = body.number;
+                let hash = LET_GO;
+                writer.put_published(remote, item, PublishedAs { hash, publication })?;
+            }
         }
         put_published(writer, remote, body)
     });

@@ -54,6 +54,8 @@ pub(crate) struct OpenVault {
     pub(crate) records: Records,
     pub(crate) rotating: Rotating,
     pub(crate) locks: Locks,
+    /// Held while what came from a remote is joined: one after the other.
+    pub(crate) joining: Mutex<()>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -84,6 +86,7 @@ impl OpenVault {
             rotating: Rotating::default(),
             locks: Locks::default(),
             sessions: AtomicU64::default(),
+            joining: Mutex::new(()),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
