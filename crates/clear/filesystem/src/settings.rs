@@ -114,6 +114,9 @@ impl Filesystem {
     /// # Errors
     /// Of the store.
     pub fn begin_inodes(&self, prefix: u64) -> Result<()> {
+        if self.core.store.lock().inode_prefix() == prefix {
+            return Ok(());
+        }
         self.set(|core, writer| {
             let given_up = writer.begin_inodes(prefix).map_err(Error::from);
             if let Some(base) = core.durability.fail_on_error(given_up)? {

@@ -125,5 +125,9 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
+        // What the first versions wrote: an array of 8, without what was joined, which was all.
+        let earlier = [&[0x88], &bytes[1..bytes.len() - 1]].concat();
+        let read = RemoteState::decode(&earlier).unwrap();
+        assert_eq!((read.last.0, read.joined), (7, 7));
     }
 }

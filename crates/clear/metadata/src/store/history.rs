@@ -119,13 +119,19 @@ impl Transaction<'_> {
         })
     }
 
+    /// The prefix of the device whose numbers new inodes get.
+    #[must_use]
+    pub fn inode_prefix(&self) -> u64 {
+        InodeId(self.writer.numbers.next_inode.saturating_sub(1)).prefix()
+    }
+
     /// Gives new inodes numbers of the device of `prefix` from now on. Gives the base that no longer serves, if there is one: nodes
     /// that were made since it are not marked. Its reference is the caller's matter.
     ///
     /// # Errors
     /// `Error::Invalid` for a prefix beyond all.
     pub fn begin_inodes(&mut self, prefix: u64) -> Result<Option<Base>> {
-        if InodeId(self.writer.numbers.next_inode.saturating_sub(1)).prefix() == prefix {
+        if self.inode_prefix() == prefix {
             return Ok(None);
         }
         if prefix >= INODE_PREFIXES_MAX {

@@ -91,6 +91,44 @@ fn numbers_are_not_given_twice_once_committed() {
     assert!(transaction.next_cookie() > cookie);
 }
 
+/// Inodes of other devices are found by their marks, those of this one by their numbers.
+#[test]
+fn each_device_has_numbers_of_its_own() {
+    let folder = Folder::new();
+    let store = folder.create();
+    let first = create_file(&store, "a");
+    let mut transaction = store.lock();
+    assert_eq!(transaction.begin_inodes(0).unwrap(), None);
+    assert_eq!(transaction.begin_inodes(3).unwrap(), None);
+    let own = transaction.next_inode().unwrap();
+    assert_eq!((own.prefix(), own.0 & 0xff), (3, 1));
+    // What another device made takes no number from this one.
+    transaction.skip_inodes(InodeId(5 << 40 | 70)).unwrap();
+    transaction.skip_inodes(InodeId(first.0 + 9)).unwrap();
+    transaction.skip_inodes(InodeId(own.0 + 9)).unwrap();
+    assert_eq!(transaction.next_inode().unwrap().0, own.0 + 10);
+    transaction.skip_inodes(InodeId((4 << 40) - 1)).unwrap();
+    assert!(
+        transaction.next_inode().is_err(),
+        "no number is that of another device"
+    );
+    assert!(transaction.begin_inodes(1 << 23).is_err());
+    transaction.commit().unwrap();
+    drop(transaction);
+    drop(store);
+    let store = folder.open();
+    let mut transaction = store.lock();
+    assert_eq!(transaction.inode_prefix(), 3);
+    // Back again it goes on behind what is there.
+    transaction.begin_inodes(0).unwrap();
+    assert_eq!(transaction.next_inode().unwrap().0, first.0 + 1);
+    let changed = |transaction: &strongroom_metadata::Transaction<'_>, from: u64| {
+        transaction.inodes_from(InodeId(from), 9).unwrap()
+    };
+    assert_eq!(changed(&transaction, 5 << 40), []);
+    assert_eq!(changed(&transaction, 1), [first]);
+}
+
 #[test]
 fn an_inode_that_was_removed_counts_no_more_after_reopening() {
     let folder = Folder::new();
