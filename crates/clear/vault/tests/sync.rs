@@ -545,6 +545,42 @@ fn what_is_written_during_a_pull_stays() {
     assert_eq!(two.read("/letters/one").unwrap(), written.to_le_bytes());
 }
 
+/// Who was removed does not get the new keys, without which nobody knows what a publication has to link to.
+#[test]
+fn a_device_that_was_removed_reads_and_publishes_nothing_any_more() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    let members = one.information().unwrap().members;
+    let removed = members.iter().find(|one| one.is_device && !one.is_this);
+    keys.remove_device(&removed.unwrap().id).unwrap();
+    drop(keys);
+    one.write("/after", b"not for who was removed").unwrap();
+    let synced = || {
+        for _ in 0..500 {
+            match devices.try_sync(0) {
+                Err(Error::KeysInUse) => std::thread::sleep(std::time::Duration::from_millis(20)),
+                done => return done.unwrap(),
+            }
+        }
+        panic!("keys are in use for ever");
+    };
+    synced();
+    two.write("/from the removed", b"x").unwrap();
+    let before = tree(two);
+    for _ in 0..2 {
+        let error = devices.try_sync(1).unwrap_err();
+        assert!(error.to_string().contains("removed"), "{error}");
+    }
+    assert_eq!(tree(two), before);
+    synced();
+    assert!(!one.exists("/from the removed").unwrap());
+    assert!(one.exists("/after").unwrap());
+}
+
 #[test]
 fn snapshots_of_every_device_are_everywhere() {
     let devices = Devices::new(2, fill);
