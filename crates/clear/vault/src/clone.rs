@@ -36,6 +36,7 @@ use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, 
 use crate::recovery::report::RecoverReport;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Access;
+use crate::request::history::RevisionInfo;
 use crate::seen::{self, Sight, Trust, Watch};
 use crate::{Error, GoOn, Result};
 
@@ -124,6 +125,11 @@ pub fn clone(
             let _ = told(CloneProgress::Made(progress));
         },
     )?;
+    let is_head = |one: &RevisionInfo| one.id.0 == log.last.body.head;
+    if made.is_whole() && made.revision.as_ref().is_some_and(|one| !is_head(one)) {
+        let why = "its newest snapshot is not the one that was published last";
+        return Err(Error::RemoteUntrue(why.to_owned()));
+    }
     note_remote(&folder, secret, &options.trust, address, &log)?;
     folder.remove_if_there(UNFINISHED)?; // (1)
     folder.sync()?;

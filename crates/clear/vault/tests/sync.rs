@@ -545,6 +545,35 @@ fn what_is_written_during_a_pull_stays() {
     assert_eq!(two.read("/letters/one").unwrap(), written.to_le_bytes());
 }
 
+/// Goal: a newcomer gets the published state, whoever took more snapshots. Method: one device takes many, of which few travel.
+#[test]
+fn a_newcomer_gets_the_newest_state_and_not_that_of_who_took_most_snapshots() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let two = &devices.vaults[1];
+    let mut taken = Vec::new();
+    for number in 0..12_u64 {
+        two.write("/letters/two", number.to_le_bytes()).unwrap();
+        let new = NewRevision {
+            tags: vec![format!("number-{number}")],
+            ..NewRevision::default()
+        };
+        taken.push(two.take_revision(&new).unwrap().unwrap().id);
+    }
+    taken.pop();
+    for id in taken {
+        two.remove_revision(id).unwrap();
+    }
+    devices.sync(1);
+    devices.sync(0);
+    devices.vaults[0].write("/newest", b"of one").unwrap();
+    devices.sync(0);
+    devices.add(2);
+    assert_eq!(devices.vaults[2].read("/newest").unwrap(), b"of one");
+    devices.settle();
+    devices.assert_same();
+}
+
 /// Who was removed does not get the new keys, without which nobody knows what a publication has to link to.
 #[test]
 fn a_device_that_was_removed_reads_and_publishes_nothing_any_more() {

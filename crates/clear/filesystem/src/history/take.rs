@@ -132,10 +132,10 @@ impl Filesystem {
         let engine = self.engine();
         let living = self.build_tree(engine)?;
         let heads = self.heads()?;
-        if only_if_changed && let Some(first) = heads.first() {
+        // Two that were joined have no revision yet that goes on from both.
+        if only_if_changed && let [head] = &heads[..] {
             let reader = engine.reader()?;
-            // Of two that were joined the first is theirs: with nothing beyond it there is nothing to say.
-            if reader.block_id(first.root)? == Some(living.root()) {
+            if reader.block_id(head.root)? == Some(living.root()) {
                 return Ok(None);
             }
         }

@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) A block that a tree names has a row, with the references that the trees give it.        [6.3.4]
 //!  (2) What was in a segment that its author retired lies where the author moved it.           [11.6.7]
+//!  (3) What is taken here from now on has a higher number than all that came: of what one state goes on from, it has the highest.
 
 use std::collections::{HashMap, HashSet};
 
@@ -98,6 +99,8 @@ impl Draft<'_> {
         for revision in &arrived.revisions {
             if writer.revision(&revision.id.0)?.is_none() {
                 admit(writer, revision)?;
+                // (3)
+                writer.skip_sequence(revision.body.sequence)?;
             }
         }
         Ok(())
