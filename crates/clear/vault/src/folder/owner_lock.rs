@@ -17,7 +17,15 @@ use crate::{Error, Result};
 /// The lock of one vault folder, held until dropped.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile and has not begun its program yet has the same open file: closing this one alone
+        // would not give the lock back.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// What trying to take the lock met.
@@ -54,7 +62,7 @@ impl OwnerLock {
         // Some file systems grant every lock. One that grants it twice protects nothing.
         let second = open(folder).map_err(below("opening the lock of the vault"))?;
         match flock(&second, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Ok(Attempt::Taken(Self { _file: file })),
+            Err(Errno::WOULDBLOCK) => Ok(Attempt::Taken(Self { file })),
             _ => Err(Error::NoLocks),
         }
     }
@@ -74,6 +82,22 @@ fn is_not_writable(error: &std::io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_in_a_child_does_not_keep_the_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path());
+        let Attempt::Taken(lock) = OwnerLock::attempt(&folder).unwrap() else {
+            panic!("nobody else has it");
+        };
+        let copy = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(matches!(
+            OwnerLock::attempt(&folder).unwrap(),
+            Attempt::Taken(_)
+        ));
+        drop(copy);
+    }
 
     #[test]
     fn one_lock_excludes_another_until_it_is_dropped() {
