@@ -32,7 +32,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
-use crate::arguments::remote::{Clone, Push, Remote};
+use crate::arguments::remote::{Clone, Push, Remote, Sync};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -178,7 +178,7 @@ pub(crate) enum Command {
     Recover(Recover),
     /// Writes everything to the disk, then pulls from the remotes of the vault and pushes to them
     #[command(after_help = help::sync())]
-    Sync(Push),
+    Sync(Sync),
     /// Reclaims the space of removed content now; otherwise that happens in the background
     #[command(after_help = "Example:\n  strongroom compact photos")]
     Compact(Whole),
@@ -289,6 +289,9 @@ pub(crate) struct Mount {
     /// Write the log of the background process to FILE instead of the default in ~/.local/state/strongroom
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
+    /// Keep the vault in sync with its remotes while it is mounted
+    #[arg(long)]
+    pub(crate) sync: bool,
     /// What the program starts itself with
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,

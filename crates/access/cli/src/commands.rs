@@ -4,6 +4,7 @@ mod account;
 mod background;
 mod backup;
 mod bench;
+mod continuous;
 mod copy;
 mod dates;
 pub(crate) mod descriptors;

@@ -167,3 +167,91 @@ fn two_devices_stay_in_step_while_one_is_mounted() {
     assert!(place.keyed(&["pull", "w"]).contains("nothing new"));
     place.done(&["umount", "m"]);
 }
+
+/// Waits until `path` has these words.
+fn comes(path: &Path, words: &str) {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while fs::read_to_string(path).ok().as_deref() != Some(words) {
+        assert!(
+            std::time::Instant::now() < patience,
+            "{} does not come",
+            path.display()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// Goal: two mounts stay in sync by themselves, both ways, and the last words before an unmount arrive.
+#[test]
+fn two_mounts_with_sync_show_what_the_other_writes() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("left out: this machine has no /dev/fuse");
+        return;
+    }
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["sync", "v"]);
+    place.keyed(&["clone", "-q", &url, "w"]);
+    for name in ["m", "n"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let refused = place.keyed_fails(2, &["mount", "--sync", "-o", "ro", "v", "m"]);
+    assert!(refused.contains("read only"), "{refused}");
+    place.keyed(&["mount", "--sync", "v", "m"]);
+    let _one = MountPoint::new(&place);
+    place.keyed(&["mount", "--sync", "w", "n"]);
+    let _two = MountPoint {
+        place: &place,
+        on: "n",
+    };
+    fs::write(place.path("m/there"), "from one").unwrap();
+    comes(&place.path("n/there"), "from one");
+    fs::write(place.path("n/back"), "from two").unwrap();
+    comes(&place.path("m/back"), "from two");
+    fs::write(place.path("m/last"), "words").unwrap();
+    place.done(&["umount", "m"]);
+    comes(&place.path("n/last"), "words");
+    place.done(&["umount", "n"]);
+}
+
+/// Goal: `sync --watch` says each event, as text or as a line of JSON, and ends with an interrupt.
+#[test]
+fn a_watching_sync_says_what_moves_until_it_is_interrupted() {
+    use std::io::BufRead;
+    let (place, url) = kept();
+    let none = place.keyed_fails(2, &["sync", "--watch", "v"]);
+    assert!(none.contains("remote add"), "{none}");
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let mut watching = place
+        .command(&[
+            "sync",
+            "--watch",
+            "--json",
+            "--every",
+            "1s",
+            "v",
+            "--key-file",
+            "key",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut event =
+        || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let first = event();
+    assert_eq!(first["event"], "synced", "{first}");
+    assert!(first["pushed"]["objects"].as_u64() > Some(1), "{first}");
+    // Through the process that has the vault open.
+    place.keyed(&["put", "letter", "v:/again"]);
+    let second = event();
+    assert_eq!(second["pushed"]["publications"], 1, "{second}");
+    let pid = rustix::process::Pid::from_child(&watching);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(
+        watching.wait().unwrap().success(),
+        "an interrupt is how it ends"
+    );
+    place.keyed(&["clone", "-q", &url, "w"]);
+    assert_eq!(place.keyed(&["cat", "w:/again"]), "dear reader");
+}

@@ -20,6 +20,7 @@ pub(crate) mod rotation;
 pub(crate) mod session;
 pub(crate) mod verify;
 pub(crate) mod verify_state;
+mod waiting;
 mod whole;
 
 use strongroom_filesystem::{self as filesystem, Durability, NodeKind};

@@ -81,6 +81,7 @@ impl Vault {
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PullReport> {
+        let _turn = self.shared.remote_turn.lock();
         let (row, remote) = self.reach(name)?;
         let mut report = PullReport::default();
         self.pull_from(&row, &*remote, &mut report, told)?;
@@ -96,11 +97,23 @@ impl Vault {
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<SyncReport> {
+        let _turn = self.shared.remote_turn.lock();
+        let (row, remote) = self.reach(name)?;
+        self.sync_at(row.number, &*remote, told)
+    }
+
+    /// The same with a remote that was reached, in a turn of the caller.
+    pub(crate) fn sync_at(
+        &self,
+        number: u64,
+        remote: &dyn Remote,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<SyncReport> {
         let mut report = SyncReport::default();
         for _ in 0..ROUNDS {
-            let (row, remote) = self.reach(name)?;
-            self.pull_from(&row, &*remote, &mut report.pulled, told)?;
-            match self.push(name, told) {
+            let row = self.remote_row(number)?;
+            self.pull_from(&row, remote, &mut report.pulled, told)?;
+            match self.push_to(&row, remote, told) {
                 Ok(pushed) => {
                     report.pushed = pushed;
                     return Ok(report);
@@ -112,7 +125,7 @@ impl Vault {
         Err(Error::RemoteAhead)
     }
 
-    fn pull_from(
+    pub(crate) fn pull_from(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,

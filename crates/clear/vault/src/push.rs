@@ -63,13 +63,24 @@ impl Vault {
         name: &str,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PushReport> {
+        let _turn = self.shared.remote_turn.lock();
         let (row, remote) = self.reach(name)?;
+        self.push_to(&row, &*remote, told)
+    }
+
+    /// The same to a remote that was reached, in a turn of the caller.
+    pub(crate) fn push_to(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PushReport> {
         let mut report = PushReport::default();
         for _ in 0..ATTEMPTS {
             let attempt = Attempt {
                 vault: self,
-                row: &row,
-                remote: &*remote,
+                row,
+                remote,
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
                 report: &mut report,
@@ -117,10 +128,13 @@ impl Attempt<'_> {
         };
         let mut header_is_there = begun.is_header_there;
         loop {
-            go_on(told(&progress))?;
             let missing: Vec<VaultObject> = self
                 .vault
                 .ask_for(&Request::Remote(RemoteRequest::Missing { remote }))?;
+            // What has arrived whole is not stopped at its end.
+            if !missing.is_empty() {
+                go_on(told(&progress))?;
+            }
             let uploaded = self.upload(missing, &mut progress, told)?;
             let request = RemoteRequest::Seal {
                 remote,

@@ -6,6 +6,7 @@
 //! Spec    spec/11-sync.md
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use strongroom_crypto::{Random, SystemRandom, UnlockError};
 use strongroom_format::publication::{RemoteId, SignedPublication};
@@ -208,25 +209,34 @@ impl Vault {
         self.ask_for(&Request::Remote(RemoteRequest::List))
     }
 
+    /// What is known now of the remote of that number.
+    pub(crate) fn remote_row(&self, number: u64) -> Result<RemoteFields> {
+        let mut rows = self.remote_rows()?.into_iter();
+        let row = rows.find(|row| row.number == number);
+        row.ok_or_else(|| Error::UnknownRemote(number.to_string()))
+    }
+
     /// The remote of that name, which says that it is the one that was added.
-    pub(crate) fn reach(&self, name: &str) -> Result<(RemoteFields, std::sync::Arc<dyn Remote>)> {
+    pub(crate) fn reach(&self, name: &str) -> Result<(RemoteFields, Arc<dyn Remote>)> {
         let row = self.remote_rows()?.into_iter().find(|row| row.name == name);
         let row = row.ok_or_else(|| Error::UnknownRemote(name.to_owned()))?;
+        let remote = self.connect(&row)?;
+        Ok((row, remote))
+    }
+
+    /// The remote of that row, which says that it is the one that was added.
+    pub(crate) fn connect(&self, row: &RemoteFields) -> Result<Arc<dyn Remote>> {
         let remote = Address::parse(&row.address)?.open()?;
         let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
         if marker.remote.0 != row.id || marker.vault != vault_id(&Folder::new(self.folder()))? {
             return Err(strongroom_sync::Error::OtherVault.into());
         }
-        Ok((row, remote))
+        Ok(remote)
     }
 
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
     pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
-        let known = self.remote_rows()?;
-        let known = known.into_iter().find(|known| known.number == row.number);
-        let mut last = known
-            .ok_or_else(|| Error::UnknownRemote(row.name.clone()))?
-            .last;
+        let mut last = self.remote_row(row.number)?.last;
         if last == 0 {
             last = self.first_needed(remote)?.saturating_sub(1);
         }

@@ -8,15 +8,13 @@
 //! Invariants
 //!  (1) The next is due when the clock is as far from the last as the interval says, in either direction.   [6.10.1]
 
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use strongroom_filesystem::{InodeId, Timestamp};
+use strongroom_filesystem::Timestamp;
 use strongroom_history::{NewRevision, Retention, SCHEDULED};
 
 use crate::request::history::RevisionInfo;
+use crate::worker::Worker;
 use crate::{Error, Result, Vault};
 
 /// The clock is looked at so often at least: it may jump, or have stood still while the machine slept.
@@ -120,14 +118,7 @@ fn step(vault: &Vault) -> Result<ScheduleStep> {
 /// A schedule that runs until this is dropped. Drop it before the vault is closed.
 #[derive(Debug)]
 pub struct Schedule {
-    stopping: Arc<Stopping>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Stopping {
-    stop: Mutex<bool>,
-    told: Condvar,
+    _worker: Worker,
 }
 
 impl Vault {
@@ -142,27 +133,14 @@ impl Vault {
         told: impl Fn(&Result<ScheduleStep>) + Send + 'static,
     ) -> Result<Schedule> {
         let mut running = Running::new(self.clone(), every)?;
-        let stopping = Arc::new(Stopping::default());
-        let of_thread = Arc::clone(&stopping);
-        let thread = std::thread::Builder::new().name("vault-schedule".to_owned());
-        let thread = thread.spawn(move || {
-            let mut stop = of_thread.stop.lock();
-            while !*stop {
-                drop(stop);
-                let (done, wait) = running.look();
-                if let Some(done) = &done {
-                    told(done);
-                }
-                stop = of_thread.stop.lock();
-                if !*stop {
-                    of_thread.told.wait_for(&mut stop, wait);
-                }
+        let worker = Worker::start("vault-schedule", move |_| {
+            let (done, wait) = running.look();
+            if let Some(done) = &done {
+                told(done);
             }
+            Some(wait)
         });
-        Ok(Schedule {
-            stopping,
-            thread: Some(thread.map_err(Error::io("starting a thread"))?),
-        })
+        Ok(Schedule { _worker: worker? })
     }
 
     /// For an owner that comes and goes, as a command does: takes a snapshot if there is none, if the newest is as old as
@@ -186,24 +164,11 @@ impl Vault {
 
     /// Whether `CHANGES_MAX` nodes or more are not as the newest state has them.
     fn changed_much(&self) -> Result<bool> {
-        self.sync()?;
         let filesystem = self
             .filesystem()
             .ok_or(Error::OwnerOnly("taking snapshots"))?;
-        let reader = filesystem.engine().reader()?;
-        let history = reader.history()?;
-        let Some(base) = history.base else {
-            return Ok(true);
-        };
-        let mut count = reader
-            .inodes_from(InodeId(base.scan_from), CHANGES_MAX)?
-            .len();
-        for generation in base.generation + 1..=history.generation {
-            if count < CHANGES_MAX {
-                count += reader.changed(generation, None, CHANGES_MAX - count)?.len();
-            }
-        }
-        Ok(count >= CHANGES_MAX)
+        let changed = filesystem.changed_since_revision(CHANGES_MAX)?;
+        Ok(changed.is_none_or(|count| count >= CHANGES_MAX))
     }
 
     /// What the clock of the vault shows.
@@ -215,19 +180,9 @@ impl Vault {
     }
 }
 
-impl Drop for Schedule {
-    fn drop(&mut self) {
-        *self.stopping.stop.lock() = true;
-        self.stopping.told.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the panic hook.
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use strongroom_crypto::{KeyFile, Secret, SystemRandom};

@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) joining: Joining,
     /// Counts what files write, so that it is known whether all of it is durable.
     pub(crate) writes: AtomicU64,
+    /// Held while something moves to or from a remote: a session pushes to one at a time.
+    pub(crate) remote_turn: Mutex<()>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
 }
@@ -141,6 +143,7 @@ impl Vault {
             port: RwLock::new(port),
             joining,
             writes: AtomicU64::default(),
+            remote_turn: Mutex::default(),
             lock_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());

@@ -137,6 +137,12 @@ impl Address {
         &self.text
     }
 
+    /// Whether it is a folder of this machine, whose disk others may want to unmount.
+    #[must_use]
+    pub const fn is_folder(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
+    }
+
     /// The remote. Object stores are reached at the first request.
     ///
     /// Credentials that the URL does not hold are taken from the environment, as the tools of each store do.

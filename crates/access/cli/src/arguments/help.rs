@@ -39,6 +39,7 @@ pub(crate) fn all() -> String {
             "strongroom init photos",
             "strongroom put holiday.jpg photos:/2026/",
             "strongroom mount photos ~/photos",
+            "strongroom mount --sync photos ~/photos",
         ])
     )
 }
@@ -47,7 +48,10 @@ pub(crate) fn mount() -> String {
     format!(
         "A mount in the background logs to ~/.local/state/strongroom/strongroom.log (or in $XDG_STATE_HOME), at most \
          2 MiB together with the previous log; `strongroom info` names the file. In the foreground it logs to \
-         standard error. -v and -vv log more. No log names a file of the vault.\n\n{}",
+         standard error. -v and -vv log more. No log names a file of the vault.\n\n\
+         With --sync, changes go to the remotes of the vault within seconds, and what other devices push shows in the mount; the log says \
+         what moved. `umount` waits until the last changes are at the remotes that can be reached. In /etc/fstab the option is \
+         sync-remotes.\n\n{}",
         example(&[
             "strongroom mount photos ~/photos",
             "strongroom mount -o ro,allow-other photos /mnt",
@@ -117,8 +121,16 @@ pub(crate) fn pull() -> String {
 pub(crate) fn sync() -> String {
     format!(
         "Without a remote it returns when everything written is on the disk: use it for a mount, because the kernel does not pass sync(1) \
-         on to it. With remotes it then does what pull and push do, for all of them or for the one that is named.\n\n{}",
-        example(&["strongroom sync photos", "strongroom sync photos stick"])
+         on to it. With remotes it then does what pull and push do, for all of them or for the one that is named.\n\n\
+         With --watch it then goes on: changes go up when nothing was written for 0.2 seconds, or for 2 seconds at the latest; remotes \
+         are asked every second while something moves, and less often the longer nothing does. A remote that cannot be reached is tried \
+         again each minute. An interrupt (Ctrl-C) ends it with exit code 0. With --json it prints one line for each event. The vault can be mounted meanwhile; `mount --sync` does the \
+         same by itself.\n\n{}",
+        example(&[
+            "strongroom sync photos",
+            "strongroom sync photos stick",
+            "strongroom sync --watch photos",
+        ])
     )
 }
 

@@ -101,6 +101,8 @@ fn translate(option: &str, asked: &mut Vec<OsString>) {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     if WITH_VALUE.contains(&name) {
         asked.push(format!("--{name}={value}").into());
+    } else if option == "sync-remotes" {
+        asked.push("--sync".into());
     } else if option == "accept-older" {
         asked.push("--accept-older".into());
     } else {
@@ -119,7 +121,7 @@ mod tests {
     #[test]
     fn a_line_of_fstab_becomes_the_command() {
         let Asked::Words(words) = of(
-            "/sbin/mount.fuse.strongroom /data/my_vault /mnt -n -v -t fuse.strongroom -o rw,noauto,x-systemd.automount,key-file=/root/k=y,umask=027",
+            "/sbin/mount.fuse.strongroom /data/my_vault /mnt -n -v -t fuse.strongroom -o rw,noauto,x-systemd.automount,key-file=/root/k=y,sync-remotes,umask=027",
         ) else {
             panic!("it is the helper's name")
         };
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(
             text.as_deref(),
             Ok(
-                "strongroom mount -v -o rw --key-file=/root/k=y -o umask=027 -- /data/my_vault /mnt"
+                "strongroom mount -v -o rw --key-file=/root/k=y --sync -o umask=027 -- /data/my_vault /mnt"
             )
         );
     }

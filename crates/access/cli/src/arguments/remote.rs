@@ -1,10 +1,12 @@
 //! The command line of remotes: `remote`, `pull`, `push`, `sync` and `clone`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use crate::arguments::common::Common;
+use crate::arguments::session::duration;
 
 /// Arguments of `remote`.
 #[derive(Args, Debug)]
@@ -90,7 +92,20 @@ pub(crate) struct RemoteCheck {
     pub(crate) common: Common,
 }
 
-/// Arguments of `pull`, `push` and `sync`.
+/// Arguments of `sync`.
+#[derive(Args, Debug)]
+pub(crate) struct Sync {
+    #[command(flatten)]
+    pub(crate) moved: Push,
+    /// Go on until interrupted: what changes here goes up within seconds, and remotes are asked for what is new
+    #[arg(long, conflicts_with = "remote")]
+    pub(crate) watch: bool,
+    /// With --watch, how often a remote is asked while nothing happens: a number with s, m, h or d
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "watch")]
+    pub(crate) every: Duration,
+}
+
+/// Arguments of `pull` and `push`, and of one round of `sync`.
 #[derive(Args, Debug)]
 pub(crate) struct Push {
     /// The vault folder

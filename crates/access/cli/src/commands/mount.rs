@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::Filesystem;
 use strongroom::{
-    Access, Attachment, Change, Error, IfOwned, Observer, OpenOptions, Schedule, ScheduleStep,
-    Vault,
+    Access, Attachment, Change, ContinuousSync, Error, IfOwned, Observer, OpenOptions, Schedule,
+    ScheduleStep, Vault,
 };
 use strongroom_mount::background::{become_daemon, report_ready};
 use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
@@ -17,8 +17,8 @@ use strongroom_mount::{Invalidator, MountOptions, Mounted, RequestCounter};
 use super::background::{self, absolute, log_file, refuse};
 use crate::arguments::Mount;
 use crate::arguments::common::SecretArguments;
-use crate::commands::descriptors;
 use crate::commands::opening::{make_way, open_already, unlocking};
+use crate::commands::{continuous, descriptors};
 use crate::terminal::failure::{About, Failure, Result};
 use crate::terminal::logging;
 use crate::terminal::printable::show_path;
@@ -32,6 +32,10 @@ const SNAPSHOTS_EVERY: Duration = Duration::from_secs(3_600);
 /// Mounts.
 pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let (options, snapshots) = parse_options(&arguments.options)?;
+    if arguments.sync && options.read_only {
+        let message = "--sync: a mount that is read only takes in no changes of other devices";
+        return Err(Failure::usage(message));
+    }
     if arguments.foreground && arguments.log_file.is_some() {
         let message = "--log-file: in the foreground the log goes to standard error";
         return Err(Failure::usage(message));
@@ -51,6 +55,7 @@ struct Served {
     vault: Vault,
     mounted: Mounted,
     schedule: Option<Schedule>,
+    sync: Option<ContinuousSync>,
     _subscription: strongroom::Subscription,
 }
 
@@ -88,10 +93,12 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
     let schedule = snapshots
         .map(|every| vault.keep_on_schedule(every, tell))
         .transpose()?;
+    let sync = arguments.sync.then(|| continuous::of_mount(&vault));
     Ok(Served {
         vault,
         mounted,
         schedule,
+        sync: sync.transpose()?,
         _subscription: subscription,
     })
 }
@@ -116,6 +123,9 @@ fn tell(done: &strongroom::Result<ScheduleStep>) {
 fn wait(mut served: Served) -> Result<()> {
     let mounted = served.mounted.wait();
     drop(served.schedule.take());
+    if let Some(sync) = served.sync.take() {
+        sync.finish();
+    }
     let closed = served.vault.close();
     if let Err(error) = &closed {
         log::error!("the vault could not be closed: {error}");
@@ -189,6 +199,9 @@ fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
     let mut command: Vec<OsString> = vec!["mount".into(), "--daemon".into()];
     for option in &arguments.options {
         command.extend(["-o".into(), option.into()]);
+    }
+    if arguments.sync {
+        command.push("--sync".into());
     }
     if let Some(path) = log_file(arguments.log_file.as_deref())? {
         command.extend(["--log-file".into(), path.into()]);

@@ -9,7 +9,8 @@ use strongroom::{
     RecoverProgress, RemoteReport, Secret, Trust, Vault,
 };
 
-use crate::arguments::remote::{Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand};
+use crate::arguments::remote::{Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, Sync};
+use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, unlocking, with};
 use crate::commands::recover::{print, recover_json};
 use crate::terminal::exit_code::ExitCode;
@@ -177,7 +178,7 @@ pub(crate) fn push(arguments: &Push) -> Result<()> {
     })
 }
 
-fn push_json(name: &str, report: &PushReport) -> Value {
+pub(crate) fn push_json(name: &str, report: &PushReport) -> Value {
     json!({
         "remote": name,
         "objects": report.objects,
@@ -186,7 +187,7 @@ fn push_json(name: &str, report: &PushReport) -> Value {
     })
 }
 
-fn show_push(name: &str, report: &PushReport) -> Result<()> {
+pub(crate) fn show_push(name: &str, report: &PushReport) -> Result<()> {
     print_line(&match report.publications {
         0 => format!("{name} has everything already"),
         _ => format!(
@@ -217,7 +218,7 @@ pub(crate) fn pull(arguments: &Push) -> Result<()> {
     })
 }
 
-fn pull_json(name: &str, report: &PullReport) -> Value {
+pub(crate) fn pull_json(name: &str, report: &PullReport) -> Value {
     let conflicts = report.conflict_paths.iter().map(|path| path_json(path));
     json!({
         "remote": name,
@@ -231,7 +232,7 @@ fn pull_json(name: &str, report: &PullReport) -> Value {
     })
 }
 
-fn show_pull(name: &str, report: &PullReport) -> Result<()> {
+pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
     let mut out = stdout();
     match report.publications {
         0 => writeln!(out, "{name} has nothing new")?,
@@ -263,11 +264,15 @@ fn show_pull(name: &str, report: &PullReport) -> Result<()> {
 }
 
 /// Makes everything durable, and brings the vault and its remotes to the same state.
-pub(crate) fn sync(arguments: &Push) -> Result<()> {
+pub(crate) fn sync(whole: &Sync) -> Result<()> {
     interrupt::watch()?;
+    let arguments = &whole.moved;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
         vault.sync()?;
+        if whole.watch {
+            return watch(vault, whole);
+        }
         let names: Vec<String> = match &arguments.remote {
             Some(name) => vec![name.clone()],
             None => vault.remotes()?.into_iter().map(|one| one.name).collect(),

@@ -100,6 +100,14 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     Ok(out.flush()?)
 }
 
+/// Writes one value as a line of JSON, at once: for who reads events as they come.
+pub(crate) fn print_json_line(value: &Value) -> Result<()> {
+    let mut out = stdout();
+    serde_json::to_writer(Json(&mut out), value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
+
 /// `object` without the members that are null: those that are there only if there is something to say.
 pub(crate) fn sparse(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {

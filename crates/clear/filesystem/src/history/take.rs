@@ -14,7 +14,7 @@ use strongroom_format::BlockId;
 use strongroom_history::{
     self as history, Built, NewRevision, Revision, RevisionBody, RevisionId, StoreNodes,
 };
-use strongroom_metadata::{self as metadata, Base, BlockNumber, Transaction};
+use strongroom_metadata::{self as metadata, Base, BlockNumber, InodeId, Transaction};
 
 use crate::trees::engine::{Engine, HeldBlocks};
 use crate::upkeep::space::settle_until;
@@ -166,6 +166,27 @@ impl Filesystem {
             heads.extend(reader.revisions()?.pop());
         }
         Ok(heads)
+    }
+
+    /// How many nodes are new or changed since the newest revision, counted to `limit`; `None` if there is no revision. Everything
+    /// that was acknowledged before is durable on return.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn changed_since_revision(&self, limit: usize) -> Result<Option<usize>> {
+        self.sync()?;
+        let reader = self.engine().reader()?;
+        let history = reader.history()?;
+        let Some(base) = history.base else {
+            return Ok(None);
+        };
+        let mut count = reader.inodes_from(InodeId(base.scan_from), limit)?.len();
+        for generation in base.generation + 1..=history.generation {
+            if count < limit {
+                count += reader.changed(generation, None, limit - count)?.len();
+            }
+        }
+        Ok(Some(count))
     }
 
     /// (2)

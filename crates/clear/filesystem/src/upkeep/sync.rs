@@ -55,6 +55,12 @@ impl Filesystem {
         self.core.durability.progress().state
     }
 
+    /// A number that is another one after every change that was acknowledged since, of this run; never 0.
+    #[must_use]
+    pub fn changes_mark(&self) -> u64 {
+        self.core.durability.changes() + 1
+    }
+
     /// Barrier: everything that was acknowledged before is durable on return.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ use strongroom_sync::{RemoteState, follow, object_hash, open_publication, seal_p
 use crate::clock::now_s;
 use crate::execute::join::join;
 use crate::execute::session::{Push, Session};
+use crate::execute::waiting::is_waiting;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
@@ -81,6 +82,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let clear = opened.map(|signed| ByteBuffer(signed.encode()));
             Ok(Response::Backup(clear.map_err(|error| error.to_string())))
         }
+        RemoteRequest::ChangesMark => Ok(session.filesystem().changes_mark().into()),
+        RemoteRequest::IsWaiting { remote } => is_waiting(session, *remote).map(Into::into),
         RemoteRequest::TakeHeader { header } => session.vault.take_header(header.0).map(Into::into),
         RemoteRequest::Join {
             remote,
@@ -161,16 +164,6 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
     let was_pushing = state.is_pushing;
     let published_header = state.header;
-    let pushing = RemoteState {
-        is_pushing: true,
-        ..state
-    };
-    change(session, |writer| {
-        writer.put_remote(&Remote {
-            state: pushing.encode(),
-            ..row
-        })
-    })?;
     let reader = filesystem.engine().reader()?;
     let mut older = false;
     let mut bytes = 0;
@@ -199,6 +192,9 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         newest_segment,
         head: head.id,
     });
+    if !was_pushing && !missing(session, number, 1)?.is_empty() {
+        put_pushing(session, row, state, true)?;
+    }
     let (header, generation) = session.vault.with_keys(|keys| {
         let header = keys.folder().header();
         header.map(|header| (header, keys.keyring().generation()))
@@ -211,6 +207,21 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         was_pushing,
         bytes,
     })
+}
+
+/// Notes whether objects may be at a remote that no publication names yet.
+fn put_pushing(session: &Session, row: Remote, state: RemoteState, is_pushing: bool) -> Result<()> {
+    let state = RemoteState {
+        is_pushing,
+        ..state
+    };
+    change(session, |writer| {
+        writer.put_remote(&Remote {
+            state: state.encode(),
+            ..row
+        })
+    })
+    .map(drop)
 }
 
 /// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest
@@ -234,7 +245,7 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
             });
         }
     }
-    if !found.is_empty() {
+    if found.len() >= limit {
         return Ok(found);
     }
     let records = session.vault.records.names()?;
@@ -363,7 +374,7 @@ fn seal(
     // (2)
     let here: HashSet<VaultObject> = uploaded.iter().map(|one| one.object).collect();
     let left = missing(session, number, uploaded.len() + PAGE)?;
-    let is_all = segments.is_empty() && left.iter().all(|object| here.contains(object));
+    let is_all = left.iter().all(|object| here.contains(object));
     let head = match &*session.push.lock() {
         Some(push) if is_all => push.head,
         // In the middle of a push: a newcomer passes it over.
@@ -386,6 +397,9 @@ fn seal(
         && head == state.head
         && header == state.header;
     if is_same {
+        if state.is_pushing {
+            put_pushing(session, row, state, false)?;
+        }
         return Ok(ByteBuffer(Vec::new()).into());
     }
     session.vault.with_keys(|keys| {

@@ -51,6 +51,12 @@ pub(crate) enum RemoteRequest<'a> {
         object: Bytes<'a>,
     },
     EndPush,
+    /// A number that is another one after every change.
+    ChangesMark,
+    /// Whether a push to that remote would publish something.
+    IsWaiting {
+        remote: u64,
+    },
     /// A header that the remote has: taken in if it goes on from the one in use.
     TakeHeader {
         #[serde(borrow)]
@@ -67,12 +73,15 @@ pub(crate) enum RemoteRequest<'a> {
 impl RemoteRequest<'_> {
     /// Whether asking twice does no harm.
     pub(crate) const fn is_repeatable(&self) -> bool {
-        matches!(self, Self::List | Self::Open { .. })
+        matches!(
+            self,
+            Self::List | Self::Open { .. } | Self::ChangesMark | Self::IsWaiting { .. }
+        )
     }
 
     /// Whether the vault may be another one afterwards.
     pub(crate) const fn changes(&self) -> bool {
-        !matches!(self, Self::List | Self::Open { .. } | Self::EndPush)
+        !self.is_repeatable() && !matches!(self, Self::EndPush)
     }
 }
 

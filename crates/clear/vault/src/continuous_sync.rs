@@ -1,0 +1,644 @@
+//! Keeps a vault in sync with its remotes while it is in use: what changes here goes up soon, what others push comes down soon.
+//!
+//! Takes   an open vault, in whatever process its owner is, and how often remotes are asked at least
+//! Gives   reports of what moved, what failed and what works again
+//! Never   asks a remote more than once a second while nothing changes, or gives up on one that cannot be reached
+//! Spec    spec/11-sync.md, 11.4 and 11.6
+//!
+//! Invariants
+//!  (1) While nothing changes a look at the vault commits nothing, and a look at a remote is one request.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use strongroom_remote::{Address, Remote};
+
+use crate::pull::SyncReport;
+use crate::remotes::RemoteProgress;
+use crate::request::Request;
+use crate::request::remote::{RemoteFields, RemoteRequest};
+use crate::worker::{Ending, Worker};
+use crate::{Error, GoOn, Result, Vault};
+
+/// How often is looked whether the vault was changed. It costs one number.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How long nothing must change before it goes up: a program that writes a file does not make a push of each part.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// What changes all the time goes up after so long all the same; after a push that took longer, when that time is over twice.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// So often the vault is looked at whatever its mark says: keys change without one.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// The same after a push that found nothing to publish: something was changed and changed back.
+const CHECK_FRUITLESS: Duration = Duration::from_secs(60);
+
+/// Progress is reported so often.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+
+/// A remote is asked so often while things move, and less often the longer nothing does.
+const POLL_MIN: Duration = Duration::from_secs(1);
+
+/// A remote that failed is left alone for a second, then for twice as long each time, at most for so long.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A failure that needs no help is reported only after so many times.
+const FAILURES_SILENT: u32 = 5;
+
+/// What happened in a continuous sync.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SyncEvent {
+    /// Bytes are on their way; reported about twice a second.
+    Moving {
+        /// The name of the remote.
+        remote: String,
+        /// How far it is.
+        progress: RemoteProgress,
+    },
+    /// Something moved, here or there.
+    Synced {
+        /// The name of the remote.
+        remote: String,
+        /// What moved.
+        report: SyncReport,
+    },
+    /// It did not work; it is tried again. Reported once for as long as it fails in the same way.
+    Failed {
+        /// The name of the remote.
+        remote: String,
+        /// Why.
+        error: Error,
+        /// When it is tried again.
+        again_in: Duration,
+    },
+    /// It works again.
+    Recovered {
+        /// The name of the remote.
+        remote: String,
+    },
+    /// The vault itself cannot be used any more: this was the last event.
+    Ended {
+        /// Why.
+        error: Error,
+    },
+}
+
+/// A continuous sync, until this is dropped. Drop it before the vault is closed.
+#[derive(Debug)]
+pub struct ContinuousSync {
+    worker: Worker,
+}
+
+impl ContinuousSync {
+    /// Ends it when what waits has gone to the remotes that work.
+    pub fn finish(self) {
+        self.worker.finish();
+    }
+}
+
+impl Vault {
+    /// From now on brings what changes here to all remotes of the vault, and what others push there into the vault. Remotes are
+    /// asked each second while something moves, and less often the longer nothing does, down to `every`. `told` hears of what
+    /// happens.
+    ///
+    /// # Errors
+    /// `Io` if the system has no thread left.
+    pub fn keep_in_sync(
+        &self,
+        every: Duration,
+        told: impl Fn(SyncEvent) + Send + 'static,
+    ) -> Result<ContinuousSync> {
+        let mut running = Running {
+            vault: self.clone(),
+            every: every.max(POLL_MIN),
+            told: Box::new(told),
+            places: Vec::new(),
+            list_at: Instant::now(),
+        };
+        let worker = Worker::start("vault-sync", move |ending| running.look(ending))?;
+        Ok(ContinuousSync { worker })
+    }
+
+    /// A number that is another one after every change of the vault.
+    fn changes_mark(&self) -> Result<u64> {
+        self.ask_for(&Request::Remote(RemoteRequest::ChangesMark))
+    }
+
+    /// Whether a push to that remote would publish something.
+    fn is_waiting(&self, remote: u64) -> Result<bool> {
+        self.ask_for(&Request::Remote(RemoteRequest::IsWaiting { remote }))
+    }
+}
+
+struct Running {
+    vault: Vault,
+    every: Duration,
+    told: Box<dyn Fn(SyncEvent) + Send>,
+    places: Vec<Place>,
+    /// When the list of remotes is looked at next.
+    list_at: Instant,
+}
+
+/// One remote.
+struct Place {
+    number: u64,
+    name: String,
+    /// Once it was reached.
+    remote: Option<Arc<dyn Remote>>,
+    /// Its disk can be unmounted between two looks: nothing of it is held open.
+    is_folder: bool,
+    /// The mark of the vault, and since when it is that.
+    mark: (u64, Instant),
+    /// Since when something changed that was not looked at.
+    changed: Option<Instant>,
+    check_at: Instant,
+    poll_at: Instant,
+    /// When something moved last.
+    moved: Instant,
+    /// How long the last push took.
+    took: Duration,
+    failures: u32,
+    /// What was reported of a failure.
+    reported: Option<String>,
+}
+
+impl Place {
+    fn new(row: &RemoteFields, now: Instant) -> Self {
+        Self {
+            number: row.number,
+            name: row.name.clone(),
+            remote: None,
+            is_folder: Address::parse(&row.address).is_ok_and(|address| address.is_folder()),
+            mark: (0, now),
+            changed: None,
+            check_at: now,
+            poll_at: now,
+            moved: now,
+            took: Duration::ZERO,
+            failures: 0,
+            reported: None,
+        }
+    }
+
+    /// Whether what changed is to go up now.
+    fn is_settled(&mut self, mark: u64, now: Instant) -> bool {
+        if mark != self.mark.0 {
+            self.mark = (mark, now);
+            self.changed.get_or_insert(now);
+        }
+        let busy = BUSY.max(self.took * 2);
+        self.changed
+            .is_some_and(|since| now - self.mark.1 >= QUIET || now - since >= busy)
+    }
+}
+
+impl Running {
+    /// Does what is due with every remote; gives how long to wait then.
+    fn look(&mut self, ending: &Ending) -> Option<Duration> {
+        match self.look_at_all(ending) {
+            Ok(()) => Some(LOOK_EVERY),
+            Err(error) => {
+                (self.told)(SyncEvent::Ended { error });
+                None
+            }
+        }
+    }
+
+    fn look_at_all(&mut self, ending: &Ending) -> Result<()> {
+        let now = Instant::now();
+        if now >= self.list_at {
+            let rows = self.vault.remote_rows()?;
+            self.places
+                .retain(|place| rows.iter().any(|row| row.number == place.number));
+            for row in &rows {
+                if !self.places.iter().any(|place| place.number == row.number) {
+                    self.places.push(Place::new(row, now));
+                }
+            }
+            self.list_at = now + CHECK_EVERY;
+        }
+        let mark = self.vault.changes_mark()?;
+        let vault = self.vault.clone();
+        for place in &mut self.places {
+            if matches!(ending.go_on(), GoOn::No) {
+                break;
+            }
+            let is_last = ending.is_finishing();
+            let now = Instant::now();
+            let settled = place.is_settled(mark, now);
+            let fails = place.failures > 0;
+            let polls = now >= place.poll_at && !is_last;
+            let looks = is_last || settled || now >= place.check_at;
+            if !polls && (fails || !looks) {
+                continue;
+            }
+            match round(&vault, place, looks || fails, polls, ending, &self.told) {
+                Ok((is_waiting, report)) => {
+                    if place.is_folder {
+                        place.remote = None;
+                    }
+                    if place.reported.take().is_some() {
+                        let remote = place.name.clone();
+                        (self.told)(SyncEvent::Recovered { remote });
+                    }
+                    let now = Instant::now();
+                    place.failures = 0;
+                    if looks {
+                        place.changed = None;
+                        place.check_at = now + CHECK_EVERY;
+                    }
+                    if is_waiting && report.pushed.publications == 0 {
+                        place.check_at = now + CHECK_FRUITLESS;
+                    }
+                    if report != SyncReport::default() {
+                        place.moved = now;
+                        // What was joined goes up.
+                        place.check_at = now;
+                        let remote = place.name.clone();
+                        (self.told)(SyncEvent::Synced { remote, report });
+                    }
+                    let idle = (now - place.moved) / 10;
+                    let next = now + idle.clamp(POLL_MIN, self.every);
+                    if polls {
+                        place.poll_at = next;
+                    } else {
+                        place.poll_at = place.poll_at.min(next);
+                    }
+                }
+                Err(Error::RemoteStopped) => {}
+                Err(error @ (Error::Closed | Error::OwnerGone)) => return Err(error),
+                Err(error) => {
+                    place.remote = None;
+                    let again_in = Duration::from_secs(1 << place.failures.min(6)).min(PAUSE_MAX);
+                    place.failures = place.failures.saturating_add(1);
+                    place.poll_at = Instant::now() + again_in;
+                    let text = error.to_string();
+                    let passes = is_passing(&error) && place.failures < FAILURES_SILENT;
+                    if !passes && place.reported.as_ref() != Some(&text) {
+                        place.reported = Some(text);
+                        let remote = place.name.clone();
+                        (self.told)(SyncEvent::Failed {
+                            remote,
+                            error,
+                            again_in,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether it passes when what goes on here, or on another device, has ended.
+fn is_passing(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::RemoteAhead | Error::RemoteBusy | Error::KeysInUse | Error::KeysContended
+    )
+}
+
+/// One round with one remote: up if something waits, down if `polls` or if another device was faster. Gives whether something waited,
+/// and what moved.
+fn round(
+    vault: &Vault,
+    place: &mut Place,
+    looks: bool,
+    polls: bool,
+    ending: &Ending,
+    tell: &dyn Fn(SyncEvent),
+) -> Result<(bool, SyncReport)> {
+    let _turn = vault.shared.remote_turn.lock();
+    let name = place.name.clone();
+    let mut shown = Instant::now();
+    let mut told = |progress: &RemoteProgress| {
+        if shown.elapsed() >= SHOW_EVERY && progress.bytes_total > 0 {
+            shown = Instant::now();
+            let (remote, progress) = (name.clone(), *progress);
+            tell(SyncEvent::Moving { remote, progress });
+        }
+        ending.go_on()
+    };
+    let mut report = SyncReport::default();
+    let is_waiting = looks && vault.is_waiting(place.number)?;
+    if !is_waiting && !polls {
+        return Ok((false, report));
+    }
+    let row = vault.remote_row(place.number)?;
+    let remote = match &place.remote {
+        Some(remote) => Arc::clone(remote),
+        None => Arc::clone(place.remote.insert(vault.connect(&row)?)),
+    };
+    if polls && !is_waiting {
+        vault.pull_from(&row, &*remote, &mut report.pulled, &mut told)?;
+        return Ok((false, report));
+    }
+    let begun = Instant::now();
+    report = match vault.push_to(&row, &*remote, &mut told) {
+        Ok(pushed) => SyncReport {
+            pushed,
+            ..SyncReport::default()
+        },
+        Err(Error::RemoteAhead) => vault.sync_at(place.number, &*remote, &mut told)?,
+        Err(error) => return Err(error),
+    };
+    place.took = begun.elapsed();
+    Ok((true, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::Range;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use parking_lot::Mutex;
+    use strongroom_crypto::{KeyFile, Secret, SystemRandom};
+    use strongroom_filesystem::Background;
+    use strongroom_remote::{Created, Listed, ObjectName};
+
+    use super::*;
+    use crate::{CLONED_FROM, CloneOptions, CreateOptions, OpenOptions};
+
+    /// Counts requests.
+    #[derive(Debug)]
+    struct Counting {
+        below: Arc<dyn Remote>,
+        requests: Arc<AtomicU64>,
+    }
+
+    impl Counting {
+        fn one(&self) -> &dyn Remote {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            &*self.below
+        }
+    }
+
+    impl Remote for Counting {
+        fn create(&self, name: &ObjectName, bytes: &[u8]) -> strongroom_remote::Result<Created> {
+            self.one().create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, max: u64) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            self.one().read(name, max)
+        }
+
+        fn read_range(
+            &self,
+            name: &ObjectName,
+            range: Range<u64>,
+        ) -> strongroom_remote::Result<Option<Vec<u8>>> {
+            self.one().read_range(name, range)
+        }
+
+        fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
+            self.one().list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> strongroom_remote::Result<()> {
+            self.one().remove(name)
+        }
+    }
+
+    /// Two devices whose looks the test makes itself.
+    struct Scene {
+        directory: tempfile::TempDir,
+        devices: [Running; 2],
+        events: Arc<Mutex<Vec<String>>>,
+        ending: Ending,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let path = |name: &str| directory.path().join(name);
+            fs::create_dir(path("remote")).unwrap();
+            let address = address_of(directory.path());
+            let key_file = KeyFile::random(&SystemRandom).unwrap();
+            let options = CreateOptions::new().key_file(key_file.clone());
+            Vault::create(path("one"), options)
+                .unwrap()
+                .vault
+                .close()
+                .unwrap();
+            let secret = Secret::KeyFile(key_file);
+            let open = |name: &str| {
+                let mut options = OpenOptions::default();
+                options.engine.background = Background::Manual;
+                Vault::open(path(name), secret.clone(), options).unwrap()
+            };
+            let one = open("one");
+            one.add_remote("stick", &address).unwrap();
+            one.push("stick", &mut |_| GoOn::Yes).unwrap();
+            let options = CloneOptions::default();
+            crate::clone(&address, path("two"), &secret, options, &mut |_| GoOn::Yes).unwrap();
+            let two = open("two");
+            two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+            one.sync_with("stick", &mut |_| GoOn::Yes).unwrap();
+            let events = Arc::new(Mutex::new(Vec::new()));
+            let running = |vault: Vault| {
+                let events = Arc::clone(&events);
+                Running {
+                    vault,
+                    every: Duration::from_secs(30),
+                    told: Box::new(move |event| events.lock().push(said(&event))),
+                    places: Vec::new(),
+                    list_at: Instant::now(),
+                }
+            };
+            let devices = [running(one), running(two)];
+            Self {
+                devices,
+                directory,
+                events,
+                ending: Ending::default(),
+            }
+        }
+
+        fn remote(&self) -> PathBuf {
+            self.directory.path().join("remote")
+        }
+
+        fn address(&self) -> String {
+            address_of(self.directory.path())
+        }
+
+        /// A look of a device for which everything is due.
+        fn look(&mut self, device: usize) {
+            let running = &mut self.devices[device];
+            let now = Instant::now();
+            running.list_at = now;
+            for place in &mut running.places {
+                (place.check_at, place.poll_at) = (now, now);
+            }
+            running.look(&self.ending).unwrap();
+        }
+
+        fn events(&self) -> Vec<String> {
+            std::mem::take(&mut *self.events.lock())
+        }
+    }
+
+    fn address_of(directory: &Path) -> String {
+        format!("folder:{}", directory.join("remote").display())
+    }
+
+    fn said(event: &SyncEvent) -> String {
+        match event {
+            SyncEvent::Moving { .. } => "moving".to_owned(),
+            SyncEvent::Synced { remote, report } => format!(
+                "{remote} {} down {} up",
+                report.pulled.publications, report.pushed.publications
+            ),
+            SyncEvent::Failed { remote, error, .. } => format!("{remote} failed: {error}"),
+            SyncEvent::Recovered { remote } => format!("{remote} recovered"),
+            SyncEvent::Ended { error } => format!("ended: {error}"),
+        }
+    }
+
+    fn commits(vault: &Vault) -> u64 {
+        let filesystem = vault.filesystem().unwrap();
+        let reader = filesystem.engine().reader().unwrap();
+        reader.commits().unwrap()
+    }
+
+    #[test]
+    fn what_changes_on_one_device_comes_to_the_other() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        scene.look(1);
+        scene.events();
+        scene.devices[0].vault.write("/letter", "dear").unwrap();
+        scene.look(0);
+        scene.look(1);
+        assert_eq!(scene.events(), ["stick 0 down 1 up", "origin 1 down 0 up"]);
+        let two = scene.devices[1].vault.clone();
+        assert_eq!(two.read("/letter").unwrap(), b"dear");
+        // Both change something: who is second joins, and what was joined goes up.
+        scene.devices[0].vault.write("/letter", "from one").unwrap();
+        two.write("/other", "from two").unwrap();
+        for device in [0, 1, 1, 0] {
+            scene.look(device);
+        }
+        let one = &scene.devices[0].vault;
+        for vault in [one, &two] {
+            assert_eq!(vault.read("/letter").unwrap(), b"from one");
+            assert_eq!(vault.read("/other").unwrap(), b"from two");
+        }
+    }
+
+    /// Goal: a vault that nobody changes costs one request for each look at the remote, and no commit.                  (1)
+    #[test]
+    fn nothing_is_written_and_one_request_is_made_while_nothing_changes() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let requests = Arc::new(AtomicU64::new(0));
+        let below = Address::parse(&scene.address()).unwrap().open().unwrap();
+        let place = &mut scene.devices[0].places[0];
+        // Stores are reached once; a folder is not held open.
+        assert!(place.is_folder && place.remote.is_none());
+        place.is_folder = false;
+        let counted = Arc::clone(&requests);
+        place.remote = Some(Arc::new(Counting {
+            below,
+            requests: counted,
+        }));
+        scene.look(0);
+        let before = commits(&scene.devices[0].vault);
+        requests.store(0, Ordering::Relaxed);
+        for _ in 0..20 {
+            scene.look(0);
+        }
+        assert_eq!(requests.load(Ordering::Relaxed), 20);
+        assert_eq!(commits(&scene.devices[0].vault), before);
+        assert_eq!(scene.events(), [] as [&str; 0]);
+        // A look between two polls reaches nothing.
+        scene.devices[0].look(&scene.ending).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 20);
+        // The publication, the last one known, a segment of content and one of the tree, the record, the publication.
+        scene.devices[0].vault.write("/letter", "dear").unwrap();
+        scene.look(0);
+        let push = requests.load(Ordering::Relaxed) - 20;
+        assert!(push <= 6, "{push}");
+    }
+
+    #[test]
+    fn a_remote_that_is_away_is_reported_once_and_works_again_when_it_is_back() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        scene.events();
+        let away = scene.directory.path().join("away");
+        fs::rename(scene.remote(), &away).unwrap();
+        scene.devices[0].vault.write("/letter", "dear").unwrap();
+        for _ in 0..3 {
+            scene.look(0);
+        }
+        let events = scene.events();
+        assert!(
+            matches!(&events[..], [one] if one.starts_with("stick failed: ")),
+            "{events:?}"
+        );
+        fs::rename(&away, scene.remote()).unwrap();
+        scene.look(0);
+        assert_eq!(scene.events(), ["stick recovered", "stick 0 down 1 up"]);
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_waits_until_it_is_quiet_but_not_for_ever() {
+        let begun = Instant::now();
+        let row = RemoteFields {
+            number: 1,
+            name: "stick".to_owned(),
+            id: [0; 16],
+            address: String::new(),
+            last: 0,
+            joined: 0,
+            head: [0; 32],
+            published: 0,
+        };
+        let mut place = Place::new(&row, begun);
+        let after = |ms: u64| begun + Duration::from_millis(ms);
+        assert!(!place.is_settled(1, after(0)));
+        assert!(!place.is_settled(2, after(150)));
+        assert!(!place.is_settled(2, after(300)));
+        assert!(place.is_settled(2, after(350)), "quiet for 0.2 seconds");
+        place.changed = None;
+        assert!(!place.is_settled(2, after(10_000)), "nothing changed since");
+        for ms in (10_000..12_000).step_by(100) {
+            assert!(!place.is_settled(ms, after(ms)), "{ms}");
+        }
+        assert!(place.is_settled(12_000, after(12_000)), "two seconds");
+        (place.changed, place.took) = (None, Duration::from_secs(3));
+        for ms in (20_000..26_000).step_by(100) {
+            assert!(!place.is_settled(ms, after(ms)), "{ms}: a push takes long");
+        }
+        assert!(place.is_settled(26_000, after(26_000)));
+    }
+
+    #[test]
+    fn threads_do_the_same_and_the_end_takes_what_waits_along() {
+        let mut scene = Scene::new();
+        let [one, two] = &mut scene.devices;
+        let (one, two) = (one.vault.clone(), two.vault.clone());
+        let every = Duration::from_secs(1);
+        let of_one = one.keep_in_sync(every, |_| {}).unwrap();
+        let of_two = two.keep_in_sync(every, |_| {}).unwrap();
+        one.write("/letter", "dear").unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !two.exists("/letter").unwrap() {
+            assert!(Instant::now() < patience, "it does not come");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(of_two);
+        one.write("/last", "words").unwrap();
+        of_one.finish();
+        two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        assert_eq!(two.read("/last").unwrap(), b"words");
+        one.close().unwrap();
+        two.close().unwrap();
+    }
+}

@@ -1,0 +1,28 @@
+//! Says whether a remote lacks anything of the living state, so that who asks often costs nothing while nothing happens.
+//!
+//! Takes   a remote
+//! Gives   whether a push would publish something
+//! Never   takes a revision, or commits anything while nothing changed
+//! Spec    spec/11-sync.md, 11.4
+
+use strongroom_sync::object_hash;
+
+use crate::Result;
+use crate::execute::remote::remote_of;
+use crate::execute::session::Session;
+
+/// Whether that remote lacks a change, or the header. What was only moved to other segments waits for the next change.
+pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
+    let filesystem = session.filesystem();
+    let (_, state) = remote_of(session, remote)?;
+    let header = session.vault.with_keys(|keys| keys.folder().header())?;
+    let is_published = match &filesystem.heads()?[..] {
+        [head] => head.id == state.head,
+        // Joined, and no revision says so yet; or there is none.
+        _ => false,
+    };
+    Ok(state.is_pushing
+        || !is_published
+        || object_hash(&header) != state.header
+        || filesystem.changed_since_revision(1)? != Some(0))
+}

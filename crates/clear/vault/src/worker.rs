@@ -1,0 +1,117 @@
+//! A thread that does something again and again until its handle is dropped.
+//!
+//! Takes   what to do, which says how long to wait until the next time
+//! Gives   a handle; to what takes long, whether it is to go on
+//! Never   outlives its handle
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Error, GoOn, Result};
+
+/// A thread that works until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    ending: Arc<Ending>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How the work is to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wish {
+    #[default]
+    None,
+    /// Once more, and then.
+    Finish,
+    /// At once.
+    Stop,
+}
+
+/// What is wished of the work.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    wish: Mutex<Wish>,
+    changed: Condvar,
+}
+
+impl Ending {
+    /// Whether what takes long is to go on.
+    pub(crate) fn go_on(&self) -> GoOn {
+        match *self.wish.lock() {
+            Wish::Stop => GoOn::No,
+            Wish::None | Wish::Finish => GoOn::Yes,
+        }
+    }
+
+    /// Whether this is the last time.
+    pub(crate) fn is_finishing(&self) -> bool {
+        *self.wish.lock() == Wish::Finish
+    }
+
+    fn wish(&self, wish: Wish) {
+        *self.wish.lock() = wish;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, wait: Duration) -> Wish {
+        let mut wish = self.wish.lock();
+        if *wish == Wish::None {
+            self.changed.wait_for(&mut wish, wait);
+        }
+        *wish
+    }
+}
+
+impl Worker {
+    /// Does `work` now and again after as long as it says each time; `None` ends it.
+    ///
+    /// # Errors
+    /// `Io` if the system has no thread left.
+    pub(crate) fn start(
+        name: &str,
+        mut work: impl FnMut(&Ending) -> Option<Duration> + Send + 'static,
+    ) -> Result<Self> {
+        let ending = Arc::new(Ending::default());
+        let of_thread = Arc::clone(&ending);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || {
+            while let Some(wait) = work(&of_thread) {
+                match of_thread.wait(wait) {
+                    Wish::None => {}
+                    Wish::Finish => {
+                        work(&of_thread);
+                        break;
+                    }
+                    Wish::Stop => break,
+                }
+            }
+        });
+        Ok(Self {
+            ending,
+            thread: Some(thread.map_err(Error::io("starting a thread"))?),
+        })
+    }
+
+    /// Lets it work once more, and waits for that.
+    pub(crate) fn finish(mut self) {
+        self.ending.wish(Wish::Finish);
+        self.join();
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.ending.wish(Wish::Stop);
+        self.join();
+    }
+}
