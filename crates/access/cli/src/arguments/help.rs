@@ -39,7 +39,6 @@ pub(crate) fn all() -> String {
             "strongroom init photos",
             "strongroom put holiday.jpg photos:/2026/",
             "strongroom mount photos ~/photos",
-            "strongroom mount --sync photos ~/photos",
         ])
     )
 }
@@ -54,6 +53,7 @@ pub(crate) fn mount() -> String {
          sync-remotes.\n\n{}",
         example(&[
             "strongroom mount photos ~/photos",
+            "strongroom mount --sync photos ~/photos",
             "strongroom mount -o ro,allow-other photos /mnt",
         ])
     )
@@ -122,10 +122,11 @@ pub(crate) fn sync() -> String {
     format!(
         "Without a remote it returns when everything written is on the disk: use it for a mount, because the kernel does not pass sync(1) \
          on to it. With remotes it then does what pull and push do, for all of them or for the one that is named.\n\n\
-         With --watch it then goes on: changes go up when nothing was written for 0.2 seconds, or for 2 seconds at the latest; remotes \
-         are asked every second while something moves, and less often the longer nothing does. A remote that cannot be reached is tried \
-         again each minute. An interrupt (Ctrl-C) ends it with exit code 0. With --json it prints one line for each event. The vault can be mounted meanwhile; `mount --sync` does the \
-         same by itself.\n\n{}",
+         With --watch it goes on until it is interrupted (Ctrl-C), which ends it with exit code 0. Changes go up as soon as nothing \
+         was written for 0.2 seconds; while a program goes on writing, every 2 seconds. Remotes are asked for what is new every second \
+         while something moves, and less often the longer nothing does. A remote that cannot be reached is tried again after a second, \
+         then after longer pauses of at most a minute. With --json each event is one line. The vault can be mounted meanwhile; \
+         `mount --sync` does the same by itself.\n\n{}",
         example(&[
             "strongroom sync photos",
             "strongroom sync photos stick",

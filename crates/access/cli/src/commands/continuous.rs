@@ -119,6 +119,11 @@ fn say_json(event: &SyncEvent) -> Result<()> {
 
 /// Keeps the vault of a mount in sync, and logs what happens.
 pub(crate) fn of_mount(vault: &Vault) -> Result<strongroom::ContinuousSync> {
+    if vault.remotes()?.is_empty() {
+        log::warn!(
+            "the vault has no remote to sync with; `strongroom remote add` adds one, also now"
+        );
+    }
     Ok(vault.keep_in_sync(MOUNT_ASKS_EVERY, |event| log(&event))?)
 }
 
