@@ -478,6 +478,27 @@ fn a_snapshot_that_one_device_removed_does_not_come_back_or_hold_anybody_up() {
     devices.assert_same();
 }
 
+/// Goal: who comes late gets over a published state that was let go meanwhile. Method: one device removes the snapshot that was its
+/// head when it pushed, and pushes again, before the other pulls both.
+#[test]
+fn a_head_that_was_let_go_before_anybody_pulled_it_holds_nobody_up() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    one.write("/letters/two", b"first").unwrap();
+    devices.sync(0);
+    let head = one.revisions().unwrap().pop().unwrap();
+    one.write("/letters/two", b"second").unwrap();
+    one.remove_revision(head.id).unwrap();
+    devices.sync(0);
+    devices.sync(1);
+    assert_eq!(two.read("/letters/two").unwrap(), b"second");
+    devices.settle();
+    devices.assert_same();
+}
+
 #[test]
 fn a_file_that_comes_back_while_its_removed_self_is_open_stays_in_step() {
     let devices = Devices::new(2, fill);

@@ -469,8 +469,10 @@ fn publication(
         brings = brings || !is_joined && reader.segment_by_id(&segment.id)?.is_none();
     }
     drop(reader);
+    // The head in the middle of what was joined may have been let go by a later publication: then it never came.
+    let is_head_here = is_whole && knows(&body.head)?;
     // What somebody began to push is left until it is whole; it stays live meanwhile.
-    if is_whole && (brings || body.head != state.head && !knows(&body.head)?) {
+    if is_whole && !is_joined && (brings || body.head != state.head && !is_head_here) {
         return Ok(PublicationFields::Ahead {
             number: body.number,
         });
@@ -482,7 +484,11 @@ fn publication(
         // The head is named by the last publication of a push.
         is_pushing: state.is_pushing && !is_whole,
         base: body.base,
-        head: if is_whole { body.head } else { state.head },
+        head: if is_head_here {
+            body.head
+        } else {
+            state.head
+        },
         header: body.header.1,
         joined: match is_own && state.joined == state.last.0 {
             true => body.number,
