@@ -599,6 +599,7 @@ mod tests {
             last: 0,
             joined: 0,
             head: [0; 32],
+            header: [0; 32],
             published: 0,
         };
         let mut place = Place::new(&row, begun);

@@ -7,7 +7,9 @@
 //!
 //! Invariants
 //!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
+//!  (2) A key goes only when what is sealed under it and was published is joined, or does not concern this device.    [11.6.9]
 
+use strongroom_format::Epoch;
 use strongroom_format::publication::SignedPublication;
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::limits::{
@@ -63,6 +65,19 @@ struct Wanted {
     hash: [u8; 32],
     bytes_max: u64,
     staged: String,
+}
+
+/// How much of what there is a pull took in.
+enum Pulled {
+    Whole,
+    /// What is left takes keys that were not taken in before.
+    InPart,
+}
+
+/// The epoch that a publication says it is sealed under: nothing proves it before it opens.
+fn epoch_of(object: &[u8]) -> Epoch {
+    let bytes = object.first_chunk().copied();
+    Epoch(bytes.map_or(u32::MAX, u32::from_le_bytes))
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
@@ -132,28 +147,54 @@ impl Vault {
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
+        let mut row = row.clone();
+        while let Pulled::InPart = self.pull_what_opens(&row, remote, report, told)? {
+            row = self.remote_row(row.number)?;
+        }
+        Ok(())
+    }
+
+    fn pull_what_opens(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        report: &mut PullReport,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
         let first = match (row.last, row.joined) {
             (0, _) => self.first_needed_knowing(remote)?.max(1),
             (last, joined) => last.min(joined) + 1,
         };
         let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
+        let mut oldest = Epoch(u32::MAX);
+        let mut pulled = Pulled::Whole;
+        let is_head = |(_, one): &(Vec<u8>, SignedPublication)| one.body.head != [0; 32];
         loop {
             let number = first + found.len() as u64;
             let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
             let Some(object) = object else { break };
-            let signed = self.open_knowing(remote, number, &object)?;
-            found.push((object, signed));
+            oldest = oldest.min(epoch_of(&object));
+            match self.open_knowing(remote, number, &object, oldest) {
+                Ok(signed) => found.push((object, signed)),
+                // Perhaps it takes keys without which those before it do not open: they are joined first. (2)
+                Err(Error::RemoteUntrue(_)) if found.iter().any(is_head) => {
+                    pulled = Pulled::InPart;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         // A push that has not ended is left until it has.
-        let whole = found.iter().rposition(|(_, one)| one.body.head != [0; 32]);
-        let Some(whole) = whole else { return Ok(()) };
+        let Some(whole) = found.iter().rposition(is_head) else {
+            // What was sealed here may have had to be sealed again first.
+            self.take_headers_if_other(remote, row.header, oldest)?;
+            return Ok(Pulled::Whole);
+        };
         found.truncate(whole + 1);
         // Keys that were changed elsewhere count from here on for what is published here, too.
-        let (generation, _) = found[whole].1.body.header;
-        if generation > self.information()?.generation {
-            self.take_headers(remote)?;
-        }
+        let (_, header) = found[whole].1.body.header;
+        self.take_headers_if_other(remote, header, oldest)?;
         let mut live = Live::default();
         found.iter().for_each(|(_, one)| live.add(one));
         self.bring(remote, &live, &found, first, report, told)?;
@@ -174,7 +215,23 @@ impl Vault {
         report.nodes += joined.nodes;
         report.conflicts += joined.conflicts;
         report.conflict_paths.extend(joined.conflict_paths);
-        Ok(())
+        // Nothing more is needed of what they are sealed under. (2)
+        self.take_headers_if_other(remote, header, Epoch(u32::MAX))?;
+        Ok(pulled)
+    }
+
+    /// Takes in the headers of the remote if it has named another one than that in use. `needed`: see `take_headers`.
+    fn take_headers_if_other(
+        &self,
+        remote: &dyn Remote,
+        named: [u8; 32],
+        needed: Epoch,
+    ) -> Result<()> {
+        let own = object_hash(&Folder::new(self.folder()).header()?);
+        match named == own || named == [0; 32] {
+            true => Ok(()),
+            false => self.take_headers(remote, needed),
+        }
     }
 
     /// What a publication says; a header that it needs is taken in first.
@@ -183,10 +240,11 @@ impl Vault {
         remote: &dyn Remote,
         number: u64,
         object: &[u8],
+        needed: Epoch,
     ) -> Result<SignedPublication> {
         match self.open_publication(number, object) {
             Err(Error::RemoteUntrue(_)) => {
-                self.take_headers(remote)?;
+                self.take_headers(remote, needed)?;
                 self.open_publication(number, object)
             }
             opened => opened,
@@ -197,15 +255,16 @@ impl Vault {
     fn first_needed_knowing(&self, remote: &dyn Remote) -> Result<u64> {
         match self.first_needed(remote) {
             Err(Error::RemoteUntrue(_)) => {
-                self.take_headers(remote)?;
+                self.take_headers(remote, Epoch(u32::MAX))?;
                 self.first_needed(remote)
             }
             first => first,
         }
     }
 
-    /// Takes in the headers of the remote that go on from the one in use, one by one.
-    fn take_headers(&self, remote: &dyn Remote) -> Result<()> {
+    /// Takes in the headers of the remote that go on from the one in use, one by one, as far as they have all keys of `needed` and
+    /// later epochs that are here. (2)
+    fn take_headers(&self, remote: &dyn Remote, needed: Epoch) -> Result<()> {
         let mut names: Vec<String> = remote
             .list("headers")?
             .into_iter()
@@ -224,17 +283,24 @@ impl Vault {
             let generation = name
                 .split_once('-')
                 .and_then(|(number, _)| number.parse().ok());
-            if generation.is_none_or(|generation: u64| generation <= own) {
-                diverged |= generation == Some(own) && own_name != format!("headers/{name}");
+            let name = ObjectName::new(format!("headers/{name}"))?;
+            // Of the same generation: another device changed keys while this one forgot some.
+            if generation.is_none_or(|generation: u64| generation < own)
+                || name.as_str() == own_name
+            {
                 continue;
             }
-            let name = ObjectName::new(format!("headers/{name}"))?;
             let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
             if let Some(header) = remote.read(&name, bytes_max)? {
                 let header = Bytes(&header);
-                match self.ask_for(&Request::Remote(RemoteRequest::TakeHeader { header })) {
+                let request = RemoteRequest::TakeHeader {
+                    header,
+                    needed: needed.0,
+                };
+                match self.ask_for(&Request::Remote(request)) {
                     Ok(is_newer) => taken = taken || is_newer,
                     Err(error @ Error::KeysInUse) => return Err(error),
+                    Err(_) if generation == Some(own) => diverged = true,
                     Err(error) => refused = refused.or(Some(error)),
                 }
             }

@@ -696,6 +696,79 @@ fn a_change_of_keys_reaches_every_device() {
     assert_eq!(two.read("/under new keys").unwrap(), b"new");
 }
 
+/// Lets a device sync until it is done with what it has to seal again.
+fn sync_patiently(devices: &Devices, number: usize) {
+    for _ in 0..500 {
+        match devices.try_sync(number) {
+            Err(Error::KeysInUse) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            done => return drop(done.unwrap()),
+        }
+    }
+    panic!("keys are in use for ever");
+}
+
+/// Waits until a device has forgotten its old keys.
+fn until_old_keys_are_gone(devices: &Devices, number: usize) {
+    for _ in 0..500 {
+        let rotation = devices.vaults[number].rotation().unwrap();
+        if rotation.oldest_epoch == rotation.newest_epoch {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("old keys stay for ever");
+}
+
+/// Goal: a device that comes late reads what was published under keys that are gone since. Method: the other publishes, rotates,
+/// publishes under both, forgets, and publishes that.
+#[test]
+fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_them() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    two.write("/unpushed", content(50_000, 7)).unwrap();
+    for turn in 0..2 {
+        let path = format!("/under keys {turn}");
+        one.write(&*path, content(60_000, 60 + turn)).unwrap();
+        devices.sync(0);
+        let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+        keys.rotate().unwrap();
+        drop(keys);
+        sync_patiently(&devices, 0);
+        until_old_keys_are_gone(&devices, 0);
+        one.write("/newest", [turn as u8]).unwrap();
+        sync_patiently(&devices, 0);
+    }
+    sync_patiently(&devices, 1);
+    assert_eq!(two.read("/under keys 1").unwrap(), content(60_000, 61));
+    for number in [0, 1, 0] {
+        sync_patiently(&devices, number);
+    }
+    assert_eq!(one.read("/unpushed").unwrap(), content(50_000, 7));
+    devices.assert_same();
+}
+
+/// Goal: that a device forgets old keys by itself is no change of keys that stands against one of a person. Method: a clone is made
+/// before the other device says that it forgot.
+#[test]
+fn a_device_that_joins_while_another_forgets_old_keys_holds_nobody_up() {
+    let mut devices = Devices::new(1, fill);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    devices.add(1);
+    sync_patiently(&devices, 0);
+    for number in [1, 0, 1] {
+        sync_patiently(&devices, number);
+    }
+    until_old_keys_are_gone(&devices, 0);
+    devices.assert_same();
+}
+
 /// Goal: whatever devices do in between, all come to the same tree with all that anybody wrote. Method: random operations on
 /// each of three, random syncs, from a seed; then all settle.
 #[test]

@@ -84,7 +84,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         }
         RemoteRequest::ChangesMark => Ok(session.filesystem().changes_mark().into()),
         RemoteRequest::IsWaiting { remote } => is_waiting(session, *remote).map(Into::into),
-        RemoteRequest::TakeHeader { header } => session.vault.take_header(header.0).map(Into::into),
+        RemoteRequest::TakeHeader { header, needed } => {
+            let taken = session.vault.take_header(header.0, Epoch(*needed));
+            taken.map(Into::into)
+        }
         RemoteRequest::Join {
             remote,
             first,
@@ -136,6 +139,7 @@ fn list(session: &Session) -> Result<Response> {
             last: state.last.0,
             joined: state.joined,
             head: state.head,
+            header: state.header,
             published: reader.published_count(row.number)?,
         });
     }
@@ -484,11 +488,7 @@ fn publication(
         // The head is named by the last publication of a push.
         is_pushing: state.is_pushing && !is_whole,
         base: body.base,
-        head: if is_head_here {
-            body.head
-        } else {
-            state.head
-        },
+        head: if is_head_here { body.head } else { state.head },
         header: body.header.1,
         joined: match is_own && state.joined == state.last.0 {
             true => body.number,

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use strongroom_crypto::Keyring;
 use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
 };
-use strongroom_format::Epoch;
+use strongroom_format::{Epoch, Header, StoredHeader};
 use strongroom_metadata::SegmentNumber;
 
 use crate::execute::backup::Backup;
@@ -118,20 +119,27 @@ impl OpenVault {
         installed
     }
 
-    /// Takes in a header that a remote has; gives whether it is a newer one. One that lacks keys which something here needs is left
-    /// until that is sealed again, which begins then.
-    pub(crate) fn take_header(&self, header: &[u8]) -> Result<bool> {
-        let (next, is_newer, lacks) = self.with_keys(|keys| {
+    /// Takes in a header that a remote has; gives whether it is a newer one. One that lacks keys of epoch `needed` or later is left;
+    /// one that lacks keys which something here needs, until that is sealed again, which begins then.
+    pub(crate) fn take_header(&self, header: &[u8], needed: Epoch) -> Result<bool> {
+        let followed = self.with_keys(|keys| {
             let keyring = keys.keyring();
+            if has_all_changes_of(keyring, header) {
+                return Ok(None);
+            }
             let next = keyring.follow(header)?;
-            let is_newer = next.generation() > keyring.generation();
-            let mut held = keyring.epochs();
-            let lacks = held.any(|epoch| next.epochs().all(|other| other != epoch));
-            Ok::<_, Error>((next, is_newer, lacks))
+            let held: Vec<Epoch> = keyring.epochs().collect();
+            let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
+            let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();
+            Ok::<_, Error>(Some((next, lacks)))
         })?;
-        if !is_newer {
+        let Some((next, lacks)) = followed else {
+            return Ok(false);
+        };
+        if lacks.iter().any(|epoch| *epoch >= needed) {
             return Ok(false);
         }
+        let lacks = !lacks.is_empty();
         let take = || self.on_keys(|keys| keys.take_in(header, &self.filesystem));
         if lacks {
             let first = next.epochs().next().unwrap_or_else(|| next.epoch());
@@ -256,6 +264,14 @@ impl OpenVault {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
+}
+
+/// Whether a header has no change of members or keys that `keyring` does not have, and is no later one. Two devices that forgot keys
+/// and changed them make headers of one generation: the one with the change counts.
+fn has_all_changes_of(keyring: &Keyring, header: &[u8]) -> bool {
+    Header::decode(header).is_ok_and(|StoredHeader { header, .. }| {
+        header.generation <= keyring.generation() && keyring.goes_on_from(&header.records)
+    })
 }
 
 /// A node that a session holds open, and what for.

@@ -221,7 +221,8 @@ impl HeldKeys {
         self.check_place()?;
         self.catch_up(follower)?;
         let next = self.keyring().follow(header)?;
-        match next.generation() > self.keyring().generation() {
+        let is_later = next.generation() > self.keyring().generation();
+        match is_later || !self.keyring().includes(&next) {
             true => self.put(next, header, false, follower),
             false => Ok(()),
         }

@@ -57,10 +57,11 @@ pub(crate) enum RemoteRequest<'a> {
     IsWaiting {
         remote: u64,
     },
-    /// A header that the remote has: taken in if it goes on from the one in use.
+    /// A header that the remote has: taken in if it goes on from the one in use, with all keys of epoch `needed` and later ones.
     TakeHeader {
         #[serde(borrow)]
         header: Bytes<'a>,
+        needed: u32,
     },
     /// Takes in the publications of these numbers with what they name, all in the folder of what came, and joins them.
     Join {
@@ -97,6 +98,8 @@ pub(crate) struct RemoteFields {
     /// The last one up to which all that it has is here.
     pub(crate) joined: u64,
     pub(crate) head: [u8; 32],
+    /// BLAKE3 of the header that the last publication names; zeros before the first.
+    pub(crate) header: [u8; 32],
     /// Segments and revisions that it has.
     pub(crate) published: u64,
 }
