@@ -545,12 +545,8 @@ impl<'a, L: Living> Merge<'a, L> {
             btime: chosen(base, mine, theirs, |entry| entry.btime),
             size: written.size,
             body: written.body.clone(),
-            // What has one version has one content: one that both sides gave out is given to neither.
-            content_version: if takes && mine_wrote {
-                version + 1
-            } else {
-                version
-            },
+            // One version has one content, on every device: where the sides differ, the version is one that neither gave out.
+            content_version: version + u64::from(differ && !is_directory(mine)),
             ..mine.clone()
         };
         Ok(Becomes {

@@ -368,6 +368,27 @@ fn content_that_both_wrote_is_kept_twice_and_equal_content_once() {
     assert_ne!(version, mine.at("letter.txt").unwrap().content_version);
 }
 
+/// Goal: one version never has two contents, or a revision takes the content of before for that of now. Method: mine has a merge
+/// behind it that nobody knows, which gave the content of the base the version that theirs gives to a new one.
+#[test]
+fn a_version_that_both_sides_gave_out_is_given_to_neither_content() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "letter.txt"), 2, 20);
+    });
+    let id = (InodeId(2), 2000);
+    mine.nodes.get_mut(&id).unwrap().content_version += 1;
+    theirs.write(id, 22);
+    let (result, plan) = join(&base, &mine, &theirs);
+    assert_eq!(result.wrote("letter.txt"), Some(22));
+    assert!(plan.conflicts.is_empty());
+    let version = |tree: &Tree| tree.at("letter.txt").unwrap().content_version;
+    assert_eq!(version(&mine), version(&theirs));
+    assert_eq!(version(&result), version(&mine) + 1);
+    let (other_way, _) = join(&base, &theirs, &mine);
+    assert_eq!(version(&other_way), version(&result));
+    assert_eq!(other_way.wrote("letter.txt"), Some(22));
+}
+
 #[test]
 fn the_published_place_counts_and_content_follows() {
     let (base, mut mine, mut theirs) = sides(|tree| {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use strongroom::filesystem::{NodeKind, RenameMode, SetAttributes, XattrMode};
 use strongroom::{
-    CLONED_FROM, CloneOptions, Error, GoOn, Keys, Links, NewRevision, OpenOptions, SyncReport,
-    Vault, VerifyOptions, clone,
+    CLONED_FROM, CloneOptions, Error, FileOptions, GoOn, Keys, Links, NewRevision, OpenOptions,
+    SyncReport, Vault, VerifyOptions, clone,
 };
 
 use support::{Place, content};
@@ -241,6 +241,44 @@ fn content_that_two_devices_wrote_is_kept_twice_and_all_devices_agree() {
     assert_eq!(all.keys().filter(|name| name.contains("same")).count(), 1);
 }
 
+/// Goal: a change comes in whatever version numbers devices gave apart from each other. Method: one device merges what both wrote,
+/// which gives the merged content a version; the other does not know of that, and reaches the same version with other content.
+#[test]
+fn content_with_the_version_of_other_content_is_not_taken_for_it() {
+    let devices = Devices::new(2, |vault| {
+        for writes in 1..6 {
+            vault.write(format!("/{writes}"), b"at first").unwrap();
+        }
+    });
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    let overwrite = |vault: &Vault, writes: u8, what: &[u8; 8]| {
+        let path = format!("/{writes}");
+        let file = vault.open_file(path, FileOptions::new().write()).unwrap();
+        file.write_all_at(what, 0).unwrap();
+    };
+    devices.settle();
+    for writes in 1..6 {
+        overwrite(one, writes, b"from one");
+        overwrite(two, writes, b"from two");
+    }
+    devices.sync(0);
+    two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    for writes in 1..6 {
+        for number in 0..writes {
+            overwrite(one, writes, &[b'0' + number; 8]);
+        }
+    }
+    devices.sync(0);
+    devices.settle();
+    devices.assert_same();
+    for writes in 1..6 {
+        let read = one.read(format!("/{writes}")).unwrap();
+        assert_eq!(read, [b'0' + writes - 1; 8], "{writes} writes");
+    }
+}
+
 #[test]
 fn an_open_file_stays_open_and_keeps_its_number() {
     let devices = Devices::new(2, fill);
@@ -250,10 +288,7 @@ fn an_open_file_stays_open_and_keeps_its_number() {
     devices.settle();
     let number = one.attributes("/letters/one", Links::Stay).unwrap().inode;
     let open = one
-        .open_file(
-            "/letters/one",
-            strongroom::FileOptions::new().read().write(),
-        )
+        .open_file("/letters/one", FileOptions::new().read().write())
         .unwrap();
     two.write("/letters/one", b"published").unwrap();
     devices.sync(1);
@@ -507,7 +542,7 @@ fn a_file_that_comes_back_while_its_removed_self_is_open_stays_in_step() {
     };
     devices.settle();
     let open = one
-        .open_file("/letters/one", strongroom::FileOptions::new().read())
+        .open_file("/letters/one", FileOptions::new().read())
         .unwrap();
     one.remove_file("/letters/one").unwrap();
     two.write("/letters/one", b"changed meanwhile").unwrap();
