@@ -95,19 +95,21 @@ pub fn clone(
     let made_folder = folder.make()?;
     let folder = folder.absolute()?;
     let mark = [CLONE_MARK, hex::encode(&marker.remote.0).as_bytes(), b"\n"].concat();
+    let was_begun = folder.has(UNFINISHED);
     let lock = claim_for(&folder, &mark)?;
-    let (header, keyring) = match newest_header(&*remote, secret, &marker) {
+    let (header, keyring, log) = match newest_state(&*remote, secret, &marker) {
         Ok(found) => found,
         Err(error) => {
-            // Nothing came down yet: the folder is as it was.
-            leave_empty(&folder, made_folder);
+            // What came down earlier stays, for the next attempt; else the folder is as it was.
+            if !was_begun {
+                leave_empty(&folder, made_folder);
+            }
             return Err(error);
         }
     };
     seen::begin_new(&folder, &options.trust)?;
     // (2)
     Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
-    let log = Log::read(&*remote, &keyring, &marker)?;
     let (objects, bytes) = download(&*remote, &folder, &log.live, told)?;
     let wanted = log.header_bytes(&*remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
@@ -142,18 +144,21 @@ pub fn clone(
     })
 }
 
-/// The newest header that opens with the secret, and its keys.
-fn newest_header(
+/// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
+/// may have left a newer one, without keys that what was published before needs.
+fn newest_state(
     remote: &dyn Remote,
     secret: &Secret,
     marker: &Marker,
-) -> Result<(Vec<u8>, Keyring)> {
+) -> Result<(Vec<u8>, Keyring, Log)> {
     let mut names: Vec<String> = remote
         .list("headers")?
         .into_iter()
         .map(|one| one.name)
         .collect();
     names.sort_unstable_by(|one, next| next.cmp(one));
+    // Why the newest that opened did not do; else why none opened.
+    let mut unread = None;
     let mut last = Error::from(strongroom_sync::Error::Empty);
     for name in names.into_iter().take(HEADERS_MAX) {
         let name = ObjectName::new(format!("headers/{name}"))?;
@@ -161,16 +166,24 @@ fn newest_header(
             continue;
         };
         match unlock(&header, secret, None) {
-            Ok(keyring) if keyring.vault_id() == marker.vault => return Ok((header, keyring)),
+            Ok(keyring) if keyring.vault_id() == marker.vault => {
+                match Log::read(remote, &keyring, marker) {
+                    Ok(log) => return Ok((header, keyring, log)),
+                    Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
+                        return Err(error);
+                    }
+                    Err(error) => unread = unread.or(Some(error)),
+                }
+            }
             Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
             // Each try at a passphrase costs a second, and the secret is as wrong for an older one.
             Err(error @ strongroom_crypto::UnlockError::WrongSecret { .. }) => {
-                return Err(error.into());
+                return Err(unread.unwrap_or_else(|| error.into()));
             }
             Err(error) => last = error.into(),
         }
     }
-    Err(last)
+    Err(unread.unwrap_or(last))
 }
 
 /// The part of the log that matters, proven.

@@ -804,6 +804,45 @@ fn a_device_that_joins_while_another_forgets_old_keys_holds_nobody_up() {
     devices.assert_same();
 }
 
+/// Goal: a vault comes back from its remote although the last push was cut off between its header, which lacks keys of before, and its
+/// publication. Method: that publication is taken away from the remote.
+#[test]
+fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
+    let devices = Devices::new(1, fill);
+    let before = tree(&devices.vaults[0]);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    let remote = devices.place.directory.path().join("remote");
+    let count = |kind: &str| fs::read_dir(remote.join(kind)).unwrap().count();
+    let headers = count("headers");
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    assert_eq!(count("headers"), headers + 1);
+    let published = count("publications");
+    sync_patiently(&devices, 0);
+    assert_eq!(count("headers"), headers + 2);
+    let publications = fs::read_dir(remote.join("publications")).unwrap();
+    let mut publications: Vec<_> = publications.map(|one| one.unwrap().path()).collect();
+    publications.sort();
+    assert!(publications.len() > published);
+    for cut in &publications[published..] {
+        fs::remove_file(cut).unwrap();
+    }
+    let folder = devices.folder(1);
+    let secret = &devices.place.secret;
+    let cloned = clone(
+        &devices.address(),
+        &folder,
+        secret,
+        CloneOptions::default(),
+        &mut |_| GoOn::Yes,
+    );
+    cloned.unwrap();
+    let cloned = Vault::open(&folder, secret.clone(), OpenOptions::default()).unwrap();
+    assert_eq!(tree(&cloned), before);
+}
+
 /// Goal: whatever devices do in between, all come to the same tree with all that anybody wrote. Method: random operations on
 /// each of three, random syncs, from a seed; then all settle.
 #[test]
