@@ -15,9 +15,9 @@ use std::path::Path;
 use strongroom_crypto::{Keyring, Secret, unlock};
 use strongroom_filesystem::DurableState;
 use strongroom_folder::Folder as HeldFolder;
-use strongroom_format::hex;
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{Publication, SignedPublication};
+use strongroom_format::{Header, hex};
 use strongroom_metadata::{Options, Remote as RemoteRow, Store};
 use strongroom_remote::{Address, ObjectName, Remote};
 use strongroom_sync::limits::{
@@ -159,14 +159,21 @@ fn newest_state(
     names.sort_unstable_by(|one, next| next.cmp(one));
     // Why the newest that opened did not do; else why none opened.
     let mut unread = None;
+    // A header from before a change of members would make a removed device one again.                 [11.5.5]
+    let mut members = None;
     let mut last = Error::from(strongroom_sync::Error::Empty);
     for name in names.into_iter().take(HEADERS_MAX) {
         let name = ObjectName::new(format!("headers/{name}"))?;
         let Some(header) = remote.read(&name, HEADER_BYTES_MAX as u64)? else {
             continue;
         };
+        let records = Header::decode(&header).map(|stored| stored.header.records);
+        if members.is_some() && records.as_ref().ok() != members.as_ref() {
+            continue;
+        }
         match unlock(&header, secret, None) {
             Ok(keyring) if keyring.vault_id() == marker.vault => {
+                members = records.ok();
                 match Log::read(remote, &keyring, marker) {
                     Ok(log) => return Ok((header, keyring, log)),
                     Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {

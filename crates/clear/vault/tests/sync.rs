@@ -843,6 +843,47 @@ fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
     assert_eq!(tree(&cloned), before);
 }
 
+/// Goal: a remote cannot let a newcomer fall back to members of before a removal. Method: it withholds the header of the removal and
+/// what was published since, and leaves the newest header, which lacks the keys of before.
+#[test]
+fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let remote = devices.place.directory.path().join("remote");
+    let names = |kind: &str| {
+        let listed = fs::read_dir(remote.join(kind)).unwrap();
+        let listed = listed.map(|one| one.unwrap().path());
+        listed.collect::<std::collections::BTreeSet<_>>()
+    };
+    let (headers, publications) = (names("headers"), names("publications"));
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    let members = devices.vaults[0].information().unwrap().members;
+    let removed = members.iter().find(|one| one.is_device && !one.is_this);
+    keys.remove_device(&removed.unwrap().id).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    sync_patiently(&devices, 0);
+    let newest = names("headers").pop_last().unwrap();
+    for new in names("publications").difference(&publications) {
+        fs::remove_file(new).unwrap();
+    }
+    for new in names("headers").difference(&headers) {
+        if *new != newest {
+            fs::remove_file(new).unwrap();
+        }
+    }
+    let (folder, secret) = (devices.folder(2), &devices.place.secret);
+    let options = CloneOptions::default();
+    let cloned = clone(&devices.address(), &folder, secret, options, &mut |_| {
+        GoOn::Yes
+    });
+    let error = cloned.unwrap_err();
+    assert!(error.to_string().contains("does not open"), "{error}");
+    assert!(!folder.exists());
+}
+
 /// Goal: whatever devices do in between, all come to the same tree with all that anybody wrote. Method: random operations on
 /// each of three, random syncs, from a seed; then all settle.
 #[test]
