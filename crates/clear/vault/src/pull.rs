@@ -74,6 +74,15 @@ enum Pulled {
     InPart,
 }
 
+/// Where a pull begins to look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// Behind what this device joined last.
+    Joined,
+    /// At the first publication that names something live, as a newcomer.
+    Base,
+}
+
 /// The epoch that a publication says it is sealed under: nothing proves it before it opens.
 fn epoch_of(object: &[u8]) -> Epoch {
     let bytes = object.first_chunk().copied();
@@ -148,23 +157,30 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let mut row = row.clone();
-        while let Pulled::InPart = self.pull_what_opens(&row, remote, report, told)? {
-            row = self.remote_row(row.number)?;
+        let mut from = From::Joined;
+        loop {
+            match self.pull_what_opens(&row, remote, from, report, told) {
+                Ok(Pulled::Whole) => return Ok(()),
+                Ok(Pulled::InPart) => row = self.remote_row(row.number)?,
+                // What others still have may lie in segments that were joined long ago and let go here.             [11.6.11]
+                Err(Error::RemoteUntrue(_)) if from == From::Joined => from = From::Base,
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
     }
 
     fn pull_what_opens(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,
+        from: From,
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
-        let first = match (row.last, row.joined) {
-            (0, _) => self.first_needed_knowing(remote)?.max(1),
-            (last, joined) => last.min(joined) + 1,
+        let first = match (from, row.last) {
+            (From::Base, _) | (From::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
+            (From::Joined, last) => last.min(row.joined) + 1,
         };
         let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
         let mut oldest = Epoch(u32::MAX);
@@ -336,10 +352,11 @@ impl Vault {
         let mut progress = RemoteProgress::default();
         for segment in live.segments.values() {
             let path = placed_segment(segment.id);
-            let is_here = segments
+            let here = segments
                 .as_ref()
-                .and_then(|segments| segments.check_file(&path).ok().flatten());
-            if is_here.is_some() {
+                .and_then(|segments| segments.read(&path, SEGMENT_OBJECT_BYTES_MAX).ok())
+                .flatten();
+            if here.is_some_and(|here| object_hash(&here) == segment.hash) {
                 continue;
             }
             progress.bytes_total += segment.len;

@@ -884,6 +884,82 @@ fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
     assert!(!folder.exists());
 }
 
+/// Bytes of a file that has a segment of its own, and what a row of that says of its length.
+const ALONE: (usize, &str) = (200_000, "total_bytes: 20");
+
+/// Compacts until the segment with `ALONE` in it is on its way out, or gone; gives its name if it is on its way.
+fn let_alone_go(vault: &Vault, is_gone: bool) -> Option<String> {
+    for _ in 0..600 {
+        vault.compact().unwrap();
+        let filesystem = vault.filesystem().unwrap();
+        let rows = filesystem.engine().reader().unwrap().segments().unwrap();
+        let row = rows.iter().find(|row| format!("{row:?}").contains(ALONE.1));
+        match row {
+            None if is_gone => return None,
+            Some(row) if !is_gone && format!("{row:?}").contains("Leaving") => {
+                return Some(row.id.0.iter().map(|byte| format!("{byte:02x}")).collect());
+            }
+            _ => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    panic!("the segment stays");
+}
+
+/// Where the file of a segment lies.
+fn file_of(folder: &std::path::Path, segment: &str) -> PathBuf {
+    folder.join("segments").join(&segment[..2]).join(segment)
+}
+
+/// Goal: a push after a power cut says nothing of damage although the file of an empty segment is gone and its row is not. Method:
+/// the file is removed by hand while nobody else may.
+#[test]
+fn a_segment_whose_file_went_before_its_row_stops_no_push() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    let filesystem = vault.filesystem().unwrap();
+    let _kept = filesystem.keep_segments();
+    vault.write("/short-lived", content(ALONE.0, 5)).unwrap();
+    filesystem.end_segments().unwrap();
+    vault.remove_file("/short-lived").unwrap();
+    let leaving = let_alone_go(vault, false).unwrap();
+    fs::remove_file(file_of(&devices.folder(0), &leaving)).unwrap();
+    vault.write("/after", b"after").unwrap();
+    devices.sync(0);
+}
+
+/// Goal: a pull finds the blocks of a file that this device has let go and another one still has, however far they are on their way
+/// out. Method: the file is removed with its snapshots, and its segment is leaving, has no file any more, or no row either.
+#[test]
+fn blocks_that_were_let_go_here_are_found_again_if_another_device_has_them_still() {
+    for stage in ["leaving", "without a file", "gone"] {
+        let devices = Devices::new(2, fill);
+        devices.settle();
+        let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+        one.write("/shared", content(ALONE.0, 5)).unwrap();
+        devices.settle();
+        let filesystem = one.filesystem().unwrap();
+        let kept = (stage != "gone").then(|| filesystem.keep_segments());
+        one.remove_file("/shared").unwrap();
+        one.take_revision(&NewRevision::default()).unwrap();
+        let revisions = one.revisions().unwrap();
+        let newest = revisions.iter().map(|one| one.time).max().unwrap();
+        for revision in revisions.iter().filter(|one| one.time < newest) {
+            one.remove_revision(revision.id).unwrap();
+        }
+        let leaving = let_alone_go(one, stage == "gone");
+        if stage == "without a file" {
+            fs::remove_file(file_of(&devices.folder(0), &leaving.unwrap())).unwrap();
+        }
+        two.write("/other", b"meanwhile").unwrap();
+        devices.sync(1);
+        let synced = devices.try_sync(0);
+        assert!(synced.is_ok(), "{stage}: {synced:?}");
+        drop(kept);
+        devices.settle();
+        assert!(devices.assert_same().contains_key("/other"), "{stage}");
+    }
+}
+
 /// Goal: whatever devices do in between, all come to the same tree with all that anybody wrote. Method: random operations on
 /// each of three, random syncs, from a seed; then all settle.
 #[test]

@@ -103,8 +103,19 @@ impl Draft<'_> {
                 writer.skip_sequence(revision.body.sequence)?;
             }
         }
-        Ok(())
+        stay(writer, &segments)
     }
+}
+
+/// A segment that was leaving, and got blocks, stays: else the commit that empties it next need not be durable before it is unlinked.
+fn stay(writer: &mut Transaction<'_>, segments: &[SegmentNumber]) -> Result<()> {
+    for number in segments {
+        let row = writer.segment(*number)?;
+        if row.is_some_and(|row| row.state == SegmentState::Leaving && row.live_bytes > 0) {
+            writer.set_segment_state(*number, SegmentState::Finished)?;
+        }
+    }
+    Ok(())
 }
 
 /// The row of a segment, and whether it is new.

@@ -4,6 +4,10 @@
 //! Gives   blocks and revisions that prove themselves; what the trees of those revisions need
 //! Never   takes an object whose hash is not the one that a proven publication says
 //! Spec    spec/11-sync.md, 11.6
+//!
+//! Invariants
+//!  (1) A segment that is leaving has nothing live, and its file goes some time before its row: what needs its blocks now makes it a
+//!      finished one again, with the file that is here or the one that came.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -67,14 +71,10 @@ impl<'a> Arrival<'a> {
         self.folder.inside(INCOMING).hold().map_err(failed())
     }
 
-    /// Takes in a segment; those that have a row are left out.
+    /// Takes in a segment; those that have a row are left out, but for one that is leaving: its file may be gone already. (1)
     pub(crate) fn segment(&mut self, published: &PublishedSegment) -> Result<()> {
-        if self
-            .engine
-            .reader()?
-            .segment_by_id(&published.id)?
-            .is_some()
-        {
+        let row = self.engine.reader()?.segment_by_id(&published.id)?;
+        if row.is_some_and(|row| row.state != SegmentState::Leaving) {
             return Ok(());
         }
         let object = segment_name(&published.hash);
@@ -141,7 +141,7 @@ impl<'a> Arrival<'a> {
         let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
         for row in rows {
             let known = |one: &ArrivedSegment| one.id == row.id;
-            if row.state != SegmentState::Finished || self.arrived.segments.iter().any(known) {
+            if row.state == SegmentState::Open || self.arrived.segments.iter().any(known) {
                 continue;
             }
             let path = placed_segment(row.id);

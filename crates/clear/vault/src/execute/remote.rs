@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 
 use strongroom_crypto::SystemRandom;
+use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
 use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -24,6 +25,8 @@ use crate::clock::now_s;
 use crate::execute::join::join;
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
+use crate::folder::{SEGMENTS, below};
+use crate::incoming::placed_segment;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
@@ -169,6 +172,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let was_pushing = state.is_pushing;
     let published_header = state.header;
     let reader = filesystem.engine().reader()?;
+    let files = segment_files(session)?;
     let mut older = false;
     let mut bytes = 0;
     let mut newest_segment = SegmentNumber(0);
@@ -177,7 +181,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
             newest_segment = newest_segment.max(segment.number);
         }
         let item = Published::Segment(segment.id.0);
-        if is_whole(&segment) && reader.published(number, item)?.is_none() {
+        if is_whole(&files, &segment) && reader.published(number, item)?.is_none() {
             if segment.epoch < epoch {
                 older = older || segment.live_bytes > 0;
                 continue;
@@ -236,10 +240,11 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
         None => return Err(Error::Protocol("a push that did not begin")),
     };
     let reader = session.filesystem().engine().reader()?;
+    let files = segment_files(session)?;
     let mut found = Vec::new();
     for segment in reader.segments()? {
         let item = Published::Segment(segment.id.0);
-        let counts = is_whole(&segment)
+        let counts = is_whole(&files, &segment)
             && segment.number <= newest_segment
             && segment.epoch >= session.filesystem().engine().sealer().epoch();
         if counts && found.len() < limit && reader.published(remote, item)?.is_none() {
@@ -272,11 +277,26 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
     Ok(found)
 }
 
+/// The folder of segment files.
+fn segment_files(session: &Session) -> Result<HeldFolder> {
+    let folder = session.vault.with_keys(|keys| keys.folder().clone());
+    let held = folder.inside(SEGMENTS).hold();
+    held.map_err(below("looking at the segments"))
+}
+
 /// Whether a segment has all that it will ever have, in a file. One that is leaving has what moved away from it too: where that went
-/// may be open still.
-fn is_whole(segment: &Segment) -> bool {
-    let has_file = segment.id.0 != [0; 16] && segment.id.0 != [0xff; 16];
-    has_file && segment.state != SegmentState::Open
+/// may be open still. Its file goes before its row, once nothing needs it; none goes in a push.
+fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
+    let is_named = segment.id.0 != [0; 16] && segment.id.0 != [0xff; 16];
+    let is_gone = || {
+        let file = files.open_file(&placed_segment(segment.id), Purpose::Read);
+        file.is_err_and(|error| error.is_missing())
+    };
+    match segment.state {
+        SegmentState::Open => false,
+        SegmentState::Finished => is_named,
+        SegmentState::Leaving => is_named && !is_gone(),
+    }
 }
 
 /// What of a remote is live, and what is not any more.
