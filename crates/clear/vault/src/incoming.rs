@@ -10,7 +10,7 @@
 //!      are durable.                                                                                       [11.6.5]
 
 use strongroom_filesystem::Filesystem;
-use strongroom_format::{SegmentId, hex};
+use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 
 use crate::folder::{Folder, INCOMING, REVISIONS, SEGMENTS, below};
@@ -21,6 +21,12 @@ const PLACING: &str = "placing";
 
 /// Above every such list, in bytes.
 const PLACING_BYTES_MAX: u64 = 64 << 20;
+
+/// The epoch that a publication says it is sealed under: nothing proves it before it opens.
+pub(crate) fn epoch_of(object: &[u8]) -> Epoch {
+    let bytes = object.first_chunk().copied();
+    Epoch(bytes.map_or(0, u32::from_le_bytes))
+}
 
 /// What a segment is called that came.
 pub(crate) fn staged_segment(hash: &[u8; 32]) -> String {

@@ -20,7 +20,9 @@ use strongroom_sync::{
 };
 
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
-use crate::incoming::{placed_segment, staged_publication, staged_revision, staged_segment};
+use crate::incoming::{
+    epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
+};
 use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
@@ -81,12 +83,6 @@ enum From {
     Joined,
     /// At the first publication that names something live, as a newcomer.
     Base,
-}
-
-/// The epoch that a publication says it is sealed under: nothing proves it before it opens.
-fn epoch_of(object: &[u8]) -> Epoch {
-    let bytes = object.first_chunk().copied();
-    Epoch(bytes.map_or(u32::MAX, u32::from_le_bytes))
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {

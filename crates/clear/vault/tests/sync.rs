@@ -884,6 +884,25 @@ fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
     assert!(!folder.exists());
 }
 
+/// Goal: a push finds out that another device changed keys, and says that a sync is needed, not that the remote lies. Method: nothing
+/// is pulled between the change and the push; and a sync gets over it by itself.
+#[test]
+fn a_push_after_another_device_changed_keys_asks_for_a_sync() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    let two = &devices.vaults[1];
+    two.write("/mine", b"mine").unwrap();
+    let refused = two.push(CLONED_FROM, &mut |_| GoOn::Yes).unwrap_err();
+    assert!(matches!(refused, Error::RemoteAhead), "{refused}");
+    sync_patiently(&devices, 1);
+    sync_patiently(&devices, 0);
+    assert!(devices.assert_same().contains_key("/mine"));
+}
+
 /// Bytes of a file that has a segment of its own, and what a row of that says of its length.
 const ALONE: (usize, &str) = (200_000, "total_bytes: 20");
 

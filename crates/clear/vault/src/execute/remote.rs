@@ -26,7 +26,7 @@ use crate::execute::join::join;
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
 use crate::folder::{SEGMENTS, below};
-use crate::incoming::placed_segment;
+use crate::incoming::{epoch_of, placed_segment};
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
@@ -478,6 +478,10 @@ fn publication(
         Ok(signed) => signed,
         // The header in which it was added is not here yet.
         Err(strongroom_sync::Error::UnknownDevice { number }) => {
+            return Ok(PublicationFields::Ahead { number });
+        }
+        // Nor are the keys that it is sealed under, or so it says: a pull fetches them, or names the lie.
+        Err(_) if epoch_of(object) > sealer.epoch() => {
             return Ok(PublicationFields::Ahead { number });
         }
         Err(error) => return Ok(PublicationFields::Refused(error.to_string())),
