@@ -9,6 +9,7 @@
 //!  (1) Until the last step the folder is marked as unfinished and is no vault; a clone that was cut off goes on where it stopped.
 //!  (2) Nothing is downloaded before the header proved to be of the vault that is meant.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use strongroom_filesystem::DurableState;
 use strongroom_folder::Folder as HeldFolder;
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{Publication, SignedPublication};
-use strongroom_format::{Header, hex};
+use strongroom_format::{Header, Record, hex};
 use strongroom_metadata::{Options, Remote as RemoteRow, Store};
 use strongroom_remote::{Address, ObjectName, Remote};
 use strongroom_sync::limits::{
@@ -160,20 +161,21 @@ fn newest_state(
     // Why the newest that opened did not do; else why none opened.
     let mut unread = None;
     // A header from before a change of members would make a removed device one again.                 [11.5.5]
-    let mut members = None;
+    let mut members: Option<Vec<Record>> = None;
     let mut last = Error::from(strongroom_sync::Error::Empty);
-    for name in names.into_iter().take(HEADERS_MAX) {
-        let name = ObjectName::new(format!("headers/{name}"))?;
-        let Some(header) = remote.read(&name, HEADER_BYTES_MAX as u64)? else {
-            continue;
-        };
-        let records = Header::decode(&header).map(|stored| stored.header.records);
-        if members.is_some() && records.as_ref().ok() != members.as_ref() {
+    names.truncate(HEADERS_MAX);
+    for header in headers_by_age(remote, &names) {
+        let (header, records) = header?;
+        // Of one generation there may be one with more records, of a device that changed keys while another forgot some.  [11.5.5]
+        if !members
+            .as_ref()
+            .is_none_or(|known| records.starts_with(known))
+        {
             continue;
         }
         match unlock(&header, secret, None) {
             Ok(keyring) if keyring.vault_id() == marker.vault => {
-                members = records.ok();
+                members = Some(records);
                 match Log::read(remote, &keyring, marker) {
                     Ok(log) => return Ok((header, keyring, log)),
                     Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
@@ -191,6 +193,40 @@ fn newest_state(
         }
     }
     Err(unread.unwrap_or(last))
+}
+
+/// The bytes of a header, and its membership records.
+type HeaderAndRecords = (Vec<u8>, Vec<Record>);
+
+/// The headers of these names, which are sorted by generation, with their membership records; of one generation those with more records
+/// first. What is no header has none.
+fn headers_by_age<'a>(
+    remote: &'a dyn Remote,
+    names: &'a [String],
+) -> impl Iterator<Item = Result<HeaderAndRecords>> + 'a {
+    let generation = |name: &String| name.split_once('-').map(|(number, _)| number.to_owned());
+    let of_one = names.chunk_by(move |one, next| generation(one) == generation(next));
+    of_one.flat_map(|names| {
+        let read = names.iter().filter_map(|name| {
+            let read = || -> Result<Option<HeaderAndRecords>> {
+                let name = ObjectName::new(format!("headers/{name}"))?;
+                let header = remote.read(&name, HEADER_BYTES_MAX as u64)?;
+                Ok(header.map(|header| {
+                    let records = Header::decode(&header).map(|stored| stored.header.records);
+                    (header, records.unwrap_or_default())
+                }))
+            };
+            read().transpose()
+        });
+        let mut read: Vec<_> = read.collect();
+        read.sort_by_key(|one| {
+            Reverse(
+                one.as_ref()
+                    .map_or(usize::MAX, |(_, records)| records.len()),
+            )
+        });
+        read
+    })
 }
 
 /// The part of the log that matters, proven.

@@ -903,6 +903,34 @@ fn a_push_after_another_device_changed_keys_asks_for_a_sync() {
     assert!(devices.assert_same().contains_key("/mine"));
 }
 
+/// Goal: of two headers of one generation a clone uses the one whose records go on from those of the other, whatever they are called: a
+/// device may have forgotten old keys while another changed them. Method: the header of before gets a name behind the newest.
+#[test]
+fn a_clone_takes_the_header_that_goes_on_from_the_other_of_its_generation() {
+    let devices = Devices::new(1, fill);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    let headers = devices.place.directory.path().join("remote/headers");
+    let names = fs::read_dir(&headers).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    let (before, newest) = (&names[0], &names[names.len() - 1]);
+    let misleading = format!("{}-{}", &newest[..16], "f".repeat(64));
+    fs::copy(headers.join(before), headers.join(misleading)).unwrap();
+    let cloned = clone(
+        &devices.address(),
+        devices.folder(1),
+        &devices.place.secret,
+        CloneOptions::default(),
+        &mut |_| GoOn::Yes,
+    );
+    assert!(cloned.is_ok(), "{cloned:?}");
+}
+
 /// Bytes of a file that has a segment of its own, and what a row of that says of its length.
 const ALONE: (usize, &str) = (200_000, "total_bytes: 20");
 
