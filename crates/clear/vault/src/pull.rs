@@ -153,13 +153,15 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let mut row = row.clone();
-        let mut from = From::Joined;
+        let mut refused = None;
         loop {
+            let from = refused.as_ref().map_or(From::Joined, |_| From::Base);
             match self.pull_what_opens(&row, remote, from, report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
                 Ok(Pulled::InPart) => row = self.remote_row(row.number)?,
                 // What others still have may lie in segments that were joined long ago and let go here.             [11.6.11]
-                Err(Error::RemoteUntrue(_)) if from == From::Joined => from = From::Base,
+                Err(error @ Error::RemoteUntrue(_)) if refused.is_none() => refused = Some(error),
+                Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
             }
         }

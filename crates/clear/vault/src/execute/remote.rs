@@ -176,14 +176,18 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let mut older = false;
     let mut bytes = 0;
     let mut newest_segment = SegmentNumber(0);
-    for segment in reader.segments()? {
+    let segments = reader.segments()?;
+    let is_open = |segment: &Segment| segment.state == SegmentState::Open && segment.live_bytes > 0;
+    // What was sealed again since the segments were ended, of one that goes nowhere itself, lies in one that does not go yet.
+    let is_moving = segments.iter().any(is_open);
+    for segment in segments {
         if segment.state != SegmentState::Open {
             newest_segment = newest_segment.max(segment.number);
         }
         let item = Published::Segment(segment.id.0);
         if is_whole(&files, &segment) && reader.published(number, item)?.is_none() {
             if segment.epoch < epoch {
-                older = older || segment.live_bytes > 0;
+                older = older || segment.live_bytes > 0 || is_moving;
                 continue;
             }
             bytes += segment.committed_len;
