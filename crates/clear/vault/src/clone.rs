@@ -164,69 +164,53 @@ fn newest_state(
     let mut members: Option<Vec<Record>> = None;
     let mut last = Error::from(strongroom_sync::Error::Empty);
     names.truncate(HEADERS_MAX);
-    for header in headers_by_age(remote, &names) {
-        let (header, records) = header?;
-        // Of one generation there may be one with more records, of a device that changed keys while another forgot some.  [11.5.5]
-        if !members
-            .as_ref()
-            .is_none_or(|known| records.starts_with(known))
-        {
-            continue;
-        }
-        match unlock(&header, secret, None) {
-            Ok(keyring) if keyring.vault_id() == marker.vault => {
-                members = Some(records);
-                match Log::read(remote, &keyring, marker) {
-                    Ok(log) => return Ok((header, keyring, log)),
-                    Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
-                        return Err(error);
+    let generation = |name: &String| name.split('-').next().map(str::to_owned);
+    let generations = names.chunk_by(|one, next| generation(one) == generation(next));
+    for of_one in generations {
+        // More than one, if a device changed keys while another forgot some.                          [11.5.5]
+        for (header, records) in headers_by_records(remote, of_one)? {
+            let goes_on = |known: &Vec<Record>| records.starts_with(known);
+            if !members.as_ref().is_none_or(goes_on) {
+                continue;
+            }
+            match unlock(&header, secret, None) {
+                Ok(keyring) if keyring.vault_id() == marker.vault => {
+                    members = Some(records);
+                    match Log::read(remote, &keyring, marker) {
+                        Ok(log) => return Ok((header, keyring, log)),
+                        Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
+                            return Err(error);
+                        }
+                        Err(error) => unread = unread.or(Some(error)),
                     }
-                    Err(error) => unread = unread.or(Some(error)),
                 }
+                Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
+                // Each try at a passphrase costs a second, and the secret is as wrong for an older one.
+                Err(error @ strongroom_crypto::UnlockError::WrongSecret { .. }) => {
+                    return Err(unread.unwrap_or_else(|| error.into()));
+                }
+                Err(error) => last = error.into(),
             }
-            Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
-            // Each try at a passphrase costs a second, and the secret is as wrong for an older one.
-            Err(error @ strongroom_crypto::UnlockError::WrongSecret { .. }) => {
-                return Err(unread.unwrap_or_else(|| error.into()));
-            }
-            Err(error) => last = error.into(),
         }
     }
     Err(unread.unwrap_or(last))
 }
 
-/// The bytes of a header, and its membership records.
-type HeaderAndRecords = (Vec<u8>, Vec<Record>);
-
-/// The headers of these names, which are sorted by generation, with their membership records; of one generation those with more records
-/// first. What is no header has none.
-fn headers_by_age<'a>(
-    remote: &'a dyn Remote,
-    names: &'a [String],
-) -> impl Iterator<Item = Result<HeaderAndRecords>> + 'a {
-    let generation = |name: &String| name.split_once('-').map(|(number, _)| number.to_owned());
-    let of_one = names.chunk_by(move |one, next| generation(one) == generation(next));
-    of_one.flat_map(|names| {
-        let read = names.iter().filter_map(|name| {
-            let read = || -> Result<Option<HeaderAndRecords>> {
-                let name = ObjectName::new(format!("headers/{name}"))?;
-                let header = remote.read(&name, HEADER_BYTES_MAX as u64)?;
-                Ok(header.map(|header| {
-                    let records = Header::decode(&header).map(|stored| stored.header.records);
-                    (header, records.unwrap_or_default())
-                }))
-            };
-            read().transpose()
-        });
-        let mut read: Vec<_> = read.collect();
-        read.sort_by_key(|one| {
-            Reverse(
-                one.as_ref()
-                    .map_or(usize::MAX, |(_, records)| records.len()),
-            )
-        });
-        read
-    })
+/// The headers of these names with their membership records, those with more records first. What is no header has none.
+fn headers_by_records(
+    remote: &dyn Remote,
+    names: &[String],
+) -> Result<Vec<(Vec<u8>, Vec<Record>)>> {
+    let mut headers = Vec::new();
+    for name in names {
+        let name = ObjectName::new(format!("headers/{name}"))?;
+        if let Some(header) = remote.read(&name, HEADER_BYTES_MAX as u64)? {
+            let records = Header::decode(&header).map(|stored| stored.header.records);
+            headers.push((header, records.unwrap_or_default()));
+        }
+    }
+    headers.sort_by_key(|(_, records)| Reverse(records.len()));
+    Ok(headers)
 }
 
 /// The part of the log that matters, proven.

@@ -78,7 +78,7 @@ enum Pulled {
 
 /// Where a pull begins to look.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Start {
     /// Behind what this device joined last.
     Joined,
     /// At the first publication that names something live, as a newcomer.
@@ -155,8 +155,8 @@ impl Vault {
         let mut row = row.clone();
         let mut refused = None;
         loop {
-            let from = refused.as_ref().map_or(From::Joined, |_| From::Base);
-            match self.pull_what_opens(&row, remote, from, report, told) {
+            let start = refused.as_ref().map_or(Start::Joined, |_| Start::Base);
+            match self.pull_what_opens(&row, remote, start, report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
                 Ok(Pulled::InPart) => row = self.remote_row(row.number)?,
                 // What others still have may lie in segments that were joined long ago and let go here.             [11.6.11]
@@ -171,14 +171,14 @@ impl Vault {
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,
-        from: From,
+        start: Start,
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
-        let first = match (from, row.last) {
-            (From::Base, _) | (From::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
-            (From::Joined, last) => last.min(row.joined) + 1,
+        let first = match (start, row.last) {
+            (Start::Base, _) | (Start::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
+            (Start::Joined, last) => last.min(row.joined) + 1,
         };
         let mut found: Vec<(Vec<u8>, SignedPublication)> = Vec::new();
         let mut oldest = Epoch(u32::MAX);

@@ -178,7 +178,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let mut newest_segment = SegmentNumber(0);
     let segments = reader.segments()?;
     let is_open = |segment: &Segment| segment.state == SegmentState::Open && segment.live_bytes > 0;
-    // What was sealed again since the segments were ended, of one that goes nowhere itself, lies in one that does not go yet.
+    // Since the segments were ended a rotation may have moved blocks from one under old keys, which is not pushed, into an open one.
     let is_moving = segments.iter().any(is_open);
     for segment in segments {
         if segment.state != SegmentState::Open {
@@ -289,7 +289,7 @@ fn segment_files(session: &Session) -> Result<HeldFolder> {
 }
 
 /// Whether a segment has all that it will ever have, in a file. One that is leaving has what moved away from it too: where that went
-/// may be open still. Its file goes before its row, once nothing needs it; none goes in a push.
+/// may be open still. Its file is removed before its row, once nothing needs it, and never during a push.
 fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
     let is_named = segment.id.0 != [0; 16] && segment.id.0 != [0xff; 16];
     let is_gone = || {

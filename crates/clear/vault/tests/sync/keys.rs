@@ -1,0 +1,250 @@
+//! Keys that change, and devices that go, while devices sync: nobody is held up, nobody who went comes back.
+
+use std::fs;
+
+use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, OpenOptions, Vault, clone};
+
+use crate::support::content;
+use crate::{Devices, fill, tree};
+
+/// Goal: keys that one device changes reach the others, and nothing that is sealed under the old ones is lost.
+#[test]
+fn a_change_of_keys_reaches_every_device() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    two.write("/unpushed", content(500_000, 9)).unwrap();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    one.write("/under new keys", b"new").unwrap();
+    // What is sealed under old keys is sealed again before it is published, on each device.
+    let mut tries = 0;
+    for number in [0, 1, 0, 1, 0, 1] {
+        while let Err(error) = devices.try_sync(number) {
+            assert!(matches!(error, Error::KeysInUse), "{error}");
+            tries += 1;
+            assert!(tries < 1_000);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    let has_old = |vault: &Vault| {
+        let rotation = vault.rotation().unwrap();
+        rotation.oldest_epoch != rotation.newest_epoch
+    };
+    let mut tries = 0;
+    while devices.vaults.iter().any(has_old) {
+        tries += 1;
+        assert!(tries < 1_000);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        for number in 0..2 {
+            let _ = devices.try_sync(number);
+        }
+    }
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(one.read("/unpushed").unwrap(), content(500_000, 9));
+    assert_eq!(two.read("/under new keys").unwrap(), b"new");
+}
+
+/// Lets a device sync until it is done with what it has to seal again.
+fn sync_patiently(devices: &Devices, number: usize) {
+    for _ in 0..500 {
+        match devices.try_sync(number) {
+            Err(Error::KeysInUse) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            done => return drop(done.unwrap()),
+        }
+    }
+    panic!("keys are in use for ever");
+}
+
+/// Waits until a device has forgotten its old keys.
+fn until_old_keys_are_gone(devices: &Devices, number: usize) {
+    for _ in 0..500 {
+        let rotation = devices.vaults[number].rotation().unwrap();
+        if rotation.oldest_epoch == rotation.newest_epoch {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("old keys stay for ever");
+}
+
+/// Goal: a device that comes late reads what was published under keys that are gone since. Method: the other publishes, rotates,
+/// publishes under both, forgets, and publishes that.
+#[test]
+fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_them() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    two.write("/unpushed", content(50_000, 7)).unwrap();
+    for turn in 0..2 {
+        let path = format!("/under keys {turn}");
+        one.write(&*path, content(60_000, 60 + turn)).unwrap();
+        devices.sync(0);
+        let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+        keys.rotate().unwrap();
+        drop(keys);
+        sync_patiently(&devices, 0);
+        until_old_keys_are_gone(&devices, 0);
+        one.write("/newest", [turn as u8]).unwrap();
+        sync_patiently(&devices, 0);
+    }
+    sync_patiently(&devices, 1);
+    assert_eq!(two.read("/under keys 1").unwrap(), content(60_000, 61));
+    for number in [0, 1, 0] {
+        sync_patiently(&devices, number);
+    }
+    assert_eq!(one.read("/unpushed").unwrap(), content(50_000, 7));
+    devices.assert_same();
+}
+
+/// Goal: that a device forgets old keys by itself is no change of keys that stands against one of a person. Method: a clone is made
+/// before the other device says that it forgot.
+#[test]
+fn a_device_that_joins_while_another_forgets_old_keys_holds_nobody_up() {
+    let mut devices = Devices::new(1, fill);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    devices.add(1);
+    sync_patiently(&devices, 0);
+    for number in [1, 0, 1] {
+        sync_patiently(&devices, number);
+    }
+    until_old_keys_are_gone(&devices, 0);
+    devices.assert_same();
+}
+
+/// Goal: a vault comes back from its remote although the last push was cut off between its header, which lacks keys of before, and its
+/// publication. Method: that publication is taken away from the remote.
+#[test]
+fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
+    let devices = Devices::new(1, fill);
+    let before = tree(&devices.vaults[0]);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    let remote = devices.place.directory.path().join("remote");
+    let count = |kind: &str| fs::read_dir(remote.join(kind)).unwrap().count();
+    let headers = count("headers");
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    assert_eq!(count("headers"), headers + 1);
+    let published = count("publications");
+    sync_patiently(&devices, 0);
+    assert_eq!(count("headers"), headers + 2);
+    let publications = fs::read_dir(remote.join("publications")).unwrap();
+    let mut publications: Vec<_> = publications.map(|one| one.unwrap().path()).collect();
+    publications.sort();
+    assert!(publications.len() > published);
+    for cut in &publications[published..] {
+        fs::remove_file(cut).unwrap();
+    }
+    let folder = devices.folder(1);
+    let secret = &devices.place.secret;
+    let cloned = clone(
+        &devices.address(),
+        &folder,
+        secret,
+        CloneOptions::default(),
+        &mut |_| GoOn::Yes,
+    );
+    cloned.unwrap();
+    let cloned = Vault::open(&folder, secret.clone(), OpenOptions::default()).unwrap();
+    assert_eq!(tree(&cloned), before);
+}
+
+/// Goal: a remote cannot let a newcomer fall back to members of before a removal. Method: it withholds the header of the removal and
+/// what was published since, and leaves the newest header, which lacks the keys of before.
+#[test]
+fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let remote = devices.place.directory.path().join("remote");
+    let names = |kind: &str| {
+        let listed = fs::read_dir(remote.join(kind)).unwrap();
+        let listed = listed.map(|one| one.unwrap().path());
+        listed.collect::<std::collections::BTreeSet<_>>()
+    };
+    let (headers, publications) = (names("headers"), names("publications"));
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    let members = devices.vaults[0].information().unwrap().members;
+    let removed = members.iter().find(|one| one.is_device && !one.is_this);
+    keys.remove_device(&removed.unwrap().id).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    until_old_keys_are_gone(&devices, 0);
+    sync_patiently(&devices, 0);
+    let newest = names("headers").pop_last().unwrap();
+    for new in names("publications").difference(&publications) {
+        fs::remove_file(new).unwrap();
+    }
+    for new in names("headers").difference(&headers) {
+        if *new != newest {
+            fs::remove_file(new).unwrap();
+        }
+    }
+    let (folder, secret) = (devices.folder(2), &devices.place.secret);
+    let options = CloneOptions::default();
+    let cloned = clone(&devices.address(), &folder, secret, options, &mut |_| {
+        GoOn::Yes
+    });
+    let error = cloned.unwrap_err();
+    assert!(error.to_string().contains("does not open"), "{error}");
+    assert!(!folder.exists());
+}
+
+/// Goal: a push finds out that another device changed keys, and says that a sync is needed, not that the remote lies. Method: nothing
+/// is pulled between the change and the push; and a sync gets over it by itself.
+#[test]
+fn a_push_after_another_device_changed_keys_asks_for_a_sync() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    let two = &devices.vaults[1];
+    two.write("/mine", b"mine").unwrap();
+    let refused = two.push(CLONED_FROM, &mut |_| GoOn::Yes).unwrap_err();
+    assert!(matches!(refused, Error::RemoteAhead), "{refused}");
+    sync_patiently(&devices, 1);
+    sync_patiently(&devices, 0);
+    assert!(devices.assert_same().contains_key("/mine"));
+}
+
+/// Goal: of two headers of one generation a clone uses the one whose records go on from those of the other, whatever they are called: a
+/// device may have forgotten old keys while another changed them. Method: the header of before gets a name behind the newest.
+#[test]
+fn a_clone_takes_the_header_that_goes_on_from_the_other_of_its_generation() {
+    let devices = Devices::new(1, fill);
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    let headers = devices.place.directory.path().join("remote/headers");
+    let names = fs::read_dir(&headers).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    let (before, newest) = (&names[0], &names[names.len() - 1]);
+    let misleading = format!("{}-{}", &newest[..16], "f".repeat(64));
+    fs::copy(headers.join(before), headers.join(misleading)).unwrap();
+    let cloned = clone(
+        &devices.address(),
+        devices.folder(1),
+        &devices.place.secret,
+        CloneOptions::default(),
+        &mut |_| GoOn::Yes,
+    );
+    assert!(cloned.is_ok(), "{cloned:?}");
+}
