@@ -23,6 +23,11 @@ pub struct RemoteState {
     pub head: [u8; 32],
     /// The last publication up to which all that is live there is here; 0 before the first. Behind it others began to push.
     pub joined: u64,
+    /// The last publication of this device that retired what was there and not live, and when it was made, in seconds since 1970; no
+    /// number before the first: then the time is that of the first push.
+    pub fence: (u64, u64),
+    /// Whether this device removes nothing there.
+    pub keeps: bool,
 }
 
 impl RemoteState {
@@ -38,6 +43,8 @@ impl RemoteState {
             header: [0; 32],
             head: [0; 32],
             joined: 0,
+            fence: (0, 0),
+            keeps: false,
         }
     }
 
@@ -46,7 +53,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(9)
+            .array(12)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -55,7 +62,10 @@ impl RemoteState {
             .unsigned(self.base)
             .bytes(&self.header)
             .bytes(&self.head)
-            .unsigned(self.joined);
+            .unsigned(self.joined)
+            .unsigned(self.fence.0)
+            .unsigned(self.fence.1)
+            .unsigned(self.keeps.into());
         encoder.finish()
     }
 
@@ -63,8 +73,11 @@ impl RemoteState {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
-        // Versions that joined nothing kept no ninth: they had everything up to the last.
-        let fields = decoder.array(9).ok().filter(|fields| *fields >= 8)?;
+        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there.
+        let fields = decoder.array(12).ok()?;
+        if !matches!(fields, 8 | 9 | 12) {
+            return None;
+        }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
         let mut state = Self {
             address: String::from_utf8(address).ok()?,
@@ -73,22 +86,30 @@ impl RemoteState {
                 PublicationId(*decoder.bytes_exact().ok()?),
             ),
             sequence: decoder.unsigned().ok()?,
-            is_pushing: match decoder.unsigned().ok()? {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
+            is_pushing: flag(&mut decoder)?,
             base: decoder.unsigned().ok()?,
             header: *decoder.bytes_exact().ok()?,
             head: *decoder.bytes_exact().ok()?,
-            joined: 0,
+            ..Self::new(String::new())
         };
         state.joined = match fields {
             8 => state.last.0,
             _ => decoder.unsigned().ok()?,
         };
+        if fields == 12 {
+            state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
+            state.keeps = flag(&mut decoder)?;
+        }
         decoder.finish().ok()?;
         Some(state)
+    }
+}
+
+fn flag(decoder: &mut Decoder<'_>) -> Option<bool> {
+    match decoder.unsigned().ok()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
     }
 }
 
@@ -117,17 +138,29 @@ mod tests {
             header: [3; 32],
             head: [2; 32],
             joined: 6,
+            fence: (4, 1_800_000_000),
+            keeps: true,
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();
         assert!(!format!("{state:?}").contains("canary"));
-        assert_eq!(RemoteState::decode(&bytes), Some(state));
+        assert_eq!(RemoteState::decode(&bytes).as_ref(), Some(&state));
         for len in 0..bytes.len() {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
         // What the first versions wrote: an array of 8, without what was joined, which was all.
-        let earlier = [&[0x88], &bytes[1..bytes.len() - 1]].concat();
+        let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
+        let front = bytes.strip_suffix(&tail).unwrap();
+        let earlier = [&[0x88], &front[1..]].concat();
         let read = RemoteState::decode(&earlier).unwrap();
         assert_eq!((read.last.0, read.joined), (7, 7));
+        // Then an array of 9, which knows of no fence.
+        let earlier = [&[0x89], &front[1..], &[6]].concat();
+        let expected = RemoteState {
+            fence: (0, 0),
+            keeps: false,
+            ..state
+        };
+        assert_eq!(RemoteState::decode(&earlier), Some(expected));
     }
 }

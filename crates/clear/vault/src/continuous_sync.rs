@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use strongroom_remote::{Address, Remote};
 
-use crate::pull::SyncReport;
+use crate::pull::{Reached, SyncReport};
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::remote::{RemoteFields, RemoteRequest};
@@ -328,12 +328,16 @@ fn round(
         return Ok((false, report));
     }
     let row = vault.remote_row(place.number)?;
+    let reached = match &place.remote {
+        Some(_) => Reached::Before,
+        None => Reached::Now,
+    };
     let remote = match &place.remote {
         Some(remote) => Arc::clone(remote),
         None => Arc::clone(place.remote.insert(vault.connect(&row)?)),
     };
     if polls && !is_waiting {
-        vault.pull_from(&row, &*remote, &mut report.pulled, &mut told)?;
+        vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
         return Ok((false, report));
     }
     let begun = Instant::now();
@@ -601,6 +605,9 @@ mod tests {
             head: [0; 32],
             header: [0; 32],
             published: 0,
+            base: 0,
+            fence: (0, 0),
+            keeps: false,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

@@ -111,6 +111,11 @@ pub enum Error {
     /// Caller: another remote has that name.
     #[error("there is a remote called {0} already; `strongroom remote list` shows all")]
     RemoteNameTaken(String),
+    /// Caller: the remote of that name was added with the promise that this device removes nothing there.
+    #[error(
+        "{0} was added with --keep: this device removes nothing there; prune it from a device that may"
+    )]
+    RemoteKept(String),
     /// Caller: there is no remote of that name.
     #[error("the vault has no remote called {0}; `strongroom remote list` shows all")]
     UnknownRemote(String),
@@ -493,6 +498,7 @@ impl Error {
             Self::UnknownRemote(_) => Kind::NotFound,
             Self::Remote(error) => remote_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
+            Self::RemoteKept(_) => Kind::PermissionDenied,
             Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,

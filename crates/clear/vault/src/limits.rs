@@ -127,3 +127,6 @@ pub(crate) const REBUILD_PAGES_MAX: u64 = 4_000;
 /// The most bytes of one file of which nothing is known that get extents which fail; a file with more is not brought
 /// back. 64 GiB: a million extents.
 pub(crate) const REBUILD_LOST_BYTES_MAX: u64 = 64 << 30;
+
+/// Objects in one page of what a push finds missing, and in one publication: well below what both may have.
+pub(crate) const PUSH_PAGE: usize = 2048;

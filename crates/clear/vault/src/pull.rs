@@ -27,7 +27,7 @@ use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
 use crate::request::frame::Bytes;
-use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest};
+use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
 use crate::{Error, GoOn, Result, Vault};
 
 /// How often a sync begins again because another device published in between.
@@ -74,15 +74,15 @@ enum Pulled {
     Whole,
     /// What is left takes keys that were not taken in before.
     InPart,
+    /// The log begins behind what this device has seen.
+    Nothing,
 }
 
-/// Where a pull begins to look.
+/// When a remote was reached: what has gone from its log meanwhile is looked for once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// Behind what this device joined last.
-    Joined,
-    /// At the first publication that names something live, as a newcomer.
-    Base,
+pub(crate) enum Reached {
+    Now,
+    Before,
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
@@ -104,7 +104,7 @@ impl Vault {
         let _turn = self.shared.remote_turn.lock();
         let (row, remote) = self.reach(name)?;
         let mut report = PullReport::default();
-        self.pull_from(&row, &*remote, &mut report, told)?;
+        self.pull_from(&row, &*remote, Reached::Now, &mut report, told)?;
         Ok(report)
     }
 
@@ -132,7 +132,7 @@ impl Vault {
         let mut report = SyncReport::default();
         for _ in 0..ROUNDS {
             let row = self.remote_row(number)?;
-            self.pull_from(&row, remote, &mut report.pulled, told)?;
+            self.pull_from(&row, remote, Reached::Now, &mut report.pulled, told)?;
             match self.push_to(&row, remote, told) {
                 Ok(pushed) => {
                     report.pushed = pushed;
@@ -149,18 +149,22 @@ impl Vault {
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,
+        reached: Reached,
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let mut row = row.clone();
         let mut refused = None;
+        let mut start = Start::Joined;
         loop {
-            let start = refused.as_ref().map_or(Start::Joined, |_| Start::Base);
-            match self.pull_what_opens(&row, remote, start, report, told) {
+            match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
+                Ok(Pulled::Nothing) => start = Start::Base,
                 Ok(Pulled::InPart) => row = self.remote_row(row.number)?,
                 // What others still have may lie in segments that were joined long ago and let go here.             [11.6.11]
-                Err(error @ Error::RemoteUntrue(_)) if refused.is_none() => refused = Some(error),
+                Err(error @ Error::RemoteUntrue(_)) if start == Start::Joined => {
+                    (refused, start) = (Some(error), Start::Base);
+                }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
             }
@@ -171,7 +175,7 @@ impl Vault {
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,
-        start: Start,
+        (start, reached): (Start, Reached),
         report: &mut PullReport,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Pulled> {
@@ -199,6 +203,13 @@ impl Vault {
                 Err(error) => return Err(error),
             }
         }
+        if found.is_empty()
+            && start == Start::Joined
+            && (first <= row.last || reached == Reached::Now)
+            && (self.is_cut(remote, row.last)? || first <= row.last)
+        {
+            return Ok(Pulled::Nothing);
+        }
         // A push that has not ended is left until it has.
         let Some(whole) = found.iter().rposition(is_head) else {
             // What was sealed here may have had to be sealed again first.
@@ -211,12 +222,16 @@ impl Vault {
         self.take_headers_if_other(remote, header, oldest)?;
         let mut live = Live::default();
         found.iter().for_each(|(_, one)| live.add(one));
+        if start == Start::Joined {
+            self.leave_out_known(row.number, &mut live)?;
+        }
         self.bring(remote, &live, &found, first, report, told)?;
         let behind = first + found.len() as u64;
         let joined: JoinedFields = self.ask_for(&Request::Remote(RemoteRequest::Join {
             remote: row.number,
             first,
             behind,
+            from: start,
         }))?;
         for (number, (object, _)) in (first..)
             .zip(&found)
@@ -232,6 +247,16 @@ impl Vault {
         // Nothing more is needed of what they are sealed under. (2)
         self.take_headers_if_other(remote, header, Epoch(u32::MAX))?;
         Ok(pulled)
+    }
+
+    /// Leaves what is known as live and only named once more.
+    fn leave_out_known(&self, remote: u64, live: &mut Live) -> Result<()> {
+        let front = |hash: &[u8; 32]| *hash.first_chunk().expect("a hash has 32 bytes");
+        let hashes = live.segments.keys().chain(live.revisions.keys());
+        let new = self.not_live(remote, &hashes.map(front).collect::<Vec<_>>())?;
+        live.segments.retain(|hash, _| new.contains(&front(hash)));
+        live.revisions.retain(|hash, _| new.contains(&front(hash)));
+        Ok(())
     }
 
     /// Takes in the headers of the remote if it has named another one than that in use. `needed`: see `take_headers`.

@@ -10,7 +10,7 @@
 //!      the next push sends no byte again that arrived.                                            [11.4.1]
 //!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use strongroom_format::segment::{ScanTail, scan};
 use strongroom_format::{Epoch, hex};
@@ -22,16 +22,27 @@ use strongroom_sync::{
 
 use crate::backup::read_segment;
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
+use crate::limits::PUSH_PAGE;
+use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
-    PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
+    NamedFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
 };
 use crate::request::{Request, Response};
 use crate::{Error, GoOn, Result, Vault};
 
 /// How often a push begins again because another device published first, or keys changed meanwhile.
 const ATTEMPTS: usize = 16;
+
+/// Publications from the base on that make a log long, whatever they name;
+const LOG_LONG: u64 = 128;
+
+/// and objects that may be live for each further one: naming them all again costs less than what it spares newcomers.
+const OBJECTS_A_PUBLICATION: u64 = 64;
+
+/// Segments, and records, that are named again at once: with a page of what went up they fit the lists of a publication.
+const NAMED_AGAIN_MAX: usize = 6144;
 
 /// What a push did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +86,19 @@ impl Vault {
         remote: &dyn Remote,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<PushReport> {
-        let mut report = PushReport::default();
+        let (report, _) = self.push_and_prune(row, remote, Pruning::IfDue, told)?;
+        Ok(report)
+    }
+
+    /// The same, and what does not count any more goes.
+    pub(crate) fn push_and_prune(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        pruning: Pruning,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<(PushReport, PruneReport)> {
+        let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
         for _ in 0..ATTEMPTS {
             let attempt = Attempt {
                 vault: self,
@@ -83,13 +106,15 @@ impl Vault {
                 remote,
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
+                prunes: self.is_due(row, pruning)?.then_some(pruning),
                 report: &mut report,
+                pruned: &mut pruned,
             };
             let ended = attempt.run(told);
             // If it does not arrive, the end of the session does the same.
             let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
             match ended? {
-                Ended::Done => return Ok(report),
+                Ended::Done => return Ok((report, pruned)),
                 Ended::Again => {}
             }
         }
@@ -105,7 +130,10 @@ struct Attempt<'a> {
     folder: Folder,
     /// What an earlier push that did not end left at the remote, with its lengths.
     there: HashMap<String, u64>,
+    /// Whether what does not count any more is to go; not any more once it went.
+    prunes: Option<Pruning>,
     report: &'a mut PushReport,
+    pruned: &'a mut PruneReport,
 }
 
 impl Attempt<'_> {
@@ -135,17 +163,30 @@ impl Attempt<'_> {
             if !missing.is_empty() {
                 go_on(told(&progress))?;
             }
-            let uploaded = self.upload(missing, &mut progress, told)?;
+            let is_last = missing.len() < PUSH_PAGE;
+            let mut named = NamedFields {
+                uploaded: self.upload(missing, &mut progress, told)?,
+                ..NamedFields::default()
+            };
+            let mut unnamed = None;
+            if is_last {
+                self.name_again(&begun, last, &mut named)?;
+                unnamed = self.find_unnamed(&mut named)?;
+            }
             let request = RemoteRequest::Seal {
                 remote,
                 header,
-                uploaded,
+                named,
             };
             let object = match self.vault.ask(&Request::Remote(request))?.1 {
                 Response::KeysStale => return Ok(Ended::Again),
                 sealed => ByteBuffer::try_from(sealed)?.0,
             };
             if object.is_empty() {
+                // What it would have retired is live after all; the log may be longer than anybody needs.
+                if let Some((_, pruning)) = unnamed {
+                    self.remove(&Unnamed::default(), last, pruning, told)?;
+                }
                 return Ok(Ended::Done);
             }
             if !header_is_there {
@@ -153,8 +194,8 @@ impl Attempt<'_> {
                 self.remote.create(&name, &begun.header.0)?;
                 header_is_there = true;
             }
-            if last > 0 && !self.has_publication(last)? {
-                return Err(strongroom_sync::Error::WentBack { number: last }.into());
+            if self.vault.is_cut(self.remote, last)? {
+                return Err(Error::RemoteAhead);
             }
             if !self.publish(last + 1, &object)? {
                 return Ok(Ended::Again);
@@ -163,15 +204,83 @@ impl Attempt<'_> {
                 .vault
                 .take_publication(remote, last + 1, &object, true)?;
             self.report.publications += 1;
+            if let Some((unnamed, pruning)) = unnamed {
+                self.remove(&unnamed, last, pruning, told)?;
+            }
         }
     }
 
-    /// Whether a publication that was seen is still there.
-    fn has_publication(&self, number: u64) -> Result<bool> {
-        Ok(self
-            .remote
-            .read_range(&publication_name(number), 0..1)?
-            .is_some())
+    /// Removes what publication `last` retired, and publications that nobody needs.
+    fn remove(
+        &mut self,
+        unnamed: &Unnamed,
+        last: u64,
+        pruning: Pruning,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<()> {
+        let (row, remote) = (self.row, self.remote);
+        *self.pruned = self
+            .vault
+            .remove_unnamed(row, remote, unnamed, last, pruning, told)?;
+        Ok(())
+    }
+
+    /// Lets the publication name again what the oldest ones named, if the log has become long: then a newcomer need not read it from
+    /// there.                                                                                              [11.3.6]
+    fn name_again(&self, begun: &PushFields, last: u64, named: &mut NamedFields) -> Result<()> {
+        let base = self.vault.remote_row(self.row.number)?.base;
+        let log = (last + 1).saturating_sub(base);
+        if base == 0 || log <= LOG_LONG + begun.published / OBJECTS_A_PUBLICATION {
+            return Ok(());
+        }
+        let signed = match self.vault.log(self.row, self.remote, base..last + 1) {
+            // Some of it is sealed under keys that are gone; what it named is sealed again, and published, soon.
+            Err(Error::RemoteUntrue(_)) => return Ok(()),
+            signed => signed?,
+        };
+        let (mut segments, mut revisions) = (Vec::new(), Vec::new());
+        for one in signed {
+            segments.extend(one.body.segments.into_iter().map(|segment| UploadedObject {
+                object: VaultObject::Segment {
+                    id: segment.id.0,
+                    epoch: segment.epoch.0,
+                },
+                hash: segment.hash,
+                len: segment.len,
+            }));
+            revisions.extend(one.body.revisions.into_iter().map(|record| UploadedObject {
+                object: VaultObject::Revision {
+                    id: record.id,
+                    epoch: record.epoch.0,
+                },
+                hash: record.hash,
+                len: 0,
+            }));
+        }
+        // The owner leaves out what is not live any more.
+        for objects in [segments, revisions] {
+            let mut known = HashSet::new();
+            let once = objects.into_iter().filter(|one| known.insert(one.hash));
+            named.renamed.extend(once.take(NAMED_AGAIN_MAX));
+        }
+        Ok(())
+    }
+
+    /// What lies at the remote and is not live, if it is time to look; then the publication retires it.
+    fn find_unnamed(&mut self, named: &mut NamedFields) -> Result<Option<(Unnamed, Pruning)>> {
+        let Some(pruning) = self.prunes.take() else {
+            return Ok(None);
+        };
+        let grace = match pruning {
+            Pruning::IfDue => GRACE,
+            Pruning::Now { grace } => grace,
+        };
+        let uploaded = named.uploaded.iter().map(|one| one.hash).collect();
+        let unnamed = self
+            .vault
+            .unnamed(self.row, self.remote, &uploaded, grace)?;
+        unnamed.put_into(named);
+        Ok(Some((unnamed, pruning)))
     }
 
     /// Creates a publication; gives whether it is ours: a request whose answer was lost may have made it before.

@@ -84,6 +84,18 @@ impl Records {
         Ok(())
     }
 
+    /// Writes the record of a revision again: sealed once more, it has other bytes.
+    ///
+    /// # Errors
+    /// Of the stores and the disk.
+    pub(crate) fn renew(&self, filesystem: &Filesystem, id: &[u8; 32]) -> Result<()> {
+        let _turn = filesystem.hold_revisions();
+        match filesystem.engine().reader()?.revision(id)? {
+            Some(row) => self.write(filesystem, &hex::encode(id), &row.body),
+            None => Ok(()),
+        }
+    }
+
     /// Re-seals every record that is of an epoch before the newest, and runs `then` before the next revision is taken:
     /// nothing that is sealed under an earlier epoch is on its way meanwhile.
     ///

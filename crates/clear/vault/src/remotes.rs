@@ -5,7 +5,8 @@
 //! Never   shows a credential of an address
 //! Spec    spec/11-sync.md
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_crypto::{Random, SystemRandom, UnlockError};
@@ -26,6 +27,16 @@ use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{PublicationFields, RemoteFields, RemoteRequest};
 use crate::{Error, GoOn, Result, Vault};
 
+/// Whether a device removes from a remote what does not count there any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Removal {
+    /// By itself, with a push, once it has not counted for `GRACE` or longer; or by `prune_remote`.
+    #[default]
+    Later,
+    /// Never: for credentials that may only add, so that no thief of the device takes history away.
+    Never,
+}
+
 /// A remote of a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteInfo {
@@ -37,6 +48,8 @@ pub struct RemoteInfo {
     pub publications: u64,
     /// Segments and snapshots that it has.
     pub objects: u64,
+    /// Whether this device removes there what does not count any more.
+    pub removal: Removal,
 }
 
 /// How far something that reaches a remote is.
@@ -73,6 +86,10 @@ impl Vault {
             },
             publications: fields.last,
             objects: fields.published,
+            removal: match fields.keeps {
+                true => Removal::Never,
+                false => Removal::Later,
+            },
         };
         Ok(self.remote_rows()?.into_iter().map(shown).collect())
     }
@@ -83,6 +100,14 @@ impl Vault {
     /// `RemoteNameTaken`; `Remote` if it cannot be reached, refuses access, belongs to another vault, or cannot create an object only
     /// where there is none of its name.
     pub fn add_remote(&self, name: &str, address: &str) -> Result<()> {
+        self.add_remote_with(name, address, Removal::default())
+    }
+
+    /// The same. `removal`: whether this device removes there what does not count any more.
+    ///
+    /// # Errors
+    /// As `add_remote`.
+    pub fn add_remote_with(&self, name: &str, address: &str, removal: Removal) -> Result<()> {
         let is_plain = |name: &str| {
             let known =
                 |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -119,6 +144,7 @@ impl Vault {
             name: Bytes(name.as_bytes()),
             address: Bytes(address.as_bytes()),
             id: marker.remote.0,
+            keeps: removal == Removal::Never,
         }))?;
         Ok(())
     }
@@ -145,7 +171,13 @@ impl Vault {
     ) -> Result<RemoteReport> {
         let (row, remote) = self.reach(name)?;
         let last = self.catch_up(&row, &*remote)?;
-        let live = self.live(&row, &*remote, last)?;
+        if self.is_cut(&*remote, last)? {
+            return Err(Error::RemoteAhead);
+        }
+        let first = self.first_needed(&*remote)?.max(1);
+        let mut live = Live::default();
+        let log = self.log(&row, &*remote, first..last + 1)?;
+        log.iter().for_each(|signed| live.add(signed));
         let mut report = RemoteReport::default();
         let mut progress = RemoteProgress::default();
         let mut wanted = HashMap::new();
@@ -253,11 +285,7 @@ impl Vault {
 
     /// The first publication that somebody who comes new needs: the base of the newest whole one; 0 if there is none.
     pub(crate) fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
-        let listed = remote.list("publications")?;
-        let numbers = listed
-            .iter()
-            .filter_map(|one| publication_number(&one.name));
-        let mut number = numbers.max().unwrap_or(0);
+        let mut number = newest_number(remote)?;
         while number > 0 {
             let signed = self.open_at(remote, number)?;
             if signed.body.head != [0; 32] {
@@ -307,20 +335,63 @@ impl Vault {
         }
     }
 
-    /// What the publications up to `last` say that the remote has; each that matters is read and proven again.
-    fn live(&self, row: &RemoteFields, remote: &dyn Remote, last: u64) -> Result<Live> {
-        let mut live = Live::default();
+    /// The publications of these numbers, read and proven again.
+    pub(crate) fn log(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        numbers: Range<u64>,
+    ) -> Result<Vec<SignedPublication>> {
+        let mut found = BTreeMap::new();
+        in_parallel(
+            numbers,
+            TRANSFERS,
+            |number| Ok((number, self.open_at(remote, number)?)),
+            &mut |(number, signed)| {
+                found.insert(number, signed);
+                Ok::<_, Error>(())
+            },
+        )?;
         let mut before = None;
-        for number in self.first_needed(remote)?.max(1)..=last {
-            let signed = self.open_at(remote, number)?;
+        for (number, signed) in &found {
             if let Some(before) = before {
-                follow(RemoteId(row.id), before, &signed)?;
+                follow(RemoteId(row.id), before, signed)?;
             }
-            before = Some((number, signed.id));
-            live.add(&signed);
+            before = Some((*number, signed.id));
         }
-        Ok(live)
+        Ok(found.into_values().collect())
     }
+
+    /// Whether a publication that was seen is still there.
+    pub(crate) fn has_publication(&self, remote: &dyn Remote, number: u64) -> Result<bool> {
+        Ok(remote
+            .read_range(&publication_name(number), 0..1)?
+            .is_some())
+    }
+
+    /// Whether the log of the remote begins behind publication `last`, which was seen: this device was away while others removed the
+    /// beginning.
+    ///
+    /// # Errors
+    /// `Remote` if the log ends before `last`: the remote went back.
+    pub(crate) fn is_cut(&self, remote: &dyn Remote, last: u64) -> Result<bool> {
+        if last == 0 || self.has_publication(remote, last)? {
+            return Ok(false);
+        }
+        match newest_number(remote)? > last {
+            true => Ok(true),
+            false => Err(strongroom_sync::Error::WentBack { number: last }.into()),
+        }
+    }
+}
+
+/// The number of the newest publication; 0 if there is none.
+fn newest_number(remote: &dyn Remote) -> Result<u64> {
+    let listed = remote.list("publications")?;
+    let numbers = listed
+        .iter()
+        .filter_map(|one| publication_number(&one.name));
+    Ok(numbers.max().unwrap_or(0))
 }
 
 /// The id of the vault in a folder, as its header says.

@@ -45,7 +45,7 @@ use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 22;
+pub(crate) const PROTOCOL: u32 = 23;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -362,6 +362,8 @@ responses! {
     Remotes(Vec<RemoteFields>),
     Push(PushFields),
     Objects(Vec<VaultObject>),
+    /// The first bytes of hashes.
+    Hashes(Vec<[u8; 8]>),
     Publication(PublicationFields),
     Joined(JoinedFields),
     ;

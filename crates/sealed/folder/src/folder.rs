@@ -200,11 +200,20 @@ impl Folder {
     /// # Errors
     /// `Odd` for anything but a regular file with one name.
     pub fn check_file(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.check_file_and_time(name)?.map(|(len, _)| len))
+    }
+
+    /// The same, with the second since 1970 in which it was last written.
+    ///
+    /// # Errors
+    /// As `check_file`.
+    pub fn check_file_and_time(&self, name: &str) -> Result<Option<(u64, u64)>> {
         let Some(found) = self.stat(name)? else {
             return Ok(None);
         };
         self.check_stat(name, &found)?;
-        Ok(Some(u64::try_from(found.st_size).unwrap_or(0)))
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        Ok(Some((len, u64::try_from(found.st_mtime).unwrap_or(0))))
     }
 
     /// Whether there is a real folder of that name right below this one.

@@ -157,6 +157,7 @@ impl Remote for Cloud {
                     all.push(Listed {
                         name: name.to_owned(),
                         len: object.size,
+                        created_s: u64::try_from(object.last_modified.timestamp()).unwrap_or(0),
                     });
                 }
             }

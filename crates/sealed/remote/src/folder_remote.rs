@@ -120,10 +120,11 @@ impl Remote for FolderRemote {
                 return Err(Error::Other(format!("more than {LISTED_MAX} {kind}")));
             }
             // Gone meanwhile, or one of several names of a file.
-            if let Ok(Some(len)) = folder.check_file(&entry.name) {
+            if let Ok(Some((len, created_s))) = folder.check_file_and_time(&entry.name) {
                 all.push(Listed {
                     name: entry.name,
                     len,
+                    created_s,
                 });
             }
         }

@@ -24,6 +24,8 @@ pub struct Listed {
     pub name: String,
     /// Its length in bytes.
     pub len: u64,
+    /// The second since 1970 in which it came, by the clock of the place.
+    pub created_s: u64,
 }
 
 /// A place that keeps objects. An object is created once and never changed.

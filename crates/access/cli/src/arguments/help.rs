@@ -94,6 +94,18 @@ pub(crate) fn remote_add() -> String {
         example(&[
             "strongroom remote add photos stick folder:/media/stick/photos",
             "strongroom remote add photos cloud 's3://bucket/photos?region=eu-central-1'",
+            "strongroom remote add --keep photos vault 's3://locked/photos?region=eu-central-1'",
+        ])
+    )
+}
+
+pub(crate) fn remote_prune() -> String {
+    format!(
+        "Each push does this by itself, about once a week. What nothing refers to any more is retired first; the push that finds it \
+         still unused a week later removes it. With --now it is removed at once.\n\n{}",
+        example(&[
+            "strongroom remote prune --trial photos",
+            "strongroom remote prune --now photos stick",
         ])
     )
 }

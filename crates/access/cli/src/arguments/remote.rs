@@ -32,6 +32,9 @@ pub(crate) enum RemoteCommand {
         after_help = "Example:\n  strongroom remote check photos\n  strongroom remote check --deep photos stick"
     )]
     Check(RemoteCheck),
+    /// Removes from a remote what does not count there any more, and says how much
+    #[command(after_help = crate::arguments::help::remote_prune())]
+    Prune(RemotePrune),
 }
 
 /// Arguments of `remote add`.
@@ -46,6 +49,9 @@ pub(crate) struct RemoteAdd {
     /// Where it is: folder:/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
+    /// Never remove anything there from this device, as credentials that may only add ask for
+    #[arg(long)]
+    pub(crate) keep: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -85,6 +91,28 @@ pub(crate) struct RemoteCheck {
     /// Read every byte, and compare it with what was pushed
     #[arg(long)]
     pub(crate) deep: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `remote prune`.
+#[derive(Args, Debug)]
+pub(crate) struct RemotePrune {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The name of the remote; needed if there are several
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Remove at once what would stay some days longer: a clone or pull of another device that is under way begins again
+    #[arg(long, conflicts_with = "trial")]
+    pub(crate) now: bool,
+    /// Remove nothing; say how much does not count any more
+    #[arg(long)]
+    pub(crate) trial: bool,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

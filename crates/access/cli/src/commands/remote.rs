@@ -2,14 +2,17 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, GoOn, OpenOptions, PullReport, PushReport,
-    RecoverProgress, RemoteReport, Secret, Trust, Vault,
+    CLONED_FROM, CloneOptions, CloneProgress, GRACE, GoOn, OpenOptions, PullReport, PushReport,
+    RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
 };
 
-use crate::arguments::remote::{Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, Sync};
+use crate::arguments::remote::{
+    Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemotePrune, Sync,
+};
 use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, unlocking, with};
 use crate::commands::recover::{print, recover_json};
@@ -41,6 +44,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Result<()> {
             })
         }
         RemoteCommand::Check(arguments) => check(arguments),
+        RemoteCommand::Prune(arguments) => prune(arguments),
     }
 }
 
@@ -50,7 +54,11 @@ fn add(arguments: &RemoteAdd) -> Result<()> {
     } = arguments;
     let common = &arguments.common;
     with(vault, &common.secret, Intent::Change, |vault| {
-        vault.add_remote(name, url).about(name)?;
+        let removal = match arguments.keep {
+            true => Removal::Never,
+            false => Removal::Later,
+        };
+        vault.add_remote_with(name, url, removal).about(name)?;
         if common.json {
             return print_json(&json!({ "added": name }));
         }
@@ -72,16 +80,20 @@ fn list(vault: &Vault, json: bool) -> Result<()> {
                 "address": one.address,
                 "publications": one.publications,
                 "objects": one.objects,
+                "keep": one.removal == Removal::Never,
             })
         });
         return print_json(&json!({ "remotes": all.collect::<Vec<_>>() }));
     }
     let mut out = stdout();
     for one in remotes {
-        let has = match one.publications {
+        let mut has = match one.publications {
             0 => "nothing pushed yet".to_owned(),
             _ => counted(one.objects, "object"),
         };
+        if one.removal == Removal::Never {
+            has += ", nothing is removed";
+        }
         writeln!(out, "{}  {}  {has}", one.name, one.address)?;
     }
     Ok(out.flush()?)
@@ -131,6 +143,49 @@ fn check(arguments: &RemoteCheck) -> Result<()> {
             false => Err(Failure::new(
                 ExitCode::DamageFound,
                 "the remote lost something; the vault still has it: `strongroom remote remove` this remote, and push to an empty place",
+            )),
+        }
+    })
+}
+
+fn prune(arguments: &RemotePrune) -> Result<()> {
+    interrupt::watch()?;
+    let common = &arguments.common;
+    with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        let name = meant(vault, arguments.name.as_deref())?;
+        let report = if arguments.trial {
+            vault.unused_at_remote(&name)
+        } else {
+            let grace = if arguments.now { Duration::ZERO } else { GRACE };
+            let mut meter = Meter::new(arguments.quiet, "done");
+            vault.prune_remote(&name, grace, &mut |progress| {
+                meter.show(progress.bytes, progress.bytes_total);
+                interrupt::go_on()
+            })
+        };
+        let report = report.about(&name)?;
+        if common.json {
+            return print_json(&json!({
+                "remote": name,
+                "removed": report.objects,
+                "removed_bytes": report.bytes,
+                "unused": report.waiting,
+                "unused_bytes": report.waiting_bytes,
+            }));
+        }
+        let removed = (counted(report.objects, "object"), show_bytes(report.bytes));
+        let unused = (
+            counted(report.waiting, "object"),
+            show_bytes(report.waiting_bytes),
+        );
+        match arguments.trial {
+            true => print_line(&format!(
+                "{name}: {} with {} do not count any more",
+                unused.0, unused.1
+            )),
+            false => print_line(&format!(
+                "{name}: removed {} with {}; {} with {} stay some days longer",
+                removed.0, removed.1, unused.0, unused.1
             )),
         }
     })

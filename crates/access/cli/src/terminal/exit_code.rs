@@ -122,6 +122,7 @@ impl ExitCode {
             Error::RemoteBusy | Error::KeysInUse => Self::InUse,
             Error::UnknownRemote(_) => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,
+            Error::RemoteKept(_) => Self::Permission,
             Error::RemoteUntrue(_) => Self::Damaged,
             Error::Remote(_) => Self::of_remote(&std::io::Error::from(error.io_kind())),
             Error::AlreadyAVault

@@ -7,15 +7,16 @@
 //! Invariants
 //!  (1) A moved block has one row all the time; its old bytes stay until their segment is removed.
 
+use strongroom_format::SegmentId;
 use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
 
-use crate::Result;
 use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
 use crate::core::room::Reclaiming;
 use crate::core::{Core, Work};
 use crate::limits::Thresholds;
 use crate::upkeep::space::let_empty_go;
+use crate::{Filesystem, Result};
 
 /// How hard compaction looks for work.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,6 +105,38 @@ fn choose<'a>(
             .then(|| small().min_by_key(|s| s.total_bytes))
             .flatten()
     })
+}
+
+/// Moves everything that lives in a segment and opens elsewhere, step by step.
+pub(crate) fn move_out(core: &Core, segment: &Segment) -> Result<()> {
+    let mut after = BlockNumber(0);
+    loop {
+        let _reclaiming = core.room.reclaiming.lock();
+        let _doing = core.options.doing(Work::Compaction);
+        match move_next(core, segment.number, segment.id, after)? {
+            Some((last, _)) => after = last,
+            None => return Ok(()),
+        }
+    }
+}
+
+impl Filesystem {
+    /// Moves what lives in a finished segment elsewhere, as it is sealed; gives whether nothing lives in it any more. What does not
+    /// open stays.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, `NoSpace`; what was moved until then stays moved.
+    pub fn vacate(&self, id: SegmentId) -> Result<bool> {
+        let core = &self.core;
+        self.check_writable()?;
+        let row = core.store.lock().segment_by_id(&id)?;
+        let Some(segment) = row else {
+            return Ok(true);
+        };
+        move_out(core, &segment)?;
+        let left = core.store.lock().segment_by_id(&id)?;
+        Ok(left.is_none_or(|left| left.live_bytes == 0))
+    }
 }
 
 /// Lets empty segments go, and compacts one that is worth it.

@@ -22,12 +22,12 @@ use strongroom_metadata::{
 };
 
 use crate::blocks::erased::{seconds, segment_without_file};
-use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
+use crate::core::Core;
 use crate::core::revisions::GiveBack;
-use crate::core::{Core, Work};
 use crate::drain::drains::drain_all;
 use crate::trees::give_back::give_all_back;
+use crate::upkeep::compact::move_out;
 use crate::upkeep::space::{finish_segment, let_empty_go};
 use crate::upkeep::urgent::finish;
 use crate::{Error, Result};
@@ -121,15 +121,7 @@ fn empty(core: &Core, number: SegmentNumber) -> Result<bool> {
     if segment.state == SegmentState::Open {
         finish_segment(core, segment.id)?;
     }
-    let mut after = BlockNumber(0);
-    loop {
-        let _reclaiming = core.room.reclaiming.lock();
-        let _doing = core.options.doing(Work::Compaction);
-        match move_next(core, number, segment.id, after)? {
-            Some((last, _)) => after = last,
-            None => break,
-        }
-    }
+    move_out(core, &segment)?;
     // It leaves, that is committed, it goes, and that is committed.
     for _ in 0..2 {
         commit_all(core)?;

@@ -101,7 +101,7 @@ impl Reads {
         )
     }
 
-    /// How many items the remote of that number has.
+    /// How many items the remote of that number has; those of which the hash is zeros only stand for what was let go there.
     pub fn published_count(&self, remote: u64) -> Result<u64> {
         let count = self.one(Statement::PublishedCount, [key(remote)], |row| {
             whole(row, 0)

@@ -143,7 +143,7 @@ statements! {
 
     PublishedGet = "SELECT hash, publication FROM published WHERE remote = ?1 AND item = ?2";
     PublishedList = "SELECT item, hash, publication FROM published WHERE remote = ?1 AND item > ?2 ORDER BY item LIMIT ?3";
-    PublishedCount = "SELECT count(*) FROM published WHERE remote = ?1";
+    PublishedCount = "SELECT count(*) FROM published WHERE remote = ?1 AND hash <> zeroblob(32)";
     PublishedPut = "INSERT INTO published (remote, item, hash, publication) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (remote, item) DO UPDATE SET hash = excluded.hash, publication = excluded.publication";
     PublishedRemove = "DELETE FROM published WHERE remote = ?1 AND item = ?2";
     PublishedClear = "DELETE FROM published WHERE remote = ?1";

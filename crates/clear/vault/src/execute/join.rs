@@ -29,7 +29,7 @@ use crate::execute::session::Session;
 use crate::folder::Folder;
 use crate::incoming;
 use crate::observer::Change;
-use crate::request::remote::JoinedFields;
+use crate::request::remote::{JoinedFields, Start};
 use crate::{Error, Result};
 
 /// How often a plan is made again because somebody changed what it is about.
@@ -42,7 +42,12 @@ const LINKS_LOOKED_AT_MAX: usize = 1 << 17;
 const CONFLICTS_TOLD_MAX: usize = 1_000;
 
 /// Takes in the publications of these numbers, which came.
-pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Result<JoinedFields> {
+pub(crate) fn join(
+    session: &Session,
+    remote: u64,
+    numbers: Range<u64>,
+    from: Start,
+) -> Result<JoinedFields> {
     let _turn = session.vault.joining.lock();
     let (row, state) = remote_of(session, remote)?;
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
@@ -52,6 +57,9 @@ pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Resul
     };
     let mut live = Live::default();
     signed.iter().for_each(|one| live.add(one));
+    if from == Start::Joined {
+        leave_out_known(session, remote, &mut live)?;
+    }
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();
@@ -87,6 +95,32 @@ pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Resul
     note_joined(session, remote, last.body.number)?;
     incoming::remove(&folder)?;
     Ok(joined)
+}
+
+/// Leaves what is known as live and only named once more: it came, and may have been let go here.
+fn leave_out_known(session: &Session, remote: u64, live: &mut Live) -> Result<()> {
+    let reader = session.filesystem().engine().reader()?;
+    let is_known = |item: Published, hash: &[u8; 32]| {
+        let known = reader.published(remote, item);
+        known.map(|known| known.is_some_and(|how| how.hash == *hash))
+    };
+    let mut known = Vec::new();
+    for segment in live.segments.values() {
+        if is_known(Published::Segment(segment.id.0), &segment.hash)? {
+            known.push(segment.hash);
+        }
+    }
+    for revision in live.revisions.values() {
+        let item = Published::Revision(revision.id, revision.epoch);
+        if is_known(item, &revision.hash)? {
+            known.push(revision.hash);
+        }
+    }
+    for hash in known {
+        live.segments.remove(&hash);
+        live.revisions.remove(&hash);
+    }
+    Ok(())
 }
 
 /// All that is live up to that publication is here.

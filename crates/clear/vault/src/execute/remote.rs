@@ -7,45 +7,49 @@
 //!
 //! Invariants
 //!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
-//!  (2) A publication names a head only if all that the vault has is at the remote then.                     [11.4.3]
 
-use std::collections::HashSet;
-
-use strongroom_crypto::SystemRandom;
 use strongroom_folder::{Folder as HeldFolder, Purpose};
-use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
-use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_format::Epoch;
+use strongroom_format::publication::{Publication, RemoteId};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{
     Published, PublishedAs, Reader, Remote, Segment, SegmentNumber, SegmentState, Transaction,
 };
-use strongroom_sync::{RemoteState, follow, object_hash, open_publication, seal_publication};
+use strongroom_sync::{RemoteState, follow, object_hash, open_publication};
 
 use crate::clock::now_s;
 use crate::execute::join::join;
+use crate::execute::let_go::{Retired, vacate};
+use crate::execute::publish::{not_live, seal};
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
 use crate::folder::{SEGMENTS, below};
 use crate::incoming::{epoch_of, placed_segment};
+use crate::limits::PUSH_PAGE;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
-    PublicationFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
+    PublicationFields, PushFields, RemoteFields, RemoteRequest, VaultObject,
 };
 use crate::{Error, Result};
 
-/// Objects in one page of what is missing, and in one publication: well below what both may have.
-const PAGE: usize = 2048;
-
-/// What stands for the hash of a record that another device let go.                                   [4.14]
-const LET_GO: [u8; 32] = [0; 32];
+/// What stands for the hash of what was let go there while it is still here.                          [4.14]
+pub(super) const LET_GO: [u8; 32] = [0; 32];
 
 /// Carries out what is asked about remotes.
 pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<Response> {
     match request {
         RemoteRequest::List => list(session),
-        RemoteRequest::Add { name, address, id } => {
-            let state = RemoteState::new(text(address.0)?);
+        RemoteRequest::Add {
+            name,
+            address,
+            id,
+            keeps,
+        } => {
+            let state = RemoteState {
+                keeps: *keeps,
+                ..RemoteState::new(text(address.0)?)
+            };
             let remote = Remote {
                 number: 0,
                 name: text(name.0)?,
@@ -64,12 +68,20 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             change(session, |writer| writer.remove_remote(row.number)).map(Into::into)
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
-        RemoteRequest::Missing { remote } => Ok(missing(session, *remote, PAGE)?.into()),
+        RemoteRequest::Missing { remote } => Ok(missing(session, *remote, PUSH_PAGE)?.into()),
         RemoteRequest::Seal {
             remote,
             header,
-            uploaded,
-        } => seal(session, *remote, *header, uploaded),
+            named,
+        } => seal(session, *remote, *header, named),
+        RemoteRequest::NotLive { remote, hashes } => {
+            not_live(session, *remote, hashes).map(Into::into)
+        }
+        RemoteRequest::Fence { remote, number } => {
+            let (row, state) = remote_of(session, *remote)?;
+            let fence = (*number, now_s());
+            put_state(session, row, RemoteState { fence, ..state }).map(Into::into)
+        }
         RemoteRequest::Publication {
             remote,
             number,
@@ -95,7 +107,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             remote,
             first,
             behind,
-        } => join(session, *remote, *first..*behind).map(Into::into),
+            from,
+        } => join(session, *remote, *first..*behind, *from).map(Into::into),
         RemoteRequest::EndPush => {
             *session.push.lock() = None;
             Ok(().into())
@@ -144,6 +157,9 @@ fn list(session: &Session) -> Result<Response> {
             head: state.head,
             header: state.header,
             published: reader.published_count(row.number)?,
+            base: state.base,
+            fence: state.fence,
+            keeps: state.keeps,
         });
     }
     Ok(all.into())
@@ -167,6 +183,9 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         session.vault.records.reseal(filesystem, || Ok(()))?;
     }
     filesystem.end_segments()?;
+    if vacate(session, number)? {
+        filesystem.end_segments()?;
+    }
     let head = filesystem.heads()?.into_iter().next();
     let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
     let was_pushing = state.is_pushing;
@@ -205,8 +224,16 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         head: head.id,
     });
     if !was_pushing && !missing(session, number, 1)?.is_empty() {
-        put_pushing(session, row, state, true)?;
+        put_state(
+            session,
+            row,
+            RemoteState {
+                is_pushing: true,
+                ..state
+            },
+        )?;
     }
+    let published = (session.filesystem().engine().reader()?).published_count(number)?;
     let (header, generation) = session.vault.with_keys(|keys| {
         let header = keys.folder().header();
         header.map(|header| (header, keys.keyring().generation()))
@@ -218,15 +245,12 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         head: head.id,
         was_pushing,
         bytes,
+        published,
     })
 }
 
-/// Notes whether objects may be at a remote that no publication names yet.
-fn put_pushing(session: &Session, row: Remote, state: RemoteState, is_pushing: bool) -> Result<()> {
-    let state = RemoteState {
-        is_pushing,
-        ..state
-    };
+/// Notes what is known of a remote, durably.
+pub(super) fn put_state(session: &Session, row: Remote, state: RemoteState) -> Result<()> {
     change(session, |writer| {
         writer.put_remote(&Remote {
             state: state.encode(),
@@ -238,7 +262,7 @@ fn put_pushing(session: &Session, row: Remote, state: RemoteState, is_pushing: b
 
 /// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest
 /// revision is in the last page.
-fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
+pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
     let (newest_segment, head) = match &*session.push.lock() {
         Some(push) => (push.newest_segment, push.head),
         None => return Err(Error::Protocol("a push that did not begin")),
@@ -282,7 +306,7 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
 }
 
 /// The folder of segment files.
-fn segment_files(session: &Session) -> Result<HeldFolder> {
+pub(super) fn segment_files(session: &Session) -> Result<HeldFolder> {
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
     let held = folder.inside(SEGMENTS).hold();
     held.map_err(below("looking at the segments"))
@@ -303,54 +327,6 @@ fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
     }
 }
 
-/// What of a remote is live, and what is not any more.
-struct Standing {
-    /// Hashes of segments that the vault has not any more.
-    retired_segments: Vec<[u8; 32]>,
-    /// Hashes of records that the vault has not any more, or has under a newer epoch.
-    retired_revisions: Vec<[u8; 32]>,
-    /// The first publication that names something live.
-    base: Option<u64>,
-}
-
-impl Standing {
-    fn of(session: &Session, remote: u64, joined: u64) -> Result<Self> {
-        let reader = session.filesystem().engine().reader()?;
-        let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
-        let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
-        let mut standing = Self {
-            retired_segments: Vec::new(),
-            retired_revisions: Vec::new(),
-            base: None,
-        };
-        each_published(&reader, remote, &mut |item, how| {
-            if how.hash == LET_GO {
-                return;
-            }
-            // The rest goes with the next push.
-            let (is_live, retired) = match item {
-                Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
-                Published::Revision(id, epoch) => (
-                    records.contains(&(hex::encode(&id), epoch.0)),
-                    &mut standing.retired_revisions,
-                ),
-            };
-            let is_unknown = how.publication > joined;
-            if !is_live && !is_unknown && retired.len() < PAGE {
-                retired.push(how.hash);
-            } else {
-                let base = standing.base.unwrap_or(how.publication);
-                standing.base = Some(base.min(how.publication));
-            }
-        })?;
-        standing.retired_segments.sort_unstable();
-        standing.retired_segments.dedup();
-        standing.retired_revisions.sort_unstable();
-        standing.retired_revisions.dedup();
-        Ok(standing)
-    }
-}
-
 pub(super) fn each_published(
     reader: &Reader<'_>,
     remote: u64,
@@ -358,102 +334,13 @@ pub(super) fn each_published(
 ) -> Result<()> {
     let mut after = None;
     loop {
-        let page = reader.published_after(remote, after, PAGE)?;
+        let page = reader.published_after(remote, after, PUSH_PAGE)?;
         let Some((last, _)) = page.last() else {
             return Ok(());
         };
         after = Some(*last);
         page.into_iter().for_each(|(item, how)| each(item, how));
     }
-}
-
-fn seal(
-    session: &Session,
-    number: u64,
-    header: [u8; 32],
-    uploaded: &[UploadedObject],
-) -> Result<Response> {
-    let (row, state) = remote_of(session, number)?;
-    let found = session.vault.with_keys(|keys| {
-        let bytes = keys.folder().header();
-        bytes.map(|bytes| (object_hash(&bytes), keys.keyring().generation()))
-    })?;
-    if found.0 != header {
-        return Ok(Response::KeysStale);
-    }
-    let (mut segments, mut revisions) = (Vec::new(), Vec::new());
-    for one in uploaded {
-        match one.object {
-            VaultObject::Segment { id, epoch } => segments.push(PublishedSegment {
-                hash: one.hash,
-                id: SegmentId(id),
-                len: one.len,
-                epoch: Epoch(epoch),
-            }),
-            VaultObject::Revision { id, epoch } => revisions.push(PublishedRevision {
-                id,
-                hash: one.hash,
-                epoch: Epoch(epoch),
-            }),
-        }
-    }
-    segments.sort_unstable_by_key(|segment| segment.hash);
-    revisions.sort_unstable_by_key(|revision| revision.hash);
-    // (2)
-    let here: HashSet<VaultObject> = uploaded.iter().map(|one| one.object).collect();
-    let left = missing(session, number, uploaded.len() + PAGE)?;
-    let is_all = left.iter().all(|object| here.contains(object));
-    let head = match &*session.push.lock() {
-        Some(push) if is_all => push.head,
-        // In the middle of a push: a newcomer passes it over.
-        _ => [0; 32],
-    };
-    let publication = state.last.0 + 1;
-    let standing = match is_all {
-        true => Standing::of(session, number, state.joined)?,
-        // In the middle of a push nothing is retired yet.
-        false => Standing {
-            retired_segments: Vec::new(),
-            retired_revisions: Vec::new(),
-            base: Some(state.base).filter(|base| *base > 0),
-        },
-    };
-    let is_same = uploaded.is_empty()
-        && standing.retired_segments.is_empty()
-        && standing.retired_revisions.is_empty()
-        && is_all
-        && head == state.head
-        && header == state.header;
-    if is_same {
-        if state.is_pushing {
-            put_pushing(session, row, state, false)?;
-        }
-        return Ok(ByteBuffer(Vec::new()).into());
-    }
-    session.vault.with_keys(|keys| {
-        let signer = keys.keyring().revision_signer();
-        let nanoseconds = i64::try_from(now_s().saturating_mul(1_000_000_000));
-        let body = Publication {
-            vault: signer.vault(),
-            remote: RemoteId(row.id),
-            number: publication,
-            link: state.last.1,
-            device: signer.device(),
-            sequence: state.sequence + 1,
-            base: standing.base.unwrap_or(publication),
-            time: nanoseconds.unwrap_or(i64::MAX),
-            membership_head: signer.membership_head(),
-            header: (found.1, header),
-            head,
-            revisions,
-            retired_revisions: standing.retired_revisions,
-            segments,
-            retired_segments: standing.retired_segments,
-        };
-        let sealer = session.filesystem().engine().sealer();
-        let object = seal_publication(body, &signer, &sealer, &SystemRandom)?;
-        Ok(ByteBuffer(object).into())
-    })
 }
 
 /// Takes in the next publication of a remote. (1)
@@ -471,9 +358,10 @@ fn publication(
         .with_keys(|keys| keys.keyring().revision_signer());
     let sealer = filesystem.engine().sealer();
     let opened = open_publication(number, object, &signer, &sealer).and_then(|signed| {
+        // Who comes new cannot look behind the first that it needs, nor who was away while those before it were removed.
         let before = match state.last.0 {
-            // Who comes new cannot look behind the first that it needs.
             0 => (number - 1, signed.body.link),
+            last if is_joined && number > last + 1 => (number - 1, signed.body.link),
             _ => state.last,
         };
         follow(RemoteId(row.id), before, &signed).map(|()| signed)
@@ -498,7 +386,12 @@ fn publication(
     let is_joined = is_joined || number <= state.joined;
     let mut brings = false;
     for segment in &body.segments {
-        brings = brings || !is_joined && reader.segment_by_id(&segment.id)?.is_none();
+        let item = Published::Segment(segment.id.0);
+        brings = brings
+            || !is_joined
+                && reader.segment_by_id(&segment.id)?.is_none()
+                // Named once more: it came and was let go here.
+                && reader.published(remote, item)?.is_none_or(|how| how.hash != segment.hash);
     }
     drop(reader);
     // The head in the middle of what was joined may have been let go by a later publication: then it never came.
@@ -524,34 +417,19 @@ fn publication(
         },
         ..state
     };
-    let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
-    let hashes: HashSet<&[u8; 32]> = hashes.collect();
-    let mut retired = Vec::new();
-    if !hashes.is_empty() {
-        let reader = filesystem.engine().reader()?;
-        each_published(&reader, remote, &mut |item, how| {
-            if hashes.contains(&how.hash) {
-                retired.push(item);
-            }
-        })?;
-    }
+    // Those in between were removed: what they retired is not known one by one.
+    let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
+    let retired = match is_jump {
+        true => Retired::all(session, remote)?,
+        false => Retired::of(session, remote, body)?,
+    };
+    retired.renew(session)?;
     let published = change(session, |writer| {
         writer.put_remote(&Remote {
             state: next.encode(),
             ..row
         })?;
-        for item in retired {
-            writer.remove_published(remote, item)?;
-            // What another device let go is not published again by who still has it.
-            if let Published::Revision(id, _) = item
-                && !is_own
-                && writer.revision(&id)?.is_some()
-            {
-                let publication = body.number;
-                let hash = LET_GO;
-                writer.put_published(remote, item, PublishedAs { hash, publication })?;
-            }
-        }
+        retired.note(writer, remote, is_own, body.number)?;
         put_published(writer, remote, body)
     });
     // It may have waited for that.

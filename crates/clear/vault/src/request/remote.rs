@@ -17,6 +17,8 @@ pub(crate) enum RemoteRequest<'a> {
         name: Bytes<'a>,
         address: Bytes<'a>,
         id: [u8; 16],
+        /// Nothing is ever removed there.
+        keeps: bool,
     },
     Remove {
         name: Bytes<'a>,
@@ -29,11 +31,21 @@ pub(crate) enum RemoteRequest<'a> {
     Missing {
         remote: u64,
     },
-    /// A publication of what was uploaded, sealed; no bytes if there is nothing to publish.
+    /// A publication, sealed; no bytes if there is nothing to publish.
     Seal {
         remote: u64,
         header: [u8; 32],
-        uploaded: Vec<UploadedObject>,
+        named: NamedFields,
+    },
+    /// Those of the hashes, of which the first bytes are given, that nothing live at that remote has.
+    NotLive {
+        remote: u64,
+        hashes: Vec<[u8; 8]>,
+    },
+    /// Notes the publication of this device that retired what was not live at that remote.
+    Fence {
+        remote: u64,
+        number: u64,
     },
     /// Takes in publication `number` of that remote: the next one, or of a remote of which nothing was read any one.
     Publication {
@@ -68,7 +80,17 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         first: u64,
         behind: u64,
+        from: Start,
     },
+}
+
+/// Where a pull begins to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Start {
+    /// Behind what this device joined last.
+    Joined,
+    /// At the first publication that names something live, as a newcomer: what it had and let go counts too.
+    Base,
 }
 
 impl RemoteRequest<'_> {
@@ -76,7 +98,11 @@ impl RemoteRequest<'_> {
     pub(crate) const fn is_repeatable(&self) -> bool {
         matches!(
             self,
-            Self::List | Self::Open { .. } | Self::ChangesMark | Self::IsWaiting { .. }
+            Self::List
+                | Self::Open { .. }
+                | Self::ChangesMark
+                | Self::IsWaiting { .. }
+                | Self::NotLive { .. }
         )
     }
 
@@ -102,6 +128,12 @@ pub(crate) struct RemoteFields {
     pub(crate) header: [u8; 32],
     /// Segments and revisions that it has.
     pub(crate) published: u64,
+    /// The first publication that names something live; 0 before the first.
+    pub(crate) base: u64,
+    /// See `RemoteState`.
+    pub(crate) fence: (u64, u64),
+    /// See `RemoteState`.
+    pub(crate) keeps: bool,
 }
 
 impl std::fmt::Debug for RemoteFields {
@@ -125,6 +157,8 @@ pub(crate) struct PushFields {
     pub(crate) was_pushing: bool,
     /// Bytes of segments that the remote lacks.
     pub(crate) bytes: u64,
+    /// Segments and revisions that it has.
+    pub(crate) published: u64,
 }
 
 /// An object that a remote is to have.
@@ -140,6 +174,19 @@ pub(crate) struct UploadedObject {
     pub(crate) object: VaultObject,
     pub(crate) hash: [u8; 32],
     pub(crate) len: u64,
+}
+
+/// What a publication is to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NamedFields {
+    /// What went up.
+    pub(crate) uploaded: Vec<UploadedObject>,
+    /// What earlier publications named, once more.
+    pub(crate) renamed: Vec<UploadedObject>,
+    /// Hashes of what is there and not live: segments,
+    pub(crate) unnamed_segments: Vec<[u8; 32]>,
+    /// and records.
+    pub(crate) unnamed_revisions: Vec<[u8; 32]>,
 }
 
 /// What a join did.

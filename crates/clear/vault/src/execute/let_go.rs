@@ -1,0 +1,200 @@
+//! Knows what others let go at a remote although something here still lives in it, and gets it a place under another name.
+//!
+//! Takes   what publications retire
+//! Gives   marks at what has to move; segments that nothing refers to any more
+//! Never   publishes again under a name that was retired: who removes it may be about to do so
+//! Spec    spec/11-sync.md, 11.4 and 11.7
+//!
+//! Invariants
+//!  (1) What a publication retires is marked in the transaction that takes it in, also if it was uploaded here and never published.
+//!  (2) While something lives in a marked segment, nothing is published.                                    [11.4.9]
+
+use std::collections::HashSet;
+
+use strongroom_format::publication::Publication;
+use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
+use strongroom_sync::object_hash;
+
+use crate::backup::read_segment;
+use crate::execute::remote::{LET_GO, each_published, segment_files};
+use crate::execute::session::Session;
+use crate::folder::{REVISIONS, SEGMENTS};
+use crate::incoming::placed_segment;
+use crate::{Error, Result};
+
+/// Segments that were let go at that remote, while something here lives in them.
+pub(super) fn in_use(session: &Session, remote: u64) -> Result<Vec<SegmentId>> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut found = Vec::new();
+    for segment in reader.segments()? {
+        let item = Published::Segment(segment.id.0);
+        if segment.live_bytes > 0
+            && !has_no_file(&segment.id)
+            && (reader.published(remote, item)?).is_some_and(|how| how.hash == LET_GO)
+        {
+            found.push(segment.id);
+        }
+    }
+    Ok(found)
+}
+
+/// Moves what lives in segments that were let go at that remote to others; gives whether there were any.
+pub(super) fn vacate(session: &Session, remote: u64) -> Result<bool> {
+    let segments = in_use(session, remote)?;
+    for id in &segments {
+        if !session.filesystem().vacate(*id)? {
+            return Err(Error::Damaged {
+                what: SEGMENTS,
+                why: format!(
+                    "something in the file {} does not open and has to move; run `strongroom repair`, then push again",
+                    placed_segment(*id)
+                ),
+            });
+        }
+    }
+    Ok(!segments.is_empty())
+}
+
+/// What a publication retires of what is noted as published or waits to be.
+pub(super) struct Retired {
+    published: Vec<Published>,
+    /// What was let go before.
+    marked: Vec<Published>,
+    unpublished: Vec<Published>,
+}
+
+impl Retired {
+    /// Finds it. What waits is read only if the publication retires something that nobody published, as a removal does.
+    pub(super) fn of(session: &Session, remote: u64, body: &Publication) -> Result<Self> {
+        let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
+        let mut unknown: HashSet<[u8; 32]> = hashes.copied().collect();
+        let mut retired = Self {
+            published: Vec::new(),
+            marked: Vec::new(),
+            unpublished: Vec::new(),
+        };
+        if unknown.is_empty() {
+            return Ok(retired);
+        }
+        let retires = unknown.clone();
+        let reader = session.filesystem().engine().reader()?;
+        each_published(&reader, remote, &mut |item, how| {
+            if how.hash == LET_GO {
+                retired.marked.push(item);
+            } else if retires.contains(&how.hash) {
+                unknown.remove(&how.hash);
+                retired.published.push(item);
+            }
+        })?;
+        drop(reader);
+        if !unknown.is_empty() {
+            retired.unpublished = waiting_with(session, remote, &unknown)?;
+        }
+        Ok(retired)
+    }
+
+    /// Everything that is noted as published: what of it is live is named again.
+    pub(super) fn all(session: &Session, remote: u64) -> Result<Self> {
+        let mut retired = Self {
+            published: Vec::new(),
+            marked: Vec::new(),
+            unpublished: Vec::new(),
+        };
+        let reader = session.filesystem().engine().reader()?;
+        each_published(&reader, remote, &mut |item, _| retired.published.push(item))?;
+        Ok(retired)
+    }
+
+    /// Notes that none of it is live; what of it is still here is marked, and marks at what is here no more go. (1)
+    pub(super) fn note(
+        &self,
+        writer: &mut Transaction<'_>,
+        remote: u64,
+        is_own: bool,
+        publication: u64,
+    ) -> strongroom_metadata::Result<()> {
+        let let_go = PublishedAs {
+            hash: LET_GO,
+            publication,
+        };
+        for item in &self.published {
+            // A record that was sealed again here is published under its new epoch.
+            let renewed = is_own && matches!(item, Published::Revision(..));
+            match !renewed && is_here(writer, item)? {
+                true => writer.put_published(remote, *item, let_go)?,
+                false => writer.remove_published(remote, *item)?,
+            }
+        }
+        for item in &self.marked {
+            if !is_here(writer, item)? {
+                writer.remove_published(remote, *item)?;
+            }
+        }
+        for item in &self.unpublished {
+            // A record is written again instead: what it says was let go by nobody.
+            if let Published::Segment(_) = item {
+                writer.put_published(remote, *item, let_go)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the records again that were retired and never published: they have other bytes then.
+    pub(super) fn renew(&self, session: &Session) -> Result<()> {
+        for item in &self.unpublished {
+            if let Published::Revision(id, _) = item {
+                session.vault.records.renew(session.filesystem(), id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_here(writer: &Transaction<'_>, item: &Published) -> strongroom_metadata::Result<bool> {
+    Ok(match item {
+        Published::Segment(id) => writer.segment_by_id(&SegmentId(*id))?.is_some(),
+        Published::Revision(id, _) => writer.revision(id)?.is_some(),
+    })
+}
+
+/// Finished segments and records that are not published at that remote and have one of these hashes.
+fn waiting_with(
+    session: &Session,
+    remote: u64,
+    hashes: &HashSet<[u8; 32]>,
+) -> Result<Vec<Published>> {
+    let filesystem = session.filesystem();
+    let reader = filesystem.engine().reader()?;
+    let (files, mut waiting) = (segment_files(session)?, Vec::new());
+    for segment in reader.segments()? {
+        let item = Published::Segment(segment.id.0);
+        let waits = segment.state != SegmentState::Open
+            && !has_no_file(&segment.id)
+            && reader.published(remote, item)?.is_none();
+        // One that cannot be read is not pushed either.
+        if waits
+            && let Ok(Some(bytes)) = read_segment(&files, &placed_segment(segment.id))
+            && hashes.contains(&object_hash(&bytes))
+        {
+            waiting.push(item);
+        }
+    }
+    let records = session
+        .vault
+        .with_keys(|keys| keys.folder().inside(REVISIONS));
+    let names = session.vault.records.names()?;
+    for revision in filesystem.revisions()? {
+        let id = hex::encode(&revision.id.0);
+        for (_, epoch) in names.iter().filter(|(of, _)| *of == id) {
+            let item = Published::Revision(revision.id.0, Epoch(*epoch));
+            if reader.published(remote, item)?.is_none()
+                && let Ok(Some(bytes)) = records.read_file(&format!("{id}.{epoch}"))
+                && hashes.contains(&object_hash(&bytes))
+            {
+                waiting.push(item);
+            }
+        }
+    }
+    Ok(waiting)
+}

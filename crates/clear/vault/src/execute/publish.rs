@@ -1,0 +1,250 @@
+//! Seals and signs a publication: what is at the remote now, and what does not count there any more.
+//!
+//! Takes   what was uploaded, what is to be named once more, and what is there although nobody published it
+//! Gives   the next publication of that remote, sealed; nothing if it would say nothing new
+//! Never   retires what is live, or moves the base past something that only an earlier publication names
+//! Spec    spec/11-sync.md, 11.3, 11.4 and 11.7
+//!
+//! Invariants
+//!  (1) A publication names a head only if all that the vault has is at the remote then.                     [11.4.3]
+
+use std::collections::HashSet;
+
+use strongroom_crypto::SystemRandom;
+use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
+use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_metadata::{Published, Reader};
+use strongroom_sync::{RemoteState, object_hash, seal_publication};
+
+use crate::Result;
+use crate::clock::now_s;
+use crate::execute::let_go;
+use crate::execute::remote::{LET_GO, each_published, missing, put_state, remote_of};
+use crate::execute::session::Session;
+use crate::limits::PUSH_PAGE;
+use crate::request::Response;
+use crate::request::frame::ByteBuffer;
+use crate::request::remote::{NamedFields, UploadedObject, VaultObject};
+
+/// The next publication. `KeysStale` if what was uploaded may not be named any more: the push begins again.
+pub(super) fn seal(
+    session: &Session,
+    number: u64,
+    header: [u8; 32],
+    named: &NamedFields,
+) -> Result<Response> {
+    let (row, state) = remote_of(session, number)?;
+    let found = session.vault.with_keys(|keys| {
+        let bytes = keys.folder().header();
+        bytes.map(|bytes| (object_hash(&bytes), keys.keyring().generation()))
+    })?;
+    if found.0 != header || !let_go::in_use(session, number)?.is_empty() {
+        return Ok(Response::KeysStale);
+    }
+    // (1)
+    let here: HashSet<VaultObject> = named.uploaded.iter().map(|one| one.object).collect();
+    let left = missing(session, number, named.uploaded.len() + PUSH_PAGE)?;
+    let is_all = left.iter().all(|object| here.contains(object));
+    let head = match &*session.push.lock() {
+        Some(push) if is_all => push.head,
+        // In the middle of a push: a newcomer passes it over.
+        _ => [0; 32],
+    };
+    let publication = state.last.0 + 1;
+    let renamed = match is_all {
+        true => still_live(session, number, &named.renamed)?,
+        false => Vec::new(),
+    };
+    let mut standing = match is_all {
+        true => Standing::of(session, number, state.joined, &renamed)?,
+        // In the middle of a push nothing is retired yet.
+        false => Standing::in_the_middle(&state),
+    };
+    if is_all {
+        standing.retire_unnamed(named);
+    }
+    let is_same = named.uploaded.is_empty()
+        && renamed.is_empty()
+        && standing.retired_segments.is_empty()
+        && standing.retired_revisions.is_empty()
+        && is_all
+        && head == state.head
+        && header == state.header;
+    if is_same {
+        if state.is_pushing {
+            let state = RemoteState {
+                is_pushing: false,
+                ..state
+            };
+            put_state(session, row, state)?;
+        }
+        return Ok(ByteBuffer(Vec::new()).into());
+    }
+    let retired = |hash: &[u8; 32]| {
+        standing.retired_segments.binary_search(hash).is_ok()
+            || standing.retired_revisions.binary_search(hash).is_ok()
+    };
+    let renamed = renamed.iter().filter(|one| !retired(&one.hash));
+    let (segments, revisions) = sorted(named.uploaded.iter().chain(renamed));
+    session.vault.with_keys(|keys| {
+        let signer = keys.keyring().revision_signer();
+        let nanoseconds = i64::try_from(now_s().saturating_mul(1_000_000_000));
+        let body = Publication {
+            vault: signer.vault(),
+            remote: RemoteId(row.id),
+            number: publication,
+            link: state.last.1,
+            device: signer.device(),
+            sequence: state.sequence + 1,
+            base: standing.base.unwrap_or(publication),
+            time: nanoseconds.unwrap_or(i64::MAX),
+            membership_head: signer.membership_head(),
+            header: (found.1, header),
+            head,
+            revisions,
+            retired_revisions: standing.retired_revisions,
+            segments,
+            retired_segments: standing.retired_segments,
+        };
+        let sealer = session.filesystem().engine().sealer();
+        let object = seal_publication(body, &signer, &sealer, &SystemRandom)?;
+        Ok(ByteBuffer(object).into())
+    })
+}
+
+/// Those that are noted as live under that hash.
+fn still_live(
+    session: &Session,
+    remote: u64,
+    objects: &[UploadedObject],
+) -> Result<Vec<UploadedObject>> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut live = Vec::new();
+    for one in objects {
+        let item = match one.object {
+            VaultObject::Segment { id, .. } => Published::Segment(id),
+            VaultObject::Revision { id, epoch } => Published::Revision(id, Epoch(epoch)),
+        };
+        if (reader.published(remote, item)?).is_some_and(|how| how.hash == one.hash) {
+            live.push(*one);
+        }
+    }
+    Ok(live)
+}
+
+/// The lists of a publication.
+fn sorted<'a>(
+    objects: impl Iterator<Item = &'a UploadedObject>,
+) -> (Vec<PublishedSegment>, Vec<PublishedRevision>) {
+    let (mut segments, mut revisions) = (Vec::new(), Vec::new());
+    for one in objects {
+        match one.object {
+            VaultObject::Segment { id, epoch } => segments.push(PublishedSegment {
+                hash: one.hash,
+                id: SegmentId(id),
+                len: one.len,
+                epoch: Epoch(epoch),
+            }),
+            VaultObject::Revision { id, epoch } => revisions.push(PublishedRevision {
+                id,
+                hash: one.hash,
+                epoch: Epoch(epoch),
+            }),
+        }
+    }
+    segments.sort_unstable_by_key(|segment| segment.hash);
+    revisions.sort_unstable_by_key(|revision| revision.hash);
+    (segments, revisions)
+}
+
+/// What of a remote is live, and what is not any more.
+struct Standing {
+    /// Hashes of segments that the vault has not any more.
+    retired_segments: Vec<[u8; 32]>,
+    /// Hashes of records that the vault has not any more, or has under a newer epoch.
+    retired_revisions: Vec<[u8; 32]>,
+    /// Hashes of all that stays.
+    live: HashSet<[u8; 32]>,
+    /// The first publication that names something live.
+    base: Option<u64>,
+}
+
+impl Standing {
+    /// `renamed`: what this publication names once more.
+    fn of(session: &Session, remote: u64, joined: u64, renamed: &[UploadedObject]) -> Result<Self> {
+        let renamed: HashSet<[u8; 32]> = renamed.iter().map(|one| one.hash).collect();
+        let reader = session.filesystem().engine().reader()?;
+        let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
+        let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
+        let mut standing = Self {
+            retired_segments: Vec::new(),
+            retired_revisions: Vec::new(),
+            live: HashSet::new(),
+            base: None,
+        };
+        each_published(&reader, remote, &mut |item, how| {
+            if how.hash == LET_GO {
+                return;
+            }
+            // The rest goes with the next push.
+            let (is_live, retired) = match item {
+                Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
+                Published::Revision(id, epoch) => (
+                    records.contains(&(hex::encode(&id), epoch.0)),
+                    &mut standing.retired_revisions,
+                ),
+            };
+            let is_unknown = how.publication > joined;
+            standing.live.insert(how.hash);
+            if !is_live && !is_unknown && retired.len() < PUSH_PAGE {
+                retired.push(how.hash);
+                standing.live.remove(&how.hash);
+            } else if !renamed.contains(&how.hash) {
+                let base = standing.base.unwrap_or(how.publication);
+                standing.base = Some(base.min(how.publication));
+            }
+        })?;
+        standing.retired_segments.sort_unstable();
+        standing.retired_revisions.sort_unstable();
+        Ok(standing)
+    }
+
+    fn in_the_middle(state: &RemoteState) -> Self {
+        Self {
+            retired_segments: Vec::new(),
+            retired_revisions: Vec::new(),
+            live: HashSet::new(),
+            base: Some(state.base).filter(|base| *base > 0),
+        }
+    }
+
+    /// Retires what lies at the remote and is not live, so that nobody who uploaded it names it any more.
+    fn retire_unnamed(&mut self, named: &NamedFields) {
+        let uploaded: HashSet<[u8; 32]> = named.uploaded.iter().map(|one| one.hash).collect();
+        let live = &self.live;
+        let is_nobodys = |hash: &&[u8; 32]| !live.contains(*hash) && !uploaded.contains(*hash);
+        for (retired, unnamed) in [
+            (&mut self.retired_segments, &named.unnamed_segments),
+            (&mut self.retired_revisions, &named.unnamed_revisions),
+        ] {
+            retired.extend(unnamed.iter().filter(is_nobodys));
+            retired.sort_unstable();
+            retired.dedup();
+        }
+    }
+}
+
+/// Those of the hashes, of which the first bytes are given, that nothing live at that remote has.
+pub(super) fn not_live(session: &Session, remote: u64, hashes: &[[u8; 8]]) -> Result<Vec<[u8; 8]>> {
+    let reader: Reader<'_> = session.filesystem().engine().reader()?;
+    let mut live = HashSet::new();
+    each_published(&reader, remote, &mut |_, how| {
+        if how.hash != LET_GO
+            && let Some(front) = how.hash.first_chunk::<8>()
+        {
+            live.insert(*front);
+        }
+    })?;
+    let not_live = hashes.iter().filter(|front| !live.contains(*front));
+    Ok(not_live.copied().collect())
+}

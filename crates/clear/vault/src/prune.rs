@@ -1,0 +1,333 @@
+//! Removes from a remote what does not count there any more: a push does it now and then, a person when asked.
+//!
+//! Takes   a remote whose log was followed to its end
+//! Gives   room there; publications that say what was retired
+//! Never   removes an object that a publication names as live, or a header
+//! Spec    spec/11-sync.md, 11.7
+//!
+//! Invariants
+//!  (1) Right before an object is removed, a publication of this device retires it. Whoever was about to publish that object has to
+//!      take this in first, and publishes its content under another name.                          [11.7.2]
+//!  (2) An object is removed no sooner than the grace after this device retired it for the first time: who reads the log now may
+//!      still fetch it.                                                                            [11.7.3]
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use strongroom_format::hex;
+use strongroom_remote::{Listed, ObjectName, Remote};
+use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, TRANSFERS};
+use strongroom_sync::{in_parallel, object_hash, publication_name, publication_number};
+
+use crate::clock::now_s;
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::Request;
+use crate::request::remote::{NamedFields, RemoteFields, RemoteRequest};
+use crate::{Error, GoOn, Result, Vault};
+
+/// How long what does not count any more stays at a remote, at the least.
+pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Segments, and records, that one publication retires although nobody published them: its lists take 8192 of each.
+const UNNAMED_MAX: usize = 4096;
+
+/// What a pruning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// Objects that were removed, and their bytes.
+    pub objects: u64,
+    /// See `objects`.
+    pub bytes: u64,
+    /// Objects that do not count any more and stay until the grace is over, and their bytes.
+    pub waiting: u64,
+    /// See `waiting`.
+    pub waiting_bytes: u64,
+}
+
+/// Whether a push prunes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pruning {
+    /// If that was not done for the time of the grace.
+    IfDue,
+    /// Now, as far as the grace allows.
+    Now { grace: Duration },
+}
+
+/// What lies at a remote and is not live there.
+#[derive(Default)]
+pub(crate) struct Unnamed {
+    segments: BTreeMap<[u8; 32], Listed>,
+    records: BTreeMap<[u8; 32], Listed>,
+}
+
+impl Unnamed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.records.is_empty()
+    }
+
+    /// Puts it into what a publication says.
+    pub(crate) fn put_into(&self, named: &mut NamedFields) {
+        named.unnamed_segments = self.segments.keys().copied().collect();
+        named.unnamed_revisions = self.records.keys().copied().collect();
+    }
+
+    /// Each with the kind of object that it is.
+    fn all(&self) -> impl Iterator<Item = (&'static str, &[u8; 32], &Listed)> {
+        let segments = self.segments.iter();
+        let records = self.records.iter();
+        (segments.map(|(hash, listed)| ("segments", hash, listed)))
+            .chain(records.map(|(hash, listed)| ("revisions", hash, listed)))
+    }
+}
+
+impl Vault {
+    /// Removes from the remote of that name what has not counted for `grace`: segments and records that nothing refers to, what
+    /// pushes left that did not end, and publications that nobody needs. A push that began takes part: what is missing there goes up
+    /// first. `told` hears of the progress and says whether to go on.
+    ///
+    /// # Errors
+    /// `RemoteKept` if nothing may be removed there; else as `push`.
+    pub fn prune_remote(
+        &self,
+        name: &str,
+        grace: Duration,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PruneReport> {
+        let _turn = self.shared.remote_turn.lock();
+        let (row, remote) = self.reach(name)?;
+        if row.keeps {
+            return Err(Error::RemoteKept(row.name));
+        }
+        let pruning = Pruning::Now { grace };
+        if !self.is_due(&row, pruning)? {
+            return self.unused(&row, &*remote);
+        }
+        let (_, report) = self.push_and_prune(&row, &*remote, pruning, told)?;
+        Ok(report)
+    }
+
+    /// What lies at the remote of that name and does not count there: how many objects, and bytes.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn unused_at_remote(&self, name: &str) -> Result<PruneReport> {
+        let (row, remote) = self.reach(name)?;
+        self.unused(&row, &*remote)
+    }
+
+    fn unused(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<PruneReport> {
+        let last = self.catch_up(row, remote)?;
+        if self.is_cut(remote, last)? {
+            return Err(Error::RemoteAhead);
+        }
+        let unnamed = self.unnamed(row, remote, &HashSet::new(), Duration::ZERO)?;
+        let mut report = PruneReport::default();
+        for (_, _, listed) in unnamed.all() {
+            report.waiting += 1;
+            report.waiting_bytes += listed.len;
+        }
+        Ok(report)
+    }
+
+    /// Whether it is time; the first time is that of the first push, from which on the grace is counted.
+    pub(crate) fn is_due(&self, row: &RemoteFields, pruning: Pruning) -> Result<bool> {
+        let (number, since) = row.fence;
+        match pruning {
+            Pruning::Now { grace } => Ok(number == 0 || grace.is_zero() || passed(since, grace)),
+            Pruning::IfDue if row.keeps => Ok(false),
+            Pruning::IfDue if since == 0 => {
+                self.note_fence(row, 0)?;
+                Ok(false)
+            }
+            Pruning::IfDue => Ok(passed(since, GRACE)),
+        }
+    }
+
+    pub(crate) fn note_fence(&self, row: &RemoteFields, number: u64) -> Result<()> {
+        let remote = row.number;
+        self.ask_for(&Request::Remote(RemoteRequest::Fence { remote, number }))
+    }
+
+    /// Those of the hashes that nothing live has; of each the first bytes are given.
+    pub(crate) fn not_live(&self, remote: u64, hashes: &[[u8; 8]]) -> Result<HashSet<[u8; 8]>> {
+        /// A frame takes some more.
+        const PAGE: usize = 1 << 16;
+        let mut found = HashSet::new();
+        for hashes in hashes.chunks(PAGE) {
+            let hashes = hashes.to_vec();
+            let request = RemoteRequest::NotLive { remote, hashes };
+            let page: Vec<[u8; 8]> = self.ask_for(&Request::Remote(request))?;
+            found.extend(page);
+        }
+        Ok(found)
+    }
+
+    /// What came before the grace began and is not live, but for what is in `uploaded`.
+    pub(crate) fn unnamed(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        uploaded: &HashSet<[u8; 32]>,
+        grace: Duration,
+    ) -> Result<Unnamed> {
+        let mut unnamed = Unnamed::default();
+        let listed = self.not_live_of(row, remote, "segments", grace, &|name| {
+            hex::decode::<32>(name).map(|hash| front(&hash))
+        })?;
+        for one in listed.into_iter().take(UNNAMED_MAX) {
+            if let Some(hash) = hex::decode(&one.name)
+                && !uploaded.contains(&hash)
+            {
+                unnamed.segments.insert(hash, one);
+            }
+        }
+        let listed = self.not_live_of(row, remote, "revisions", grace, &|name| {
+            name.rsplit_once('-')
+                .and_then(|(_, hash)| hex::decode(hash))
+        })?;
+        for one in listed.into_iter().take(UNNAMED_MAX) {
+            let name = ObjectName::new(format!("revisions/{}", one.name))?;
+            // The name has the beginning of the hash only.
+            let Some(bytes) = remote.read(&name, REVISION_OBJECT_BYTES_MAX)? else {
+                continue;
+            };
+            let hash = object_hash(&bytes);
+            if !uploaded.contains(&hash) && one.name.ends_with(&hex::encode(&hash[..8])) {
+                unnamed.records.insert(hash, one);
+            }
+        }
+        Ok(unnamed)
+    }
+
+    /// Objects of a kind that came before the grace began and are not live. `front_of`: the first bytes of the hash in a name.
+    fn not_live_of(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        kind: &str,
+        grace: Duration,
+        front_of: &dyn Fn(&str) -> Option<[u8; 8]>,
+    ) -> Result<Vec<Listed>> {
+        let mut listed = remote.list(kind)?;
+        listed.retain(|one| {
+            (grace.is_zero() || passed(one.created_s, grace)) && front_of(&one.name).is_some()
+        });
+        let fronts: Vec<[u8; 8]> = listed
+            .iter()
+            .filter_map(|one| front_of(&one.name))
+            .collect();
+        let not_live = self.not_live(row.number, &fronts)?;
+        listed.retain(|one| front_of(&one.name).is_some_and(|front| not_live.contains(&front)));
+        Ok(listed)
+    }
+
+    /// Removes what a publication just retired, as far as the grace allows, and publications that nobody needs; `number` is that of
+    /// the publication. (1)
+    pub(crate) fn remove_unnamed(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        unnamed: &Unnamed,
+        number: u64,
+        pruning: Pruning,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<PruneReport> {
+        let grace = match pruning {
+            Pruning::IfDue => GRACE,
+            Pruning::Now { grace } => grace,
+        };
+        let retired_before = match grace.is_zero() {
+            true => None,
+            false => Some(self.retired_in(remote, row.fence.0)?),
+        };
+        let goes = |hash: &[u8; 32]| {
+            retired_before
+                .as_ref()
+                .is_none_or(|them| them.contains(hash))
+        }; // (2)
+        let mut report = PruneReport::default();
+        let mut going = Vec::new();
+        for (kind, hash, listed) in unnamed.all() {
+            if goes(hash) {
+                going.push((
+                    ObjectName::new(format!("{kind}/{}", listed.name))?,
+                    listed.len,
+                ));
+            } else {
+                report.waiting += 1;
+                report.waiting_bytes += listed.len;
+            }
+        }
+        // What names nothing live, and was not read for a long time.
+        let base = self.remote_row(row.number)?.base;
+        for listed in remote.list("publications")? {
+            let is_old = grace.is_zero() || passed(listed.created_s, grace * 2);
+            if let Some(old) = publication_number(&listed.name)
+                && old < base
+                && is_old
+            {
+                going.push((publication_name(old), listed.len));
+            }
+        }
+        remove(remote, going, &mut report, told)?;
+        self.note_fence(row, if unnamed.is_empty() { 0 } else { number })?;
+        Ok(report)
+    }
+
+    /// What publication `number` retired; nothing if it does not open any more.
+    fn retired_in(&self, remote: &dyn Remote, number: u64) -> Result<HashSet<[u8; 32]>> {
+        let object = match number {
+            0 => None,
+            _ => remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?,
+        };
+        let Some(object) = object else {
+            return Ok(HashSet::new());
+        };
+        match self.open_publication(number, &object) {
+            Ok(signed) => {
+                let body = signed.body;
+                let retired = body.retired_segments.into_iter();
+                Ok(retired.chain(body.retired_revisions).collect())
+            }
+            // Its keys are gone: what it retired is retired once more now.
+            Err(Error::RemoteUntrue(_)) => Ok(HashSet::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Removes objects, several at a time.
+fn remove(
+    remote: &dyn Remote,
+    going: Vec<(ObjectName, u64)>,
+    report: &mut PruneReport,
+    told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+) -> Result<()> {
+    let mut progress = RemoteProgress {
+        bytes: 0,
+        bytes_total: going.iter().map(|(_, len)| len).sum(),
+    };
+    in_parallel(
+        going.into_iter(),
+        TRANSFERS,
+        |(name, len)| -> Result<u64> {
+            remote.remove(&name)?;
+            Ok(len)
+        },
+        &mut |len| {
+            report.objects += 1;
+            report.bytes += len;
+            progress.bytes += len;
+            go_on(told(&progress))
+        },
+    )
+}
+
+/// Whether that much time has passed since then, by the clock of this machine.
+fn passed(since_s: u64, time: Duration) -> bool {
+    since_s.saturating_add(time.as_secs()) <= now_s()
+}
+
+fn front(hash: &[u8; 32]) -> [u8; 8] {
+    *hash.first_chunk().expect("a hash has 32 bytes")
+}

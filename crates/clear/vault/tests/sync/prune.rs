@@ -1,0 +1,332 @@
+//! What goes from a remote because nothing refers to it any more, beside devices that push, pull, or were away.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use strongroom::{
+    CLONED_FROM, CloneOptions, Error, GRACE, GoOn, NewRevision, OpenOptions, PruneReport, Removal,
+    Vault, clone,
+};
+use strongroom_metadata::Remote;
+use strongroom_sync::RemoteState;
+
+use crate::support::content;
+use crate::{Devices, NAME, fill, tree};
+
+/// Everything of a kind at the remote.
+fn objects(devices: &Devices, kind: &str) -> BTreeSet<String> {
+    let folder = devices.place.directory.path().join("remote").join(kind);
+    let entries = fs::read_dir(folder).unwrap();
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    entries
+        .map(|entry| name(entry).into_string().unwrap())
+        .collect()
+}
+
+fn name_of(number: usize) -> &'static str {
+    if number == 0 { NAME } else { CLONED_FROM }
+}
+
+fn prune(devices: &Devices, number: usize, grace: Duration) -> PruneReport {
+    devices.sync(number);
+    let pruned = devices.vaults[number].prune_remote(name_of(number), grace, &mut |_| GoOn::Yes);
+    pruned.unwrap()
+}
+
+/// Removes every snapshot but the newest state, and what only they need.
+fn forget_history(vault: &Vault) {
+    vault.take_revision(&NewRevision::default()).unwrap();
+    let revisions = vault.revisions().unwrap();
+    let newest = revisions.iter().map(|one| one.time).max().unwrap();
+    for revision in revisions.iter().filter(|one| one.time < newest) {
+        vault.remove_revision(revision.id).unwrap();
+    }
+    vault.compact().unwrap();
+}
+
+/// The remote has everything, and a newcomer gets what the device has.
+fn assert_whole(devices: &Devices, number: usize) {
+    devices.sync(number);
+    let vault = &devices.vaults[number];
+    let check = vault.check_remote(name_of(number), true, &mut |_| GoOn::Yes);
+    assert_eq!(check.unwrap().problems, [] as [String; 0]);
+    let folder = tempfile::tempdir_in(devices.place.directory.path()).unwrap();
+    let folder = folder.path().join("newcomer");
+    let (secret, options) = (&devices.place.secret, CloneOptions::default());
+    clone(&devices.address(), &folder, secret, options, &mut |_| {
+        GoOn::Yes
+    })
+    .unwrap();
+    let newcomer = Vault::open(folder, secret.clone(), OpenOptions::default()).unwrap();
+    assert_eq!(tree(&newcomer), tree(vault));
+    // The others hear of the new device.
+    newcomer.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+}
+
+#[test]
+fn what_nothing_refers_to_goes_after_its_grace_and_nothing_else() {
+    let devices = Devices::new(2, fill);
+    let one = &devices.vaults[0];
+    devices.settle();
+    for number in 0..3 {
+        one.write("/short-lived", content(9 << 20, 60 + number))
+            .unwrap();
+        devices.sync(0);
+    }
+    one.remove_file("/short-lived").unwrap();
+    forget_history(one);
+    devices.settle();
+    // What a push left that never ended.
+    let orphan = b"whatever this is";
+    let hash = strongroom_format::hex::encode(&strongroom_sync::object_hash(orphan));
+    let folder = devices.place.directory.path().join("remote/segments");
+    fs::write(folder.join(&hash), orphan).unwrap();
+    // What is no object of this vault stays in any case.
+    fs::write(folder.join("readme.txt"), b"mine").unwrap();
+    let before = objects(&devices, "segments");
+    let trial = one.unused_at_remote(NAME).unwrap();
+    assert!(
+        trial.waiting >= 3 && trial.waiting_bytes > 27 << 20,
+        "{trial:?}"
+    );
+    assert_eq!((trial.objects, trial.bytes), (0, 0));
+    // Nothing is old enough.
+    let early = prune(&devices, 0, GRACE);
+    assert_eq!(
+        (early.objects, objects(&devices, "segments")),
+        (0, before.clone())
+    );
+    let now = prune(&devices, 0, Duration::ZERO);
+    assert!(
+        now.objects >= trial.waiting && now.bytes >= trial.waiting_bytes,
+        "{now:?} {trial:?}"
+    );
+    let after = objects(&devices, "segments");
+    assert!(!after.contains(&hash) && after.contains("readme.txt"));
+    assert_eq!(one.unused_at_remote(NAME).unwrap(), PruneReport::default());
+    assert!(after.len() < before.len());
+    devices.settle();
+    devices.assert_same();
+    assert_whole(&devices, 0);
+    assert_whole(&devices, 1);
+}
+
+/// Goal: what a push has brought up and not published yet is lost to nobody, however the moments lie. Method: another device removes
+/// everything that is not live, at each moment at which a push says how far it is.
+#[test]
+fn a_pruning_in_the_middle_of_a_push_takes_nothing_from_it() {
+    for moment in 0.. {
+        let devices = Devices::new(2, fill);
+        let two = &devices.vaults[1];
+        devices.settle();
+        two.write("/letters/new", content(300_000, 70)).unwrap();
+        two.write("/more", content(20 << 20, 71)).unwrap();
+        let calls = Cell::new(0);
+        let pushed = two.push(CLONED_FROM, &mut |_| {
+            if calls.replace(calls.get() + 1) == moment {
+                prune(&devices, 0, Duration::ZERO);
+            }
+            GoOn::Yes
+        });
+        pushed.unwrap();
+        assert_whole(&devices, 1);
+        devices.settle();
+        devices.assert_same();
+        assert_eq!(
+            devices.vaults[0].read("/more").unwrap(),
+            content(20 << 20, 71)
+        );
+        if calls.get() <= moment {
+            assert!(moment > 3, "the push said too little");
+            return;
+        }
+    }
+}
+
+/// Goal: the same of a push that was cut off, and of a record. Method: the push is stopped at each moment, then everything goes.
+#[test]
+fn what_a_push_left_may_go_and_the_next_push_brings_it_again() {
+    for moment in 0.. {
+        let devices = Devices::new(2, fill);
+        let two = &devices.vaults[1];
+        devices.settle();
+        two.write("/letters/new", content(300_000, 72)).unwrap();
+        two.write("/more", content(20 << 20, 73)).unwrap();
+        let calls = Cell::new(0);
+        let pushed = two.push(
+            CLONED_FROM,
+            &mut |_| match calls.replace(calls.get() + 1) == moment {
+                true => GoOn::No,
+                false => GoOn::Yes,
+            },
+        );
+        if calls.get() <= moment {
+            pushed.unwrap();
+            return;
+        }
+        assert!(matches!(pushed, Err(Error::RemoteStopped)), "{pushed:?}");
+        prune(&devices, 0, Duration::ZERO);
+        assert_eq!(devices.vaults[0].unused_at_remote(NAME).unwrap().waiting, 0);
+        devices.settle();
+        assert_whole(&devices, 1);
+        devices.assert_same();
+    }
+}
+
+/// Goal: what another device let go, and this one still uses, gets to the remote under another name. Method: the content of a file
+/// that one device removes was written again under another name on the other, which stores it once.
+#[test]
+fn content_that_another_device_let_go_moves_before_it_is_published() {
+    let devices = Devices::new(2, |vault| {
+        vault.write("/shared", content(400_000, 74)).unwrap();
+        vault.filesystem().unwrap().end_segments().unwrap();
+        fill(vault);
+    });
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    devices.settle();
+    two.write("/kept", content(400_000, 74)).unwrap();
+    one.remove_file("/shared").unwrap();
+    forget_history(one);
+    devices.sync(0);
+    devices.sync(1);
+    prune(&devices, 0, Duration::ZERO);
+    assert_whole(&devices, 1);
+    devices.settle();
+    let pruned = prune(&devices, 1, Duration::ZERO);
+    assert_eq!(pruned.waiting, 0);
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/kept") && !all.contains_key("/shared"));
+    assert_whole(&devices, 0);
+}
+
+/// Goal: a log does not grow for ever, and who was away while its beginning went gets everything, with what was written meanwhile.
+#[test]
+fn a_long_log_is_summed_up_and_who_was_away_meanwhile_comes_back() {
+    let devices = Devices::new(3, fill);
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    devices.settle();
+    two.write("/letters/from two", b"written while away")
+        .unwrap();
+    two.remove_file("/second name").unwrap();
+    for number in 0..160_u32 {
+        one.write("/letters/one", number.to_le_bytes()).unwrap();
+        one.push(NAME, &mut |_| GoOn::Yes).unwrap();
+    }
+    let before = objects(&devices, "publications").len();
+    prune(&devices, 0, Duration::ZERO);
+    let left = objects(&devices, "publications").len();
+    assert!(before > 160 && left < 60, "{before} {left}");
+    // Two was away; three pulls only.
+    let gone = devices.vaults[2].check_remote(CLONED_FROM, false, &mut |_| GoOn::Yes);
+    assert!(matches!(gone, Err(Error::RemoteAhead)), "{gone:?}");
+    let pulled = devices.vaults[2]
+        .pull(CLONED_FROM, &mut |_| GoOn::Yes)
+        .unwrap();
+    assert!(pulled.publications > 0, "{pulled:?}");
+    devices.sync(1);
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/letters/from two") && !all.contains_key("/second name"));
+    assert_eq!(one.read("/letters/one").unwrap(), 159_u32.to_le_bytes());
+    prune(&devices, 1, Duration::ZERO);
+    assert_whole(&devices, 0);
+}
+
+#[test]
+fn a_remote_that_lost_its_last_publications_is_named_by_a_pull_too() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    devices.vaults[0].write("/after", b"after").unwrap();
+    devices.settle();
+    let folder = devices.place.directory.path().join("remote/publications");
+    let last = objects(&devices, "publications").pop_last().unwrap();
+    fs::remove_file(folder.join(last)).unwrap();
+    for number in 0..2 {
+        let pulled = devices.vaults[number].pull(name_of(number), &mut |_| GoOn::Yes);
+        let said = pulled.unwrap_err().to_string();
+        assert!(said.contains("went back"), "{said}");
+    }
+}
+
+#[test]
+fn a_remote_that_is_kept_loses_nothing() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("folder:{}", folder.path().display());
+    one.add_remote_with("kept", &address, Removal::Never)
+        .unwrap();
+    let push = || one.push("kept", &mut |_| GoOn::Yes).unwrap();
+    push();
+    one.remove_file("/big").unwrap();
+    forget_history(one);
+    set_fence(one, "kept", |_, now| (0, now - 30 * 24 * 60 * 60));
+    push();
+    assert!(one.unused_at_remote("kept").unwrap().waiting > 0);
+    let refused = one.prune_remote("kept", Duration::ZERO, &mut |_| GoOn::Yes);
+    assert!(matches!(refused, Err(Error::RemoteKept(_))), "{refused:?}");
+    assert_eq!(one.remotes().unwrap()[1].removal, Removal::Never);
+}
+
+/// Changes when a vault retired something at a remote, as time would.
+fn set_fence(vault: &Vault, name: &str, then: impl Fn((u64, u64), u64) -> (u64, u64)) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap().as_secs();
+    let filesystem = vault.filesystem().unwrap();
+    let rows = filesystem.engine().reader().unwrap().remotes().unwrap();
+    let row = rows.into_iter().find(|row| row.name == name).unwrap();
+    let mut state = RemoteState::decode(&row.state).unwrap();
+    state.fence = then(state.fence, now);
+    let changed = Remote {
+        state: state.encode(),
+        ..row
+    };
+    let put = filesystem.change_remotes(|writer| writer.put_remote(&changed));
+    put.unwrap();
+}
+
+/// Goal: pushes prune by themselves, and only what was retired a week before. Method: times are set back, of objects and of what is
+/// remembered.
+#[test]
+fn a_push_prunes_once_a_week() {
+    let week = GRACE.as_secs() + 1;
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    one.remove_file("/big").unwrap();
+    forget_history(one);
+    devices.sync(0);
+    let age = |kind: &str| {
+        for name in objects(&devices, kind) {
+            let path: PathBuf = devices.place.directory.path().join("remote").join(kind);
+            let file = File::options().write(true).open(path.join(name)).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(week);
+            file.set_modified(then).unwrap();
+        }
+    };
+    let all = objects(&devices, "segments");
+    age("segments");
+    // Not due: a week has not passed since the first push.
+    one.write("/letters/two", b"again").unwrap();
+    devices.sync(0);
+    assert!(objects(&devices, "segments").is_superset(&all));
+    // Due: what is not live is retired, and stays.
+    set_fence(one, NAME, |_, now| (0, now - week));
+    one.write("/letters/two", b"once more").unwrap();
+    devices.sync(0);
+    assert!(objects(&devices, "segments").is_superset(&all));
+    // A week later it goes.
+    set_fence(one, NAME, |(number, _), now| {
+        assert!(number > 0);
+        (number, now - week)
+    });
+    age("segments");
+    one.write("/letters/two", b"at last").unwrap();
+    devices.sync(0);
+    let left = objects(&devices, "segments");
+    assert!(all.difference(&left).count() > 0, "{left:?}");
+    assert_whole(&devices, 0);
+}
