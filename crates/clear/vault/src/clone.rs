@@ -30,7 +30,7 @@ use strongroom_sync::{
 };
 
 use crate::create::{claim_for, leave_empty};
-use crate::execute::remote::put_published;
+use crate::execute::published::put_published;
 use crate::folder::{CLONE_MARK, Folder, HEADER, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};

@@ -15,6 +15,7 @@ mod let_go;
 mod locks;
 pub(crate) mod namespace;
 mod publish;
+pub(crate) mod published;
 pub(crate) mod remote;
 mod remove_tree;
 pub(crate) mod restore;

@@ -185,17 +185,25 @@ impl Vault {
             name.rsplit_once('-')
                 .and_then(|(_, hash)| hex::decode(hash))
         })?;
-        for one in listed.into_iter().take(UNNAMED_MAX) {
+        // The name has the beginning of the hash only.
+        let read = |one: Listed| -> Result<Option<([u8; 32], Listed)>> {
             let name = ObjectName::new(format!("revisions/{}", one.name))?;
-            // The name has the beginning of the hash only.
-            let Some(bytes) = remote.read(&name, REVISION_OBJECT_BYTES_MAX)? else {
-                continue;
-            };
-            let hash = object_hash(&bytes);
-            if !uploaded.contains(&hash) && one.name.ends_with(&hex::encode(&hash[..8])) {
-                unnamed.records.insert(hash, one);
-            }
-        }
+            let bytes = remote.read(&name, REVISION_OBJECT_BYTES_MAX)?;
+            let hash = bytes.map(|bytes| object_hash(&bytes));
+            Ok(hash
+                .filter(|hash| one.name.ends_with(&hex::encode(&hash[..8])))
+                .map(|hash| (hash, one)))
+        };
+        in_parallel(
+            listed.into_iter().take(UNNAMED_MAX),
+            TRANSFERS,
+            read,
+            &mut |found| {
+                let found = found.filter(|(hash, _)| !uploaded.contains(hash));
+                unnamed.records.extend(found);
+                Ok::<_, Error>(())
+            },
+        )?;
         Ok(unnamed)
     }
 

@@ -24,7 +24,7 @@ use strongroom_metadata::{InodeId, Published, Reader, Remote, Timestamp};
 use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name};
 
 use crate::execute::arrived::Arrival;
-use crate::execute::remote::remote_of;
+use crate::execute::published::{change, each_published, remote_of};
 use crate::execute::session::Session;
 use crate::folder::Folder;
 use crate::incoming;
@@ -130,7 +130,7 @@ fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
         joined: state.joined.max(number),
         ..state
     };
-    crate::execute::remote::change(session, |writer| {
+    change(session, |writer| {
         writer.put_remote(&Remote {
             state: state.encode(),
             ..row
@@ -190,7 +190,7 @@ fn retired<'p>(
         return Ok(retired);
     }
     let reader = session.filesystem().engine().reader()?;
-    crate::execute::remote::each_published(&reader, remote, &mut |item, how| {
+    each_published(&reader, remote, &mut |item, how| {
         if let Published::Segment(id) = item
             && hashes.contains(&how.hash)
         {

@@ -17,7 +17,7 @@ use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has
 use strongroom_sync::object_hash;
 
 use crate::backup::read_segment;
-use crate::execute::remote::{LET_GO, each_published, segment_files};
+use crate::execute::published::{LET_GO, each_published, segment_files};
 use crate::execute::session::Session;
 use crate::folder::{REVISIONS, SEGMENTS};
 use crate::incoming::placed_segment;

@@ -19,7 +19,7 @@ use strongroom_sync::{RemoteState, object_hash, seal_publication};
 use crate::Result;
 use crate::clock::now_s;
 use crate::execute::let_go;
-use crate::execute::remote::{LET_GO, each_published, missing, put_state, remote_of};
+use crate::execute::published::{LET_GO, each_published, missing, put_state, remote_of};
 use crate::execute::session::Session;
 use crate::limits::PUSH_PAGE;
 use crate::request::Response;

@@ -8,7 +8,7 @@
 use strongroom_sync::object_hash;
 
 use crate::Result;
-use crate::execute::remote::remote_of;
+use crate::execute::published::remote_of;
 use crate::execute::session::Session;
 
 /// Whether that remote lacks a change, or the header. What was only moved to other segments waits for the next change.

@@ -116,6 +116,7 @@ fn what_nothing_refers_to_goes_after_its_grace_and_nothing_else() {
 
 /// Goal: what a push has brought up and not published yet is lost to nobody, however the moments lie. Method: another device removes
 /// everything that is not live, at each moment at which a push says how far it is.
+/// SECURITY.md, claim 21.
 #[test]
 fn a_pruning_in_the_middle_of_a_push_takes_nothing_from_it() {
     for moment in 0.. {
@@ -147,6 +148,7 @@ fn a_pruning_in_the_middle_of_a_push_takes_nothing_from_it() {
 }
 
 /// Goal: the same of a push that was cut off, and of a record. Method: the push is stopped at each moment, then everything goes.
+/// SECURITY.md, claim 21.
 #[test]
 fn what_a_push_left_may_go_and_the_next_push_brings_it_again() {
     for moment in 0.. {
@@ -236,6 +238,7 @@ fn a_long_log_is_summed_up_and_who_was_away_meanwhile_comes_back() {
     assert_whole(&devices, 0);
 }
 
+/// SECURITY.md, claim 21.
 #[test]
 fn a_remote_that_lost_its_last_publications_is_named_by_a_pull_too() {
     let devices = Devices::new(2, fill);

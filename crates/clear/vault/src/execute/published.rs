@@ -1,0 +1,167 @@
+//! Knows what the database has about remotes: where they are, what they have, and what they lack.
+//!
+//! Takes   the session of somebody who reaches a remote
+//! Gives   rows, read and changed durably; what a push has to bring up
+//! Never   decides what becomes of it
+//! Spec    spec/4-metadata.md, 4.14
+
+use strongroom_folder::{Folder as HeldFolder, Purpose};
+use strongroom_format::Epoch;
+use strongroom_format::publication::Publication;
+use strongroom_metadata::{
+    Published, PublishedAs, Reader, Remote, Segment, SegmentState, Transaction,
+};
+use strongroom_sync::RemoteState;
+
+use crate::execute::session::Session;
+use crate::folder::{SEGMENTS, below};
+use crate::incoming::placed_segment;
+use crate::limits::PUSH_PAGE;
+use crate::request::remote::VaultObject;
+use crate::{Error, Result};
+
+/// What stands for the hash of what was let go there while it is still here.                          [4.14]
+pub(super) const LET_GO: [u8; 32] = [0; 32];
+
+/// All remotes.
+pub(super) fn rows(session: &Session) -> Result<Vec<Remote>> {
+    Ok(session.filesystem().engine().reader()?.remotes()?)
+}
+
+/// A remote, and what is known of it.
+pub(super) fn remote_of(session: &Session, number: u64) -> Result<(Remote, RemoteState)> {
+    let row = rows(session)?.into_iter().find(|row| row.number == number);
+    let row = row.ok_or_else(|| Error::UnknownRemote(number.to_string()))?;
+    let state = RemoteState::decode(&row.state).ok_or(Error::Damaged {
+        what: strongroom_metadata::DATABASE_FILE,
+        why: "what is kept of a remote is not as written".to_owned(),
+    })?;
+    Ok((row, state))
+}
+
+/// Changes rows of remotes; durable on return.
+pub(super) fn change<T>(
+    session: &Session,
+    work: impl FnOnce(&mut Transaction<'_>) -> strongroom_metadata::Result<T>,
+) -> Result<T> {
+    Ok(session.filesystem().change_remotes(work)?)
+}
+
+/// Notes what is known of a remote, durably.
+pub(super) fn put_state(session: &Session, row: Remote, state: RemoteState) -> Result<()> {
+    change(session, |writer| {
+        writer.put_remote(&Remote {
+            state: state.encode(),
+            ..row
+        })
+    })
+    .map(drop)
+}
+
+/// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest
+/// revision is in the last page.
+pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObject>> {
+    let (newest_segment, head) = match &*session.push.lock() {
+        Some(push) => (push.newest_segment, push.head),
+        None => return Err(Error::Protocol("a push that did not begin")),
+    };
+    let reader = session.filesystem().engine().reader()?;
+    let files = segment_files(session)?;
+    let mut found = Vec::new();
+    for segment in reader.segments()? {
+        let item = Published::Segment(segment.id.0);
+        let counts = is_whole(&files, &segment)
+            && segment.number <= newest_segment
+            && segment.epoch >= session.filesystem().engine().sealer().epoch();
+        if counts && found.len() < limit && reader.published(remote, item)?.is_none() {
+            found.push(VaultObject::Segment {
+                id: segment.id.0,
+                epoch: segment.epoch.0,
+            });
+        }
+    }
+    if found.len() >= limit {
+        return Ok(found);
+    }
+    let records = session.vault.records.names()?;
+    for revision in session.filesystem().revisions()? {
+        let id = revision.id.0;
+        let name = revision.id.to_string();
+        let of_it = records.iter().filter(|(record, _)| *record == name);
+        if found.len() < limit
+            && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
+            && reader
+                .published(remote, Published::Revision(id, Epoch(epoch)))?
+                .is_none()
+        {
+            found.push(VaultObject::Revision { id, epoch });
+        }
+        if id == head {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The folder of segment files.
+pub(super) fn segment_files(session: &Session) -> Result<HeldFolder> {
+    let folder = session.vault.with_keys(|keys| keys.folder().clone());
+    let held = folder.inside(SEGMENTS).hold();
+    held.map_err(below("looking at the segments"))
+}
+
+/// Whether a segment has all that it will ever have, in a file. One that is leaving has what moved away from it too: where that went
+/// may be open still. Its file is removed before its row, once nothing needs it, and never during a push.
+pub(super) fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
+    let is_named = segment.id.0 != [0; 16] && segment.id.0 != [0xff; 16];
+    let is_gone = || {
+        let file = files.open_file(&placed_segment(segment.id), Purpose::Read);
+        file.is_err_and(|error| error.is_missing())
+    };
+    match segment.state {
+        SegmentState::Open => false,
+        SegmentState::Finished => is_named,
+        SegmentState::Leaving => is_named && !is_gone(),
+    }
+}
+
+/// Hears of everything that is noted as published at a remote, in a fixed order.
+pub(super) fn each_published(
+    reader: &Reader<'_>,
+    remote: u64,
+    each: &mut dyn FnMut(Published, PublishedAs),
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = reader.published_after(remote, after, PUSH_PAGE)?;
+        let Some((last, _)) = page.last() else {
+            return Ok(());
+        };
+        after = Some(*last);
+        page.into_iter().for_each(|(item, how)| each(item, how));
+    }
+}
+
+/// Notes what a publication names.
+pub(crate) fn put_published(
+    writer: &mut Transaction<'_>,
+    remote: u64,
+    body: &Publication,
+) -> strongroom_metadata::Result<()> {
+    let publication = body.number;
+    for segment in &body.segments {
+        let hash = segment.hash;
+        let how = PublishedAs { hash, publication };
+        writer.put_published(remote, Published::Segment(segment.id.0), how)?;
+    }
+    for revision in &body.revisions {
+        let hash = revision.hash;
+        let how = PublishedAs { hash, publication };
+        writer.put_published(
+            remote,
+            Published::Revision(revision.id, revision.epoch),
+            how,
+        )?;
+    }
+    Ok(())
+}

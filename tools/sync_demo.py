@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""One vault on two devices through an object store, from nothing: paired, mounted, cut off, joined, lost and brought back.
+
+    tools/sync_demo.py          run as root (it mounts); MIB=n for another size of the large file
+
+An S3 server of the package `moto` stands for the store, behind a relay that can be cut like a line. Everything is compared.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
+PATIENCE_S = 300
+CANARY = "a sentence that must not be found at the store"
+
+
+class Relay:
+    """Passes connections on to a port of this machine, until it is cut."""
+
+    def __init__(self, port):
+        self.port, self.is_cut, self.open = port, False, set()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.own_port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            if self.is_cut:
+                near.close()
+                continue
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:
+                near.close()
+                continue
+            self.open |= {near, far}
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+
+    def pump(self, one, other):
+        try:
+            while data := one.recv(1 << 16):
+                other.sendall(data)
+        except OSError:
+            pass
+        for end in (one, other):
+            end.close()
+            self.open.discard(end)
+
+    def cut(self):
+        self.is_cut = True
+        for end in list(self.open):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def mend(self):
+        self.is_cut = False
+
+
+class Demo:
+    def __init__(self, place):
+        self.place = place
+        self.key, self.other_key = place / "key", place / "other-key"
+        self.mounts, self.server = [], None
+        self.environment = {
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": "demo",
+            "AWS_SECRET_ACCESS_KEY": "demo",
+            "XDG_STATE_HOME": str(place / "state"),
+            "XDG_CONFIG_HOME": str(place / "config"),
+        }
+
+    def say(self, text):
+        print(text, flush=True)
+
+    def run(self, *args, **options):
+        command = [BINARY, *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=self.place, **options)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout + done.stderr
+
+    def serve(self):
+        tools = ROOT / ".tools/moto"
+        if not tools.exists():
+            self.say("installing an S3 server into .tools")
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tools), "moto[server]"]
+            if subprocess.run(install).returncode != 0:
+                raise SystemExit(f"moto cannot be installed; type: {' '.join(install)}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        environment = {**os.environ, "PYTHONPATH": str(tools)}
+        self.log = open(self.place / "server.log", "wb")
+        self.server = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log)
+        until("the S3 server answers", lambda: self.answers(port))
+        self.store_port = port
+        self.store("PUT", "/bucket")
+        self.relay = Relay(port)
+        self.url = f"s3://bucket/vault?endpoint=http://127.0.0.1:{self.relay.own_port}&region=us-east-1"
+
+    def answers(self, port):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return True
+        except OSError:
+            return False
+
+    def store(self, method, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.store_port)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"the store answers {method} {path} with {answer.status}")
+        return body
+
+    def mount(self, vault, key, at):
+        at.mkdir()
+        self.run("mount", "--sync", vault, at, "--key-file", key)
+        self.mounts.append(at)
+
+    def umount(self, at):
+        self.run("umount", at)
+        self.mounts.remove(at)
+
+    def pair(self):
+        """Lets the second device in: what two people do at two machines."""
+        command = [BINARY, "device", "add", "one", "--json", "--key-file", str(self.key)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        old = subprocess.Popen(command, env=self.environment, cwd=self.place, **pipes)
+        code = json.loads(old.stdout.readline())["code"]
+        command = [BINARY, "clone", "--pair", self.url, "two", "--json", "--name", "laptop", "--key-file", str(self.other_key)]
+        new = subprocess.Popen(command, env=self.environment, cwd=self.place, **pipes)
+        new.stdin.write(code + "\n")
+        new.stdin.close()
+        seen = json.loads(new.stdout.readline())["fingerprint"]
+        asks = json.loads(old.stdout.readline())
+        if asks["fingerprint"] != seen:
+            raise SystemExit("the two devices show different fingerprints")
+        old.stdin.write("yes\n")
+        old.stdin.close()
+        old.stdout.read()
+        new.stdout.read()
+        if old.wait() or new.wait():
+            raise SystemExit("the devices did not pair")
+        return code, seen
+
+    def clean(self):
+        for at in list(self.mounts):
+            subprocess.run([BINARY, "umount", str(at)], env=self.environment, capture_output=True)
+        if self.server:
+            self.server.kill()
+            self.server.wait()
+
+
+def until(what, holds):
+    begun = time.monotonic()
+    while not holds():
+        if time.monotonic() - begun > PATIENCE_S:
+            raise SystemExit(f"after {PATIENCE_S} s still not: {what}")
+        time.sleep(0.1)
+    return time.monotonic() - begun
+
+
+def tree(folder):
+    """Every path below a folder with the checksum of its content."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            found[name] = f"link to {os.readlink(path)}"
+        elif path.is_file():
+            with open(path, "rb") as file:
+                found[name] = hashlib.file_digest(file, "blake2b").hexdigest()
+        else:
+            found[name] = "directory"
+    return found
+
+
+def same(one, two):
+    """Names and sizes first: a whole comparison reads everything."""
+    names = [sorted((str(path.relative_to(at)), path.stat().st_size) for path in at.rglob("*") if path.is_file()) for at in (one, two)]
+    return names[0] == names[1]
+
+
+def play(demo):
+    place, mib = demo.place, int(os.environ.get("MIB", "1024"))
+    demo.serve()
+    demo.say("a vault, with a source tree and a large file, goes to the store")
+    created = demo.run("init", "--key-file", demo.key, "one")
+    code = re.search(r"([A-Z0-9]+-){4,}[A-Z0-9]+", created)[0]
+    (place / "code").write_text(code + "\n")
+    shutil.copytree(ROOT / "crates", place / "source")
+    (place / "source" / "canary.txt").write_text(CANARY)
+    with open(place / "large", "wb") as file:
+        for number in range(mib):
+            file.write(random.Random(number).randbytes(1 << 20))
+    demo.run("put", "-q", place / "source", place / "large", "one:/", "--key-file", demo.key)
+    demo.run("remote", "add", "one", "cloud", demo.url, "--key-file", demo.key)
+    begun = time.monotonic()
+    demo.run("push", "-q", "one", "--key-file", demo.key)
+    demo.say(f"  pushed in {time.monotonic() - begun:.0f} s")
+    pairing, fingerprint = demo.pair()
+    demo.say(f"  a second device came in by the code {pairing}; both showed the fingerprint {fingerprint}")
+    one, two = place / "at-one", place / "at-two"
+    demo.mount("one", demo.key, one)
+    demo.mount("two", demo.other_key, two)
+    if tree(one) != tree(two):
+        raise SystemExit("the second device has other files")
+
+    demo.say("both are mounted and kept in step; edits, renames and removals cross in both directions")
+    (one / "from-one.txt").write_text("written on one\n")
+    os.rename(one / "source/access", one / "source/doors")
+    (two / "from-two.txt").write_text("written on two\n")
+    shutil.rmtree(two / "source/verify")
+    with open(two / "source/canary.txt", "a") as file:
+        file.write(", and more")
+    took = until("both have the same", lambda: same(one, two) and (one / "from-two.txt").exists() and (two / "from-one.txt").exists() and not (one / "source/verify").exists() and (two / "source/doors").exists())
+    if tree(one) != tree(two):
+        raise SystemExit("the devices have different contents")
+    demo.say(f"  the same on both after {took:.1f} s")
+
+    demo.say("the line is cut; both write the same file and different ones; it comes back")
+    demo.relay.cut()
+    (one / "letter.txt").write_text("from one\n")
+    (two / "letter.txt").write_text("from two\n")
+    (one / "only-one.txt").write_text("1\n")
+    (two / "only-two.txt").write_text("2\n")
+    os.remove(one / "from-two.txt")
+    (two / "from-two.txt").write_text("changed while it was removed\n")
+    for vault in (one, two):
+        os.sync()
+    demo.relay.mend()
+
+    def joined():
+        return same(one, two) and (one / "only-two.txt").exists() and (two / "only-one.txt").exists()
+
+    took = until("both have the same again", joined)
+    if tree(one) != tree(two):
+        raise SystemExit("the devices have different contents")
+    letters = {path.read_text() for path in one.glob("letter*.txt")}
+    if letters != {"from one\n", "from two\n"}:
+        raise SystemExit(f"of the two letters there is {letters}")
+    if (one / "from-two.txt").read_text() != "changed while it was removed\n":
+        raise SystemExit("the change of a file that was removed elsewhere is gone")
+    names = sorted(path.name for path in one.glob("letter*.txt"))
+    demo.say(f"  the same on both after {took:.1f} s; the file that both wrote is there twice: {', '.join(names)}")
+    last = tree(one)
+    demo.umount(one)
+    demo.umount(two)
+
+    demo.say("the first vault and both keys are deleted; only the recovery code is left")
+    for name in ("one", "two"):
+        shutil.rmtree(place / name)
+    demo.key.unlink()
+    demo.other_key.unlink()
+    demo.run("clone", "-q", demo.url, "back", "--recovery-code", place / "code")
+    (place / "files").mkdir()
+    demo.run("get", "-q", "back:/", place / "files", "--recovery-code", place / "code")
+    files = place / "files"
+    while set(os.listdir(files)) != {name for name in last if "/" not in name} and len(os.listdir(files)) == 1:
+        files = files / os.listdir(files)[0]
+    if tree(files) != last:
+        raise SystemExit("what came back is not what was there")
+    demo.run("device", "accept", "back", "--recovery-code", place / "code")
+    demo.run("verify", "-q", "--deep", "back", "--recovery-code", place / "code")
+    demo.run("remote", "check", "-q", "--deep", "back", "--recovery-code", place / "code")
+    demo.say(f"  everything is back: {len(last)} files and directories, every checksum equal")
+    search(demo)
+
+
+def search(demo):
+    """Reads every object of the store and looks for names and contents of the vault."""
+    words = [CANARY, "canary.txt", "Cargo.toml", "from-one", "letter", "main.rs"]
+    objects, token = [], ""
+    while True:
+        query = f"/bucket?list-type=2{'&continuation-token=' + urllib.parse.quote(token) if token else ''}"
+        listing = demo.store("GET", query).decode()
+        objects += re.findall("<Key>([^<]+)</Key>", listing)
+        more = re.search("<NextContinuationToken>([^<]+)</NextContinuationToken>", listing)
+        if not more:
+            break
+        token = more[1]
+    for name in objects:
+        body = demo.store("GET", f"/bucket/{urllib.parse.quote(name)}")
+        for word in words:
+            if word in name or word.encode() in body:
+                raise SystemExit(f"the store shows {word!r} in {name}")
+    demo.say(f"  the store has {len(objects)} objects, and none shows a name or a word of the vault")
+
+
+def main():
+    place = Path(tempfile.mkdtemp(prefix="strongroom-sync-demo."))
+    demo = Demo(place)
+    try:
+        play(demo)
+        demo.say("done")
+    finally:
+        demo.clean()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
