@@ -1,9 +1,9 @@
 //! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
 //! shows as 128 plus its number.
 
-use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
 use strongroom::providers::ProviderError;
+use strongroom::{Error, PairingError};
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,7 @@ impl ExitCode {
             Error::UnknownRemote(_) => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,
             Error::RemoteUntrue(_) => Self::Damaged,
+            Error::Pairing(pairing) => Self::of_pairing(pairing),
             Error::Remote(_) => Self::of_remote(&std::io::Error::from(error.io_kind())),
             Error::AlreadyAVault
             | Error::FolderNotEmpty
@@ -158,6 +159,18 @@ impl ExitCode {
             Kind::AlreadyExists => Self::Exists,
             Kind::Unsupported => Self::Unsupported,
             _ => Self::of_io(error),
+        }
+    }
+
+    fn of_pairing(error: &PairingError) -> Self {
+        match error {
+            PairingError::NoOffer { .. } => Self::NotFound,
+            PairingError::WrongCode | PairingError::TriesUsed => Self::WrongSecret,
+            PairingError::Refused => Self::Permission,
+            PairingError::Crowded => Self::InUse,
+            PairingError::Name | PairingError::Secret => Self::Usage,
+            PairingError::NotPublished { why } => Self::of(why),
+            _ => Self::Other,
         }
     }
 
