@@ -117,7 +117,7 @@ fn two_people_let_a_device_in() {
     old.press("yes\n");
     old.wait_for("\"laptop\" is a device of the vault now");
     assert_eq!(old.end(), Some(0), "{}", old.shown);
-    new.wait_for("cloned 1 file with ");
+    new.wait_for("cloned 2 files with 11 B");
     assert_eq!(new.end(), Some(0), "{}", new.shown);
     fs::write(place.path("passphrase"), "correct horse").unwrap();
     let by_passphrase = ["cat", "copy:/letter", "--passphrase-file", "passphrase"];

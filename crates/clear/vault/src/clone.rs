@@ -121,7 +121,7 @@ pub(crate) fn clone_as(
     let was_begun = folder.has(UNFINISHED);
     let lock = claim_for(&folder, &mark)?;
     let found = newest_state(&*remote, secret, &marker);
-    let (header, keyring, log) = match found.and_then(|found| check_let_in(found, let_in)) {
+    let (header, keyring, log) = match check_let_in(found, let_in) {
         Ok(found) => found,
         Err(error) => {
             // What came down earlier stays, for the next attempt; else the folder is as it was.
@@ -171,20 +171,32 @@ pub(crate) fn clone_as(
     })
 }
 
+/// A header with its keys, and the log.
+type State = (Vec<u8>, Keyring, Log);
+
 /// Gives the state if a device that was let in is a member in it, and it is not older than what it was let into.    [11.7.9]
-fn check_let_in(
-    (header, keyring, log): (Vec<u8>, Keyring, Log),
-    let_in: Option<LetIn<'_>>,
-) -> Result<(Vec<u8>, Keyring, Log)> {
-    if let Some(let_in) = let_in {
-        let is_older =
-            keyring.generation() < let_in.generation || log.last.body.number < let_in.publication;
-        if is_older || keyring.clone().act_as_new(let_in.keys).is_err() {
+fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State> {
+    let Some(let_in) = let_in else {
+        return found;
+    };
+    let is_older = match &found {
+        Ok((_, keyring, log)) => {
+            let mut keyring = keyring.clone();
+            keyring.generation() < let_in.generation
+                || log.last.body.number < let_in.publication
+                || keyring.act_as_new(let_in.keys).is_err()
+        }
+        // The slot of this device is in no header that the remote shows.
+        Err(Error::WrongSecret(_)) => true,
+        Err(_) => false,
+    };
+    match is_older {
+        false => found,
+        true => {
             let why = "it shows an older state than the one in which this device was let in";
-            return Err(Error::RemoteUntrue(why.to_owned()));
+            Err(Error::RemoteUntrue(why.to_owned()))
         }
     }
-    Ok((header, keyring, log))
 }
 
 /// Writes the replica file of a device that was let in: an attempt that goes on finds it, and adds no other device.
@@ -196,11 +208,7 @@ fn write_replica(folder: &Folder, mut keyring: Keyring, keys: &NewDeviceKeys) ->
 
 /// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
 /// may have left a newer one, without keys that what was published before needs.
-fn newest_state(
-    remote: &dyn Remote,
-    secret: &Secret,
-    marker: &Marker,
-) -> Result<(Vec<u8>, Keyring, Log)> {
+fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result<State> {
     let mut names: Vec<String> = remote
         .list("headers")?
         .into_iter()

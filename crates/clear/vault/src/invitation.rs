@@ -16,6 +16,7 @@ use strongroom_crypto::{
     Handshake, PairingChannel, PairingCode, PairingMessage, PairingSide, SystemRandom,
 };
 use strongroom_format::VaultId;
+use strongroom_format::header::check_label;
 use strongroom_format::pairing::{Admission, Newcomer};
 use strongroom_format::publication::RemoteId;
 use strongroom_remote::{Address, Remote};
@@ -147,15 +148,35 @@ impl Invitation {
             return self.end(PairingError::TooLate);
         }
         let letters = self.mailbox.letters(&*self.remote)?;
-        for (run, letter) in &letters {
+        if let Some(step) = self.welcome_new(&letters)? {
+            return Ok(step);
+        }
+        if let Some(step) = self.hear(&letters)? {
+            return Ok(step);
+        }
+        let has_ended = |one: &Try| one.channel.is_none();
+        if self.tries.len() == PAIRING_TRIES && self.tries.iter().all(has_ended) {
+            return self.end(PairingError::TriesUsed);
+        }
+        Ok(InvitationStep::Waiting)
+    }
+
+    /// Answers who is new, as long as there are tries.
+    fn welcome_new(&mut self, letters: &[(Run, Letter)]) -> Result<Option<InvitationStep>> {
+        for (run, letter) in letters {
             let is_new = !self.tries.iter().any(|one| one.run == *run);
             if *letter == Letter::Hello && is_new && self.tries.len() < PAIRING_TRIES {
                 self.welcome(*run)?;
                 if self.tries.last().is_some_and(|one| one.channel.is_none()) {
-                    return Ok(self.not_opened(*run));
+                    return Ok(Some(self.not_opened(*run)));
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// The first request that came of those who were answered.
+    fn hear(&mut self, letters: &[(Run, Letter)]) -> Result<Option<InvitationStep>> {
         for place in 0..self.tries.len() {
             let Try { run, channel } = &self.tries[place];
             let (run, Some(channel)) = (*run, channel) else {
@@ -169,20 +190,18 @@ impl Invitation {
             };
             let opened = channel.open(PairingMessage::Request, &sealed);
             let newcomer = opened.and_then(|clear| Newcomer::decode(&clear).ok());
-            // Whoever asks for another vault was lied to by the remote.
-            match newcomer.filter(|newcomer| newcomer.vault == self.vault) {
-                Some(newcomer) => return Ok(InvitationStep::Asks(Candidate { run, newcomer })),
+            // Whoever asks for another vault was lied to by the remote; and no name may fool who reads it.
+            let can_be_shown =
+                |one: &Newcomer| one.vault == self.vault && check_label(&one.slot.label).is_ok();
+            return Ok(Some(match newcomer.filter(can_be_shown) {
+                Some(newcomer) => InvitationStep::Asks(Candidate { run, newcomer }),
                 None => {
                     self.tries[place].channel = None;
-                    return Ok(self.not_opened(run));
+                    self.not_opened(run)
                 }
-            }
+            }));
         }
-        let has_ended = |one: &Try| one.channel.is_none();
-        if self.tries.len() == PAIRING_TRIES && self.tries.iter().all(has_ended) {
-            return self.end(PairingError::TriesUsed);
-        }
-        Ok(InvitationStep::Waiting)
+        Ok(None)
     }
 
     /// Takes part in an exchange that somebody began. It is a try once the answer may be there; after an error nobody is understood
@@ -222,8 +241,11 @@ impl Invitation {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let (run, remote) = (candidate.run, Arc::clone(&self.remote));
+        if !self.is_open {
+            return Err(PairingError::Ended.into());
+        }
         let asked = self.mailbox.read(&*remote, run, Letter::Request)?;
-        if asked.is_none() || !self.is_open {
+        if asked.is_none() {
             return self.end(PairingError::Gone);
         }
         keys.admit(&candidate.newcomer)?;
