@@ -59,7 +59,7 @@ struct Try {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     run: Run,
-    newcomer: Newcomer,
+    newcomer: Box<Newcomer>,
 }
 
 impl Candidate {
@@ -194,7 +194,10 @@ impl Invitation {
             let can_be_shown =
                 |one: &Newcomer| one.vault == self.vault && check_label(&one.slot.label).is_ok();
             return Ok(Some(match newcomer.filter(can_be_shown) {
-                Some(newcomer) => InvitationStep::Asks(Candidate { run, newcomer }),
+                Some(newcomer) => {
+                    let newcomer = Box::new(newcomer);
+                    InvitationStep::Asks(Candidate { run, newcomer })
+                }
                 None => {
                     self.tries[place].channel = None;
                     self.not_opened(run)

@@ -75,6 +75,7 @@ impl Handshake {
             Identity::new(&[label, role, &remote.0].concat())
         };
         let (old, new) = (name(b"old device "), name(b"new device "));
+        // The library does not wipe its copy, which is worth nothing once the code is used or too old.
         let password = Password::new(code.digits());
         let (state, message) = match side {
             PairingSide::Old => Spake2::start_a_with_rng(&password, &old, &new, source),
@@ -187,6 +188,7 @@ impl CryptoRng for Drawn<'_> {}
 mod tests {
     use super::*;
     use crate::random::SystemRandom;
+    use strongroom_format::hex;
 
     const HERE: RemoteId = RemoteId([1; 16]);
 
@@ -256,6 +258,33 @@ mod tests {
         for message in [&own[..], &[], &other[1..], &off_the_curve] {
             let old = begin(PairingSide::Old, one, HERE);
             assert!(old.finish(message).is_none(), "{message:?}");
+        }
+    }
+
+    /// Goal: another implementation of the page understands this one. Method: messages and key that `python-spake2` 0.9 gave for the same
+    /// code, identities and scalars.
+    #[test]
+    fn the_exchange_is_the_one_of_another_implementation() {
+        struct Fixed(u8);
+        impl Random for Fixed {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomError> {
+                bytes.fill(self.0);
+                Ok(())
+            }
+        }
+        let old = "41727d2032feb3adc0f279acb52dfa2455cba3e368ac1dca9ec7b6a48418934115";
+        let new = "421aa009a77957adaf996b8133269267ef45de899b39c983567c84f8817136eb2d";
+        let key = "87a73dd0baf9eea06dad99796a39478cc175fe3d9923463f612755ec35040ea9";
+        let one = code("123-4567-8901");
+        for (side, drawn, own, other) in [
+            (PairingSide::Old, 7, old, new),
+            (PairingSide::New, 9, new, old),
+        ] {
+            let begun = Handshake::begin(side, &one, HERE, &Fixed(drawn)).unwrap();
+            assert_eq!(hex::encode(begun.message()), own);
+            let other = hex::decode::<33>(other).unwrap();
+            let channel = begun.finish(&other).unwrap();
+            assert_eq!(hex::encode(channel.0.bytes()), key);
         }
     }
 

@@ -196,7 +196,7 @@ impl Address {
     }
 }
 
-/// The URL without user, password, and what stands behind its path.
+/// The URL without user, password, query and fragment.
 fn without_user(mut url: Url) -> Url {
     // Refused where a URL can have none.
     let _ = url.set_password(None);

@@ -23,34 +23,32 @@ use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
 use crate::terminal::output::{print_json_line, print_line, stdout};
-use crate::terminal::printable::show_path;
+use crate::terminal::printable::{show, show_path};
 use crate::terminal::progress::Meter;
 use crate::terminal::prompt;
 
 /// How often is looked, while nothing happens, whether the user wants to end it.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Waits until it is time for the next look.
-fn pause() -> Result<()> {
+/// Waits until it is time for the next look. `interrupted`: what is said if the user does not want to wait any more.
+fn pause(interrupted: &str) -> Result<()> {
     let until = Instant::now() + PAIRING_LOOK_EVERY;
     while Instant::now() < until {
         if interrupt::came() {
-            return Err(Failure::new(
-                ExitCode::Other,
-                "interrupted; nobody was let in",
-            ));
+            return Err(Failure::new(ExitCode::Other, interrupted));
         }
         std::thread::sleep(STEP);
     }
     Ok(())
 }
 
-/// Looks until something comes of it. A remote that cannot be reached for a moment is asked again.
+/// Looks until something comes of it, or the user does not want to wait any more: then `interrupted` is said. A remote that cannot be
+/// reached for a moment is asked again.
 fn until<T>(
-    quiet: bool,
+    interrupted: &str,
     mut look: impl FnMut(Instant) -> strongroom::Result<Option<T>>,
 ) -> Result<T> {
-    let mut said = quiet;
+    let mut said = false;
     loop {
         match look(Instant::now()) {
             Ok(Some(found)) => return Ok(found),
@@ -63,7 +61,7 @@ fn until<T>(
             }
             Err(error) => return Err(error.into()),
         }
-        pause()?;
+        pause(interrupted)?;
     }
 }
 
@@ -95,14 +93,16 @@ fn invite(arguments: &DeviceAdd, vault: &Vault, keys: &mut Keys) -> Result<()> {
     let name = meant(vault, arguments.remote.as_deref())?;
     let mut invitation = vault.invite(&name, Instant::now()).about(&name)?;
     show_invitation(arguments, &invitation)?;
-    let candidate = until(json, |now| match invitation.look(now)? {
-        InvitationStep::Waiting => Ok(None),
-        InvitationStep::WrongCode { left } => {
-            // If nobody reads it, waiting is still of use.
-            let _ = say_wrong(json, left);
-            Ok(None)
+    let candidate = until("interrupted; nobody was let in", |now| {
+        match invitation.look(now)? {
+            InvitationStep::Waiting => Ok(None),
+            InvitationStep::WrongCode { left } => {
+                // If nobody reads it, waiting is still of use.
+                let _ = say_wrong(json, left);
+                Ok(None)
+            }
+            InvitationStep::Asks(candidate) => Ok(Some(candidate)),
         }
-        InvitationStep::Asks(candidate) => Ok(Some(candidate)),
     })?;
     if !is_let_in(json, &candidate)? {
         invitation.refuse(&candidate)?;
@@ -121,8 +121,8 @@ fn invite(arguments: &DeviceAdd, vault: &Vault, keys: &mut Keys) -> Result<()> {
     match json {
         true => print_json_line(&json!({ "event": "added", "name": candidate.name() })),
         false => print_line(&format!(
-            "{:?} is a device of the vault now",
-            candidate.name()
+            "\"{}\" is a device of the vault now",
+            show(candidate.name().as_bytes())
         )),
     }
 }
@@ -193,8 +193,9 @@ fn is_let_in(json: bool, candidate: &Candidate) -> Result<bool> {
         print_json_line(&json!({ "event": "asks", "name": name, "fingerprint": fingerprint }))?;
         return Ok(typed_line()?.trim().eq_ignore_ascii_case("yes"));
     }
+    let shown = show(name.as_bytes());
     let question = format!(
-        "A device called {name:?} asks to join. Its fingerprint is {fingerprint}.\n\
+        "A device called \"{shown}\" asks to join. Its fingerprint is {fingerprint}.\n\
          Let it in only if it shows the same. Let it in? [yes/no] "
     );
     match prompt::confirm(&question) {
@@ -262,7 +263,8 @@ fn say_fingerprint(arguments: &Clone, device: &NewDevice) -> Result<()> {
 /// Asks with that code, and waits for the answer.
 fn wait(device: &NewDevice, code: &PairingCode) -> Result<Admitted> {
     let mut asking = device.ask(code, Instant::now())?;
-    until(false, |now| match asking.look(now)? {
+    let interrupted = "interrupted; if the other device lets this one in all the same, the same command without --pair makes the vault";
+    until(interrupted, |now| match asking.look(now)? {
         AskingStep::Waiting => Ok(None),
         AskingStep::Admitted(admitted) => Ok(Some(admitted)),
     })
