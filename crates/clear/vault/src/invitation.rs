@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) Each exchange that was answered is a try, whatever becomes of it.                                [11.7.4]
 //!  (2) What the new device is sent is true when it is sent: its membership is at the remote.             [11.7.8]
+//!  (3) Keys are changed only right after what others pushed to the remote was brought here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -232,10 +233,11 @@ impl Invitation {
 
     /// Makes the device a member of the vault, with a key slot of its own, and lets it and the remote know. The code is void then.
     ///
-    /// `keys`: of the same vault. `told` hears of what goes up.
+    /// `keys`: of the same vault. `told` hears of what comes down and goes up.
     ///
     /// # Errors
-    /// `Pairing`: `Gone`, then nothing was changed, or `NotPublished`, then the device is a member; those of `Keys::remove`.
+    /// `Pairing`: `NotPublished`, then the device is a member. After any other nothing was changed: `Pairing` (`Gone`, `Ended`); those of
+    /// `Vault::sync_with`, and it can be tried again; those of `Keys::remove`.
     pub fn admit(
         &mut self,
         vault: &Vault,
@@ -251,6 +253,8 @@ impl Invitation {
         if asked.is_none() {
             return self.end(PairingError::Gone);
         }
+        // By the newest header: of two changes of keys that do not know of one another one is refused for ever.      (3)
+        vault.sync_with(&self.remote_name, told)?;
         keys.admit(&candidate.newcomer)?;
         let published = vault.sync_with(&self.remote_name, told);
         let known = published.and_then(|_| {

@@ -22,7 +22,12 @@ struct Old {
 
 impl Old {
     fn new() -> Self {
-        let devices = Devices::new(1, |vault| {
+        Self::among(1)
+    }
+
+    /// The first of so many devices.
+    fn among(count: usize) -> Self {
+        let devices = Devices::new(count, |vault| {
             vault.write("/letter", "dear reader").unwrap();
             vault.write("/picture", content(300_000, 1)).unwrap();
         });
@@ -65,6 +70,12 @@ impl Old {
     /// Where the new vault goes.
     fn target(&self) -> PathBuf {
         self.devices.place.directory.path().join("new")
+    }
+
+    /// The folder that is the remote, and where it is put for a while.
+    fn remote_and_away(&self) -> (PathBuf, PathBuf) {
+        let place = self.devices.place.directory.path();
+        (place.join("remote"), place.join("away"))
     }
 
     fn mailbox(&self) -> PathBuf {
@@ -571,22 +582,80 @@ fn an_old_device_that_is_killed_lets_nobody_in_and_leaves_the_remote_usable() {
     old.let_in(&new);
 }
 
-/// Goal: whoever could let a device in but not say so at the remote learns what to do, and that helps.
+/// Goal: a device is let in by the newest header, also if another device changed keys and this one has not heard of it.
+/// Failed before: the two headers did not go on from one another, and the vault could not be synced any more.
 #[test]
-fn a_device_that_was_let_in_while_the_remote_was_away_clones_later() {
+fn a_device_is_let_in_after_another_one_changed_keys() {
+    let mut old = Old::among(2);
+    let mut keys = Keys::open(old.devices.folder(1), &old.devices.place.secret).unwrap();
+    let code = strongroom::RecoveryCode::random(&SystemRandom).unwrap();
+    let key = strongroom::NewKey::RecoveryCode(code);
+    keys.add("made elsewhere", strongroom::AddKey::Other(key))
+        .unwrap();
+    old.devices.sync(1);
+    let new = old.new_device("laptop");
+    let admitted = old.let_in(&new);
+    cloned(&new, admitted, &old.target(), &mut |_| GoOn::Yes).unwrap();
+    let vault = open(&old.target(), &new);
+    old.devices.vaults.push(vault);
+    old.devices.settle();
+    assert_eq!(old.devices_count(), 3);
+    let labels: Vec<_> = old
+        .keys
+        .slots()
+        .into_iter()
+        .map(|slot| slot.label)
+        .collect();
+    for label in ["made elsewhere", "laptop"] {
+        assert!(labels.iter().any(|one| one == label), "{labels:?}");
+    }
+    old.devices.assert_same();
+}
+
+/// Goal: if the remote is away when the person says yes, nothing was changed.
+/// Failed before: the device was a member, and nobody could know.
+#[test]
+fn nobody_is_let_in_while_the_remote_cannot_be_reached() {
+    let mut old = Old::new();
+    let new = old.new_device("laptop");
+    let mut invitation = old.invite();
+    let mut asking = new.ask(invitation.code(), old.now).unwrap();
+    let candidate = meet(&mut invitation, &mut asking, old.now);
+    let (remote, away) = old.remote_and_away();
+    fs::rename(&remote, &away).unwrap();
+    let failed = old.admit(&mut invitation, &candidate);
+    assert!(matches!(failed, Err(Error::Remote(_))), "{failed:?}");
+    assert_eq!(old.devices_count(), 1);
+    fs::rename(&away, &remote).unwrap();
+    // It can be tried again.
+    old.admit(&mut invitation, &candidate).unwrap();
+    admitted(&mut asking, old.now);
+}
+
+/// Goal: whoever could let a device in but not say so at the remote learns what to do, and that helps.
+/// Method: the remote goes away in the middle of the first sync, which has it open.
+#[test]
+fn a_device_that_was_let_in_while_the_remote_went_away_clones_later() {
     let mut old = Old::new();
     let new = old.new_device("laptop");
     let mut invitation = old.invite();
     let mut asking = new.ask(invitation.code(), old.now).unwrap();
     let candidate = meet(&mut invitation, &mut asking, old.now);
     old.vault().write("/more", content(100_000, 3)).unwrap();
+    let (remote, away) = old.remote_and_away();
     let vault = &old.devices.vaults[0];
-    let stopped = invitation.admit(vault, &mut old.keys, &candidate, &mut |_| GoOn::No);
-    let said = stopped.as_ref().unwrap_err().to_string();
+    let failed = invitation.admit(vault, &mut old.keys, &candidate, &mut |_| {
+        if remote.exists() {
+            fs::rename(&remote, &away).unwrap();
+        }
+        GoOn::Yes
+    });
+    let said = failed.as_ref().unwrap_err().to_string();
     assert!(said.contains("`strongroom sync`"), "{said}");
-    assert_pairing!(stopped, PairingError::NotPublished { .. });
+    assert_pairing!(failed, PairingError::NotPublished { .. });
     assert_pairing!(asking.look(old.now), PairingError::Withdrawn);
     assert_eq!(old.devices_count(), 2);
+    fs::rename(&away, &remote).unwrap();
     old.devices.sync(0);
     let options = CloneOptions::default();
     let address = old.devices.address();
