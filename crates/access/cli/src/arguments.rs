@@ -140,9 +140,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom key list photos\n  strongroom key add photos --recipient 'age1…'"
     )]
     Key(Key),
-    /// Lists and removes devices. A device is a copy of the vault that may change its keys; removing it ends that right and
+    /// Adds, lists and removes devices. A device is a copy of the vault that may change its keys; removing it ends that right and
     /// leaves the copy where it is
-    #[command(after_help = "Example:\n  strongroom device list photos")]
+    #[command(
+        after_help = "Example:\n  strongroom device list photos\n  strongroom device add photos"
+    )]
     Device(Device),
     /// Copies a vault, also while it is in use, into a folder that opens with the same keys
     #[command(after_help = help::backup())]

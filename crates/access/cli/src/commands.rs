@@ -24,6 +24,7 @@ mod local;
 mod mirror;
 mod mount;
 mod opening;
+mod pair;
 mod placing;
 mod put;
 mod recover;

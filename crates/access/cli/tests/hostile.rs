@@ -179,6 +179,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "key remove" | "key change" => with(&[&[v, EVIL], &[no_local, EVIL]]),
         "key rotate" => with(&[&[no_local], &[v]]),
         "device list" => bare(&[&[v], &["--json", v], &[no_local]]),
+        "device add" => with(&[&[v, EVIL], &["--json", v, EVIL], &[v], &[no_local]]),
         "device remove" => with(&[&[v, EVIL], &[no_local]]),
         "device accept" => with(&[&[v], &[no_local]]),
         "remote add" => with(&[
@@ -191,7 +192,13 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             with(&[&[v], &["--json", v], &[no_local]])
         }
         "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),
-        "clone" => with(&[&[EVIL_URL, "out"], &[EVIL, no_local], &["folder:/", local]]),
+        "clone" => with(&[
+            &[EVIL_URL, "out"],
+            &[EVIL, no_local],
+            &["folder:/", local],
+            &["--pair", "--name", EVIL, EVIL_URL, "out"],
+            &["--pair", "folder:/", local],
+        ]),
         "completions" => bare(&[&[EVIL]]),
         "man" => bare(&[&[local]]),
         other => panic!("{other}: say in this test how it is made to speak of names"),

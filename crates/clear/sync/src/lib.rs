@@ -13,6 +13,7 @@
 mod error;
 pub mod limits;
 mod log;
+mod mailbox;
 mod marker;
 mod names;
 mod parallel;
@@ -21,6 +22,7 @@ mod state;
 
 pub use error::{Error, Result};
 pub use log::{Live, follow};
+pub use mailbox::{Letter, Mailbox, Run, remove_stale_pairings};
 pub use marker::Marker;
 pub use names::{
     MARKER, header_name, object_hash, publication_name, publication_number, revision_name,

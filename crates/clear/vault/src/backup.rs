@@ -25,6 +25,7 @@ use crate::create::check_contents;
 use crate::folder::owner_lock::{Attempt, OwnerLock};
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, SEGMENTS, UNFINISHED, below};
+use crate::incoming::read_segment;
 use crate::owner::port::Port;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Request};
@@ -267,22 +268,6 @@ fn segment_paths(segments: &HeldFolder) -> strongroom_folder::Result<Vec<String>
         all.extend(named.map(|file| format!("{}/{}", folder.name, file.name)));
     }
     Ok(all)
-}
-
-/// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
-/// stays behind.
-pub(crate) fn read_segment(
-    held: &HeldFolder,
-    path: &str,
-) -> strongroom_folder::Result<Option<Vec<u8>>> {
-    use std::io::Read;
-    let file = match held.open_file(path, Purpose::Read) {
-        Err(error) if error.is_missing() => return Ok(None),
-        opened => opened?,
-    };
-    let mut bytes = Vec::new();
-    file.take(SEGMENT_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
 }
 
 /// How long a file is; `None` if there is none.

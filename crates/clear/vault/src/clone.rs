@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use strongroom_crypto::{Keyring, Secret, unlock};
+use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, SystemRandom, unlock};
 use strongroom_filesystem::DurableState;
 use strongroom_folder::Folder as HeldFolder;
 use strongroom_format::limits::HEADER_BYTES_MAX;
@@ -31,7 +31,7 @@ use strongroom_sync::{
 
 use crate::create::{claim_for, leave_empty};
 use crate::execute::published::put_published;
-use crate::folder::{CLONE_MARK, Folder, HEADER, REVISIONS, SEGMENTS, UNFINISHED, below};
+use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
 use crate::recovery::report::RecoverReport;
@@ -76,6 +76,16 @@ pub struct CloneReport {
     pub made: RecoverReport,
 }
 
+/// The device that another one let in, and the state in which it did.
+#[derive(Clone, Copy)]
+pub(crate) struct LetIn<'a> {
+    pub(crate) keys: &'a NewDeviceKeys,
+    /// The generation of its header.
+    pub(crate) generation: u64,
+    /// The newest publication then.
+    pub(crate) publication: u64,
+}
+
 /// Makes a vault in `folder`, which must not exist or be empty, out of the remote at `address`. The remote is called `origin` there.
 ///
 /// Interrupted at any moment, the same call goes on.
@@ -89,16 +99,29 @@ pub fn clone(
     options: CloneOptions,
     told: &mut dyn FnMut(CloneProgress) -> GoOn,
 ) -> Result<CloneReport> {
+    clone_as(address, folder.as_ref(), secret, None, &options, told)
+}
+
+/// The same as a device that was let in; without one, as a device that the slot of the secret adds.
+pub(crate) fn clone_as(
+    address: &str,
+    folder: &Path,
+    secret: &Secret,
+    let_in: Option<LetIn<'_>>,
+    options: &CloneOptions,
+    told: &mut dyn FnMut(CloneProgress) -> GoOn,
+) -> Result<CloneReport> {
     let place = Address::parse(address)?;
     let remote = place.open()?;
     let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
-    let folder = Folder::new(folder.as_ref());
+    let folder = Folder::new(folder);
     let made_folder = folder.make()?;
     let folder = folder.absolute()?;
     let mark = [CLONE_MARK, hex::encode(&marker.remote.0).as_bytes(), b"\n"].concat();
     let was_begun = folder.has(UNFINISHED);
     let lock = claim_for(&folder, &mark)?;
-    let (header, keyring, log) = match newest_state(&*remote, secret, &marker) {
+    let found = newest_state(&*remote, secret, &marker);
+    let (header, keyring, log) = match check_let_in(found, let_in) {
         Ok(found) => found,
         Err(error) => {
             // What came down earlier stays, for the next attempt; else the folder is as it was.
@@ -111,6 +134,9 @@ pub fn clone(
     seen::begin_new(&folder, &options.trust)?;
     // (2)
     Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
+    if let Some(let_in) = let_in {
+        write_replica(&folder, keyring.clone(), let_in.keys)?;
+    }
     let (objects, bytes) = download(&*remote, &folder, &log.live, told)?;
     let wanted = log.header_bytes(&*remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
@@ -145,13 +171,44 @@ pub fn clone(
     })
 }
 
+/// A header with its keys, and the log.
+type State = (Vec<u8>, Keyring, Log);
+
+/// Gives the state if a device that was let in is a member in it, and it is not older than what it was let into.    [11.7.9]
+fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State> {
+    let Some(let_in) = let_in else {
+        return found;
+    };
+    let is_older = match &found {
+        Ok((_, keyring, log)) => {
+            let mut keyring = keyring.clone();
+            keyring.generation() < let_in.generation
+                || log.last.body.number < let_in.publication
+                || keyring.act_as_new(let_in.keys).is_err()
+        }
+        // The slot of this device is in no header that the remote shows.
+        Err(Error::WrongSecret(_)) => true,
+        Err(_) => false,
+    };
+    match is_older {
+        false => found,
+        true => {
+            let why = "it shows an older state than the one in which this device was let in";
+            Err(Error::RemoteUntrue(why.to_owned()))
+        }
+    }
+}
+
+/// Writes the replica file of a device that was let in: an attempt that goes on finds it, and adds no other device.
+fn write_replica(folder: &Folder, mut keyring: Keyring, keys: &NewDeviceKeys) -> Result<()> {
+    keyring.act_as_new(keys)?;
+    let replica = keyring.new_replica(&SystemRandom)?;
+    folder.replace(REPLICA, &keyring.seal_replica(&replica, &SystemRandom)?)
+}
+
 /// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
 /// may have left a newer one, without keys that what was published before needs.
-fn newest_state(
-    remote: &dyn Remote,
-    secret: &Secret,
-    marker: &Marker,
-) -> Result<(Vec<u8>, Keyring, Log)> {
+fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result<State> {
     let mut names: Vec<String> = remote
         .list("headers")?
         .into_iter()

@@ -285,7 +285,8 @@ pub(crate) fn claim_for(folder: &Folder, mark: &[u8]) -> Result<OwnerLock> {
     }
     match OwnerLock::attempt(folder)? {
         Attempt::Taken(lock) => {
-            clear_files(folder);
+            // The replica file may be of a device that was let in; one that is of no member is made again.
+            clear_files_but(folder, REPLICA);
             Ok(lock)
         }
         Attempt::HeldByAnother => Err(Error::BeingCreated),
@@ -373,6 +374,11 @@ pub(crate) fn leave_empty(folder: &Folder, made_folder: bool) {
 
 /// Removes database, replica file, header and their copies of a vault that is being made.
 fn clear_files(folder: &Folder) {
+    clear_files_but(folder, "");
+}
+
+/// The same but for one of them.
+fn clear_files_but(folder: &Folder, kept: &str) {
     let database = [
         DATABASE_FILE.to_owned(),
         format!("{DATABASE_FILE}-wal"),
@@ -388,7 +394,8 @@ fn clear_files(folder: &Folder) {
         HEADER_SAVED,
     ];
     let others = others.map(str::to_owned);
-    for name in database.into_iter().chain(others) {
+    let all = database.into_iter().chain(others);
+    for name in all.filter(|name| name != kept) {
         let _ = folder.remove(&name);
     }
 }

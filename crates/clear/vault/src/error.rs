@@ -5,6 +5,7 @@ use strongroom_filesystem as filesystem;
 use strongroom_metadata as metadata;
 
 use crate::older_folder::{OlderFolder, show};
+use crate::pairing::PairingError;
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -122,6 +123,9 @@ pub enum Error {
     /// As that says: something is wrong with a remote.
     #[error("{0}")]
     Remote(#[from] strongroom_sync::Error),
+    /// As that says: two devices did not pair.
+    #[error("{0}")]
+    Pairing(#[from] PairingError),
     /// Environment: of two that create the same object at a remote, both were told that they had.
     #[error(
         "this remote lets two devices create the same object, so one could overwrite what another published; use a place that creates an \
@@ -497,6 +501,7 @@ impl Error {
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
             Self::UnknownRemote(_) => Kind::NotFound,
             Self::Remote(error) => remote_kind(error),
+            Self::Pairing(error) => pairing_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteKept(_) => Kind::PermissionDenied,
             Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
@@ -510,6 +515,22 @@ impl Error {
                 Kind::Other
             }
         }
+    }
+}
+
+/// The same of what is wrong with a pairing.
+fn pairing_kind(error: &PairingError) -> std::io::ErrorKind {
+    use std::io::ErrorKind as Kind;
+    match error {
+        PairingError::NoOffer { .. } => Kind::NotFound,
+        PairingError::WrongCode | PairingError::TriesUsed | PairingError::Refused => {
+            Kind::PermissionDenied
+        }
+        PairingError::TooLate | PairingError::NoAnswer => Kind::TimedOut,
+        PairingError::Withdrawn | PairingError::Gone => Kind::ConnectionAborted,
+        PairingError::NotPublished { why } => why.io_kind(),
+        PairingError::Crowded => Kind::ResourceBusy,
+        PairingError::Name | PairingError::Secret | PairingError::Ended => Kind::InvalidInput,
     }
 }
 

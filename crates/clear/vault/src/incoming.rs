@@ -9,7 +9,11 @@
 //!  (1) Before a file goes from here to where rows look for it, its name is in the list, durably; the list goes after the rows
 //!      are durable.                                                                                       [11.6.5]
 
+use std::io::Read;
+
 use strongroom_filesystem::Filesystem;
+use strongroom_folder::{Folder as HeldFolder, Purpose};
+use strongroom_format::limits::SEGMENT_BYTES_MAX;
 use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 
@@ -166,4 +170,19 @@ pub(crate) fn take_back(folder: &Folder, filesystem: &Filesystem) -> Result<()> 
     }
     held.remove(PLACING).map_err(failed())?;
     held.sync().map_err(failed())
+}
+
+/// The content of a segment file; `None` if there is none. What lies behind its greatest length is nothing of a vault's, and
+/// stays behind.
+pub(crate) fn read_segment(
+    held: &HeldFolder,
+    path: &str,
+) -> strongroom_folder::Result<Option<Vec<u8>>> {
+    let file = match held.open_file(path, Purpose::Read) {
+        Err(error) if error.is_missing() => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(SEGMENT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }

@@ -15,6 +15,7 @@ use strongroom_crypto::{
     UnlockError,
 };
 use strongroom_filesystem::DurableState;
+use strongroom_format::pairing::Newcomer;
 use strongroom_format::{SlotId, hex};
 use strongroom_metadata::Store;
 
@@ -172,6 +173,18 @@ impl Keys {
         self.change(Purpose::Future, |keyring| {
             keyring.revoke_device(device, &SystemRandom)
         })
+    }
+
+    /// Makes a device that asks for it a member, with a key slot of its own (`Invitation::admit`).
+    pub(crate) fn admit(&mut self, newcomer: &Newcomer) -> Result<()> {
+        self.change(Purpose::Future, |keyring| {
+            keyring.admit(newcomer, &SystemRandom)
+        })
+    }
+
+    /// The generation of the header that these keys are of.
+    pub(crate) const fn generation(&self) -> u64 {
+        self.unlocked.keyring.generation()
     }
 
     /// Makes the device that this copy acts as new: whoever knew the old one is out.

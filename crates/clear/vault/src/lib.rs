@@ -49,15 +49,18 @@ pub mod fuzzing;
 mod hashing;
 mod incoming;
 mod interactive;
+mod invitation;
 mod join;
 mod keyring;
 mod keys;
 mod leave;
 pub mod limits;
+mod newcomer;
 mod observer;
 mod older_folder;
 mod open;
 mod owner;
+mod pairing;
 mod path;
 mod private_folder;
 mod provider_in_use;
@@ -99,12 +102,15 @@ pub use error::{Error, Result};
 pub use file::{File, FileOptions};
 pub use hashing::{HashPrefix, HashPrefixError, HashedAll};
 pub use interactive::Transaction;
+pub use invitation::{Candidate, Invitation, InvitationStep};
 pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
 pub use keys::{AddKey, Keys, list_slots};
+pub use newcomer::{Admitted, Asking, AskingStep, NewDevice, check_offered};
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;
 pub use open::{IfOwned, OpenOptions};
+pub use pairing::{PAIRING_LIFETIME, PAIRING_LOOK_EVERY, PAIRING_TRIES, PairingError};
 pub use path::{Links, VaultPath};
 pub use private_folder::{PrivateFolders, WatchedName};
 pub use provider_in_use::ProviderInUse;
@@ -132,8 +138,8 @@ pub mod providers {
 }
 pub use strongroom_crypto::{
     AgeIdentity, AgeKeyError, AgeRecipient, Compression, Fingerprint, HashAlgorithm, KeyFile,
-    NewKey, Passphrase, RecoveryCode, Secret, SlotInfo, SystemRandom, keys_are_locked,
-    on_wiped_stack,
+    NewKey, PairingCode, PairingCodeError, Passphrase, RecoveryCode, Secret, SlotInfo,
+    SystemRandom, keys_are_locked, on_wiped_stack,
 };
 /// The file system below, for who mounts it.
 pub use strongroom_filesystem as filesystem;

@@ -3,13 +3,13 @@
 //! Takes   a remote whose log was followed to its end
 //! Gives   room there; publications that say what was retired
 //! Never   removes an object that a publication names as live, or a header
-//! Spec    spec/11-sync.md, 11.7
+//! Spec    spec/11-sync.md, 11.8
 //!
 //! Invariants
 //!  (1) Right before an object is removed, a publication of this device retires it. Whoever was about to publish that object has to
-//!      take this in first, and publishes its content under another name.                          [11.7.2]
+//!      take this in first, and publishes its content under another name.                          [11.8.2]
 //!  (2) An object is removed no sooner than the grace after this device retired it for the first time: who reads the log now may
-//!      still fetch it.                                                                            [11.7.3]
+//!      still fetch it.                                                                            [11.8.3]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

@@ -20,8 +20,8 @@ use strongroom_sync::{
     header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
 };
 
-use crate::backup::read_segment;
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
+use crate::incoming::read_segment;
 use crate::limits::PUSH_PAGE;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
 use crate::remotes::{RemoteProgress, go_on};

@@ -14,6 +14,7 @@ pub(crate) mod error;
 mod follow;
 pub(crate) mod genesis;
 pub(crate) mod members;
+pub(crate) mod newcomer;
 pub(crate) mod replica;
 pub(crate) mod revision;
 pub(crate) mod seen;

@@ -64,6 +64,10 @@ purposes! {
     SlotNaming = "strongroom format 1 2026-11-21 slot naming",
     /// From a printed secret: the bits that detect a mistyped one.
     PrintedChecksum = "strongroom format 1 2026-11-21 printed secret checksum",
+    /// From what two devices that pair agreed on: what seals the request of the new one.
+    PairingRequest = "strongroom format 1 2026-11-25 pairing request",
+    /// From the same: what seals the answer of the old one.
+    PairingAnswer = "strongroom format 1 2026-11-25 pairing answer",
 }
 
 /// Derives the key for `purpose` from `secret`, which must not be guessable.

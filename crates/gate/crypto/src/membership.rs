@@ -274,9 +274,14 @@ impl Membership {
         Ok(())
     }
 
+    /// Whether `principal` is or was a member: then it cannot be added.                                    (3)
+    pub(crate) fn has_known(&self, principal: PrincipalId) -> bool {
+        self.retired.contains(&principal) || self.active.contains_key(&principal)
+    }
+
     fn add(&mut self, role: Role, keys: &PublicKeys) -> Result<(), Forged> {
         let id = keys.id();
-        if self.retired.contains(&id) || self.active.contains_key(&id) {
+        if self.has_known(id) {
             return Err(self.forged("adds somebody who is or was a member"));
         }
         self.active.insert(

@@ -7,6 +7,7 @@
 
 pub(crate) mod age_key;
 pub(crate) mod key_file;
+pub(crate) mod pairing_code;
 pub(crate) mod passphrase;
 pub(crate) mod printed_secret;
 pub(crate) mod recovery_code;

@@ -88,6 +88,8 @@ pub enum Kind {
     BatchLengths = 15,
     /// Where a verification was stopped.
     VerifyState = 16,
+    /// What one of two devices says to the other that is being let in.
+    Pairing = 17,
 }
 
 impl Kind {
@@ -108,6 +110,7 @@ impl Kind {
         Self::Intent,
         Self::BatchLengths,
         Self::VerifyState,
+        Self::Pairing,
     ];
 
     /// The number that stands for it in the format.

@@ -16,6 +16,7 @@ pub mod intent;
 mod json_file;
 pub mod limits;
 pub mod membership;
+pub mod pairing;
 pub mod publication;
 pub mod replica;
 pub mod segment;

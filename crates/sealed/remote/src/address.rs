@@ -137,6 +137,26 @@ impl Address {
         &self.text
     }
 
+    /// The URL without any credential: whoever has their own reaches the same place with it.
+    #[must_use]
+    pub fn without_credentials(&self) -> String {
+        let Place::Store(_, url) = &self.place else {
+            return self.text.clone();
+        };
+        let mut bare = without_user(url.clone());
+        let mut pairs = Vec::new();
+        if let Some(endpoint) = option(url, "endpoint").and_then(|text| Url::parse(&text).ok())
+            && endpoint.has_host()
+        {
+            pairs.push(("endpoint", without_user(endpoint).into()));
+        }
+        pairs.extend(option(url, "region").map(|region| ("region", region)));
+        if !pairs.is_empty() {
+            bare.query_pairs_mut().extend_pairs(pairs);
+        }
+        bare.into()
+    }
+
     /// Whether it is a folder of this machine, whose disk others may want to unmount.
     #[must_use]
     pub const fn is_folder(&self) -> bool {
@@ -174,6 +194,16 @@ impl Address {
             .map_err(|_| Error::Address("the path in the URL cannot be one of objects".into()))?;
         Ok(Arc::new(Cloud::new(store.map_err(explain)?, below)?))
     }
+}
+
+/// The URL without user, password, query and fragment.
+fn without_user(mut url: Url) -> Url {
+    // Refused where a URL can have none.
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    url.set_query(None);
+    url.set_fragment(None);
+    url
 }
 
 fn option(url: &Url, wanted: &str) -> Option<String> {
@@ -248,6 +278,13 @@ mod tests {
             shown.contains("s3://bucket/path at store.example") && !shown.contains("canary"),
             "{shown}"
         );
+        let bare = address.without_credentials();
+        assert!(
+            bare == "s3://bucket/path?endpoint=http%3A%2F%2Fstore.example%3A9%2F&region=r",
+            "{bare}"
+        );
+        assert!(!bare.contains("canary"), "{bare}");
+        assert!(Address::parse(&bare).is_ok());
         for bad in [
             "canary",
             "http://canary:canary@host",

@@ -21,6 +21,9 @@ pub(crate) enum DeviceCommand {
         after_help = "Example:\n  strongroom device list photos\n\nWithout a secret the list comes from the header unchecked. --unlock, or an option that names the secret, verifies it and marks the device of this copy."
     )]
     List(DeviceList),
+    /// Lets a new device in: shows a code for `strongroom clone --pair` there, waits for it, and asks whether to let it in
+    #[command(after_help = crate::arguments::help::device_add())]
+    Add(DeviceAdd),
     /// Removes a device: it can no longer change keys, and opens nothing that is stored after the removal
     #[command(
         after_help = "Example:\n  strongroom device list photos\n  strongroom device remove photos 3fa2\n\nWithout ID, or with the ID of this copy's own device, this copy gets new device keys, and its old ones stop working."
@@ -42,6 +45,22 @@ pub(crate) struct DeviceList {
     /// Ask for the passphrase, and verify what is shown
     #[arg(long)]
     pub(crate) unlock: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `device add`.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceAdd {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// The name of the remote through which the two devices speak; needed if there are several
+    #[arg(value_name = "REMOTE")]
+    pub(crate) remote: Option<String>,
+    /// Do not draw the code for a camera
+    #[arg(long)]
+    pub(crate) no_qr: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -110,6 +110,19 @@ pub(crate) fn remote_prune() -> String {
     )
 }
 
+pub(crate) fn device_add() -> String {
+    format!(
+        "The new device types `strongroom clone --pair URL VAULT` and the code. It shows a fingerprint, which is the same here if nobody sits \
+         between the two; answer yes only then. It becomes a device of the vault with a key of its own: a passphrase or key file that is chosen \
+         there. The code is good for one device, 10 minutes and 5 tries. The code for a camera holds the URL without credentials, and the code. \
+         With --json each event is a line, and the answer is read from standard input: a line `yes`, or anything else for no.\n\n{}",
+        example(&[
+            "strongroom device add photos",
+            "strongroom device add photos stick --no-qr"
+        ])
+    )
+}
+
 pub(crate) fn push() -> String {
     format!(
         "It takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. Stopped at any \
@@ -150,10 +163,14 @@ pub(crate) fn sync() -> String {
 pub(crate) fn clone() -> String {
     format!(
         "The passphrase, a key file, an identity or the recovery code of the vault opens it; everything that came from the remote is \
-         proven before it is used. The remote is called origin in the new vault. Run again after an interruption, it goes on.\n\n{}",
+         proven before it is used. The remote is called origin in the new vault. Run again after an interruption, it goes on. With --pair another \
+         device lets this one in (`strongroom device add` there): it needs no secret of the vault, and gets a passphrase of its own, or a key \
+         file, which is made if it is not there. The code is asked for, or is the first line of standard input. After an interruption \
+         behind the yes on the other device, the same without --pair goes on.\n\n{}",
         example(&[
             "strongroom clone folder:/media/stick/photos photos",
             "strongroom clone --recovery-code - s3://bucket/photos photos",
+            "strongroom clone --pair folder:/media/stick/photos photos",
         ])
     )
 }

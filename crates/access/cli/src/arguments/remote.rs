@@ -158,6 +158,13 @@ pub(crate) struct Clone {
     /// The folder to create; it must not exist, or be empty
     #[arg(value_name = "VAULT")]
     pub(crate) vault: PathBuf,
+    /// Ask for the code that `strongroom device add` shows on another device; the passphrase or key file given here is a new one, for
+    /// this device
+    #[arg(long, conflicts_with_all = ["recovery_code", "identity"])]
+    pub(crate) pair: bool,
+    /// With --pair, what this device is called instead of the name of the machine; not secret
+    #[arg(long, value_name = "NAME", requires = "pair")]
+    pub(crate) name: Option<String>,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -1,4 +1,4 @@
-//! `device list`, `device remove`, `device accept`: which copies of a vault may change its keys.
+//! `device list`, `device remove`, `device accept`, and the way to `device add`: which copies of a vault may change its keys.
 
 use std::io::Write;
 
@@ -9,6 +9,7 @@ use strongroom::{Keys, Member, describe};
 use super::info::ask;
 use crate::arguments::device::{DeviceAccept, DeviceCommand, DeviceList, DeviceRemove};
 use crate::commands::opening::{Intent, unlocking, with};
+use crate::commands::pair::add;
 use crate::terminal::failure::{About, Result};
 use crate::terminal::output::{print_json, stdout};
 use crate::terminal::printable::show_path;
@@ -18,6 +19,7 @@ use crate::terminal::progress::while_keys_change;
 pub(crate) fn device(command: &DeviceCommand) -> Result<()> {
     match command {
         DeviceCommand::List(arguments) => list(arguments),
+        DeviceCommand::Add(arguments) => add(arguments),
         DeviceCommand::Remove(arguments) => remove(arguments).about(show_path(&arguments.vault)),
         DeviceCommand::Accept(arguments) => accept(arguments),
     }

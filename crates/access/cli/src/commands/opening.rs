@@ -117,7 +117,7 @@ pub(crate) fn is_meant(fingerprint: &Fingerprint) -> bool {
 }
 
 /// One line if somebody changed who may open the vault, and it was not done here.
-fn warn_of_records(vault: &Vault) -> Result<()> {
+pub(crate) fn warn_of_records(vault: &Vault) -> Result<()> {
     let unknown = vault.information()?.unknown_records;
     if let Some(first) = unknown.first() {
         let more = match unknown.len() - 1 {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, GRACE, GoOn, OpenOptions, PullReport, PushReport,
-    RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
+    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, OpenOptions, PullReport,
+    PushReport, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
 };
 
 use crate::arguments::remote::{
@@ -15,6 +15,7 @@ use crate::arguments::remote::{
 };
 use crate::commands::continuous::watch;
 use crate::commands::opening::{Intent, unlocking, with};
+use crate::commands::pair::clone_paired;
 use crate::commands::recover::{print, recover_json};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
@@ -100,7 +101,7 @@ fn list(vault: &Vault, json: bool) -> Result<()> {
 }
 
 /// The remote that is meant: the one that was named, or the only one.
-fn meant(vault: &Vault, name: Option<&str>) -> Result<String> {
+pub(crate) fn meant(vault: &Vault, name: Option<&str>) -> Result<String> {
     if let Some(name) = name {
         return Ok(name.to_owned());
     }
@@ -360,7 +361,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
 }
 
 /// Lets the other devices know the one that was just made: they take nothing of a device that they do not know.
-fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()> {
+pub(crate) fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()> {
     let options = OpenOptions {
         trust,
         ..OpenOptions::default()
@@ -371,26 +372,27 @@ fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()
     synced.map(drop)
 }
 
+/// Shows how far a clone is, and whether it should go on.
+pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
+    match progress {
+        CloneProgress::Down(down) => meter.show(down.bytes, down.bytes_total),
+        CloneProgress::Made(RecoverProgress::Segments(bytes, total)) => meter.show(bytes, total),
+        CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
+            meter.say(format!("{nodes} files brought back"));
+        }
+    }
+    interrupt::go_on()
+}
+
 /// Makes a vault out of a remote.
 pub(crate) fn clone(arguments: &Clone) -> Result<()> {
     interrupt::watch()?;
+    if arguments.pair {
+        return clone_paired(arguments);
+    }
     let Clone { url, vault, .. } = arguments;
     let mut meter = Meter::new(arguments.quiet, "from the remote");
-    let mut told = |progress| {
-        match progress {
-            CloneProgress::Down(down) => meter.show(down.bytes, down.bytes_total),
-            CloneProgress::Made(RecoverProgress::Segments(bytes, total)) => {
-                meter.show(bytes, total)
-            }
-            CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
-                meter.say(format!("{nodes} files brought back"));
-            }
-        }
-        match interrupt::go_on() {
-            GoOn::Yes => GoOn::Yes,
-            GoOn::No => GoOn::No,
-        }
-    };
+    let mut told = |progress| show_cloning(&mut meter, progress);
     let mut published = Ok(());
     let report = unlocking(
         &arguments.common.secret,
@@ -406,7 +408,15 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
         },
     );
     drop(meter);
-    let report = report.about(show_path(vault))?;
+    show_clone(arguments, &report.about(show_path(vault))?, published)
+}
+
+/// Says what a clone brought, and whether the other devices know of it.
+pub(crate) fn show_clone(
+    arguments: &Clone,
+    report: &CloneReport,
+    published: strongroom::Result<()>,
+) -> Result<()> {
     if let Err(error) = published {
         tell(&format!(
             "strongroom: the vault is here, but the other devices do not know this one yet ({error}); run `strongroom sync`"

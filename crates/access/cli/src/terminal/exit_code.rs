@@ -1,9 +1,9 @@
 //! The exit codes. They never change; the manual and `--help` print this table. An interrupted command ends by the signal, which a shell
 //! shows as 128 plus its number.
 
-use strongroom::Error;
 use strongroom::filesystem::Error as FileError;
 use strongroom::providers::ProviderError;
+use strongroom::{Error, PairingError};
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,7 @@ impl ExitCode {
             Error::RemoteNotCreateOnly => Self::Unsupported,
             Error::RemoteKept(_) => Self::Permission,
             Error::RemoteUntrue(_) => Self::Damaged,
+            Error::Pairing(pairing) => Self::of_pairing(pairing),
             Error::Remote(_) => Self::of_remote(&std::io::Error::from(error.io_kind())),
             Error::AlreadyAVault
             | Error::FolderNotEmpty
@@ -159,6 +160,18 @@ impl ExitCode {
             Kind::AlreadyExists => Self::Exists,
             Kind::Unsupported => Self::Unsupported,
             _ => Self::of_io(error),
+        }
+    }
+
+    fn of_pairing(error: &PairingError) -> Self {
+        match error {
+            PairingError::NoOffer { .. } => Self::NotFound,
+            PairingError::WrongCode | PairingError::TriesUsed => Self::WrongSecret,
+            PairingError::Refused => Self::Permission,
+            PairingError::Crowded => Self::InUse,
+            PairingError::Name | PairingError::Secret => Self::Usage,
+            PairingError::NotPublished { why } => Self::of(why),
+            _ => Self::Other,
         }
     }
 

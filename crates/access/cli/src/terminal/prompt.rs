@@ -7,14 +7,24 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 use zeroize::Zeroizing;
 
+use crate::terminal::interrupt;
+
 /// The longest line that a terminal gives at once, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
+
+/// How often is looked, while a person thinks, whether a signal came.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// The terminal of this process.
 pub(crate) fn terminal() -> io::Result<File> {
@@ -66,13 +76,29 @@ impl Drop for Hidden<'_> {
 /// Shows `question`; gives whether the whole word `yes` was typed. Anything else is no.
 ///
 /// # Errors
-/// Of the terminal; without one, that.
+/// As `shown_line`.
 pub(crate) fn confirm(question: &str) -> io::Result<bool> {
+    let line = shown_line(question)?;
+    Ok(line.trim_ascii().eq_ignore_ascii_case(b"yes"))
+}
+
+/// Shows `question`, and gives what is typed up to the end of the line, which shows.
+///
+/// # Errors
+/// Of the terminal; without one, that. `Interrupted` if a signal came that `interrupt::watch` notes.
+pub(crate) fn shown_line(question: &str) -> io::Result<Vec<u8>> {
     let terminal = terminal()?;
     (&terminal).write_all(question.as_bytes())?;
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < LINE_BYTES_MAX {
+        let mut waits = [PollFd::new(&terminal, PollFlags::IN)];
+        match poll(&mut waits, Some(&LOOK_EVERY)) {
+            _ if interrupt::came() => return Err(io::ErrorKind::Interrupted.into()),
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
         match (&terminal).read(&mut byte) {
             Ok(0) => break,
             Ok(_) if byte[0] == b'\n' => break,
@@ -81,7 +107,7 @@ pub(crate) fn confirm(question: &str) -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    Ok(line.trim_ascii().eq_ignore_ascii_case(b"yes"))
+    Ok(line)
 }
 
 /// Shows `prompt`, and gives what is typed up to the end of the line.

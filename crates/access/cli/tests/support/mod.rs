@@ -4,6 +4,8 @@
     reason = "each test binary uses the part of this that it needs"
 )]
 
+pub(crate) mod terminal;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -3,7 +3,7 @@
 //! Takes   what publications retire
 //! Gives   marks at what has to move; segments that nothing refers to any more
 //! Never   publishes again under a name that was retired: who removes it may be about to do so
-//! Spec    spec/11-sync.md, 11.4 and 11.7
+//! Spec    spec/11-sync.md, 11.4 and 11.8
 //!
 //! Invariants
 //!  (1) What a publication retires is marked in the transaction that takes it in, also if it was uploaded here and never published.
@@ -16,11 +16,10 @@ use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
 use strongroom_sync::object_hash;
 
-use crate::backup::read_segment;
 use crate::execute::published::{LET_GO, each_published, segment_files};
 use crate::execute::session::Session;
 use crate::folder::{REVISIONS, SEGMENTS};
-use crate::incoming::placed_segment;
+use crate::incoming::{placed_segment, read_segment};
 use crate::{Error, Result};
 
 /// Segments that were let go at that remote, while something here lives in them.

@@ -3,7 +3,7 @@
 //! Takes   what was uploaded, what is to be named once more, and what is there although nobody published it
 //! Gives   the next publication of that remote, sealed; nothing if it would say nothing new
 //! Never   retires what is live, or moves the base past something that only an earlier publication names
-//! Spec    spec/11-sync.md, 11.3, 11.4 and 11.7
+//! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants
 //!  (1) A publication names a head only if all that the vault has is at the remote then.                     [11.4.3]

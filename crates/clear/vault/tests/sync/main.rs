@@ -4,6 +4,7 @@
 
 mod keys;
 mod let_go;
+mod pairing;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;

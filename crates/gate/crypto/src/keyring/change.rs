@@ -229,7 +229,7 @@ impl Keyring {
     }
 
     /// Signs `changes` as the next record, beginning an epoch if a key for it is given, and makes the next header.
-    fn finish(
+    pub(crate) fn finish(
         mut self,
         mut changes: Vec<Change>,
         epoch_key: Option<EpochKey>,
@@ -277,12 +277,12 @@ impl Keyring {
             .ok_or(KeyError::NoSuchSlot { slot })
     }
 
-    fn require_device(&self) -> Result<(), KeyError> {
+    pub(crate) fn require_device(&self) -> Result<(), KeyError> {
         self.device().map(|_| ()).ok_or(KeyError::NotADevice)
     }
 
     /// Room for one more, and a signer that is still a member at all.
-    fn require_room(&self, role: Role, max: usize) -> Result<(), KeyError> {
+    pub(crate) fn require_room(&self, role: Role, max: usize) -> Result<(), KeyError> {
         if !self.membership.active().contains_key(&self.signer.id()) {
             return Err(KeyError::NotADevice);
         }

@@ -6,8 +6,11 @@ use strongroom_format::index::{
     IndexEntry, decode_contents, decode_index, encode_contents, encode_index,
 };
 use strongroom_format::intent::{Intent, IntentLogId, IntentVersion, encode_header, encode_record};
-use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
+use strongroom_format::limits::{
+    BLOCK_BYTES_MAX, HEADER_BYTES_MAX, KEM_PUBLIC_BYTES, REPLICA_BYTES_MAX,
+};
 use strongroom_format::membership::Record;
+use strongroom_format::pairing::{Admission, Newcomer};
 use strongroom_format::publication::{
     Publication, PublicationId, PublishedRevision, PublishedSegment, RemoteId, SignedPublication,
 };
@@ -17,8 +20,8 @@ use strongroom_format::segment::{
     scan,
 };
 use strongroom_format::{
-    BlockId, Epoch, Header, InstanceId, PrincipalId, RecordId, ReplicaFile, ReplicaFormat,
-    SegmentId, SuiteId, VaultId,
+    Argon2Parameters, BlockId, Epoch, Header, InstanceId, Lock, PrincipalId, PublicKeys, RecordId,
+    ReplicaFile, ReplicaFormat, SegmentId, Slot, SlotId, SuiteId, VaultId,
 };
 use strongroom_metadata::{BlockNumber, Extent, REGION_BYTES, regions};
 
@@ -72,6 +75,7 @@ pub(crate) fn all() -> Vec<Target> {
         replica(),
         membership(),
         publication(),
+        pairing_request(),
         region(),
     ]
 }
@@ -236,6 +240,52 @@ fn membership() -> Target {
     })
     // Public keys in boxes of their own, and the record encoded again beside them.
     .bound(|len| 8 * len + 16 * 1024)
+}
+
+fn pairing_request() -> Target {
+    let keys = |byte| PublicKeys {
+        signing: [byte; 32],
+        kem: Box::new([byte; KEM_PUBLIC_BYTES]),
+    };
+    let argon2 = Argon2Parameters {
+        memory_kib: 1 << 20,
+        passes: 3,
+        lanes: 4,
+        salt: [6; 16],
+    };
+    let seed = |lock| {
+        let newcomer = Newcomer {
+            vault: VaultId([1; 32]),
+            device: keys(2),
+            slot_keys: keys(3),
+            slot: Slot {
+                id: SlotId([4; 8]),
+                label: "laptop".to_owned(),
+                created_s: 1_800_000_000,
+                principal: keys(3).id(),
+                lock,
+                sealed: vec![5; 200],
+            },
+        };
+        newcomer.encode()
+    };
+    let admitted = Admission::Admitted {
+        generation: 7,
+        publication: 300,
+    };
+    let seeds = vec![
+        seed(Lock::Passphrase(argon2)),
+        seed(Lock::KeyFile),
+        admitted.encode(),
+    ];
+    Target::new("pairing-message", seeds, |bytes| {
+        let request = Newcomer::decode(bytes).map(|request| {
+            assert_eq!(request.encode(), bytes);
+            assert_eq!(request.fingerprint().len(), 24);
+        });
+        let answer = Admission::decode(bytes).map(|answer| assert_eq!(answer.encode(), bytes));
+        request.is_ok() || answer.is_ok()
+    })
 }
 
 fn publication() -> Target {

@@ -1,0 +1,91 @@
+//! What both sides of a pairing know: how long a code is good, how often it may be tried, and what can go wrong.
+//!
+//! Spec    spec/11-sync.md, section 11.7
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// How long a pairing code is good.
+pub const PAIRING_LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// How often a pairing code can be tried, by whomever.
+pub const PAIRING_TRIES: usize = 5;
+
+/// How often each side should look for what the other one said.
+pub const PAIRING_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The byte that stands for an answer to a request that did not open. Whoever writes to the remote can put it there too.
+pub(crate) const NOT_OPENED: [u8; 1] = [0];
+
+/// Why two devices did not pair. The side at fault is said with each variant.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairingError {
+    /// Caller: on the new device, nobody waits under that code.
+    #[error(
+        "no device waits at this remote for a code that begins with {place}: the code is mistyped, was used, or is older than 10 minutes; \
+         `strongroom device add` on the other device shows a new one"
+    )]
+    NoOffer {
+        /// The public part of the code.
+        place: String,
+    },
+    /// Caller: on the new device, the code is not the one that the other device shows.
+    #[error("that is not the code that the other device shows; type it again")]
+    WrongCode,
+    /// Caller or tampering: on the old device, every try was used up.
+    #[error(
+        "the code was tried 5 times, and no time it was the right one; it is void now. If that was not you, somebody else can write to the \
+         remote; `strongroom device add` shows a new code"
+    )]
+    TriesUsed,
+    /// Caller: on the old device, nobody came in time.
+    #[error(
+        "no device asked to join within 10 minutes; the code is void now, `strongroom device add` shows a new one"
+    )]
+    TooLate,
+    /// Caller: on the new device, the other one stopped, or let another one in.
+    #[error(
+        "the other device does not wait for this one any more: it was stopped, or let another device in; `strongroom device add` there shows \
+         a new code"
+    )]
+    Withdrawn,
+    /// Environment or tampering: on the new device, the other one said nothing.
+    #[error(
+        "the other device did not answer within 10 minutes. If it has let this one in, `strongroom clone` without --pair makes the vault, with \
+         the passphrase or key file that you chose here; else begin again with `strongroom device add` there"
+    )]
+    NoAnswer,
+    /// Caller: on the new device, the person at the other one said no.
+    #[error("the other device did not let this one in")]
+    Refused,
+    /// Environment: on the old device, the one that asked waits no more.
+    #[error(
+        "the device that asked has gone; nothing was changed, and `strongroom device add` shows a new code"
+    )]
+    Gone,
+    /// Environment: on the old device, the other one is a member by now and cannot know.
+    #[error(
+        "the device was let in, but the remote does not know it yet ({why}). Run `strongroom sync` here; then `strongroom clone` without \
+         --pair on the new device makes the vault, with the passphrase or key file that was chosen there"
+    )]
+    NotPublished {
+        /// What was in the way.
+        why: Box<Error>,
+    },
+    /// Environment: on the old device, other pairings are under way.
+    #[error("too many pairings are under way at this remote; try again in an hour")]
+    Crowded,
+    /// Caller: a device cannot be called so.
+    #[error(
+        "the name of a device has 1 to 64 bytes, and no characters that could fool who reads it"
+    )]
+    Name,
+    /// Caller: on the new device, it cannot make a slot for such a secret.
+    #[error("a device that is let in unlocks with a passphrase or a key file of its own")]
+    Secret,
+    /// Caller: that pairing has ended.
+    #[error("this pairing has ended; begin another")]
+    Ended,
+}
