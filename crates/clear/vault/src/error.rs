@@ -133,6 +133,12 @@ pub enum Error {
         "the files that changed elsewhere change here all the time; run `strongroom pull` again: what arrived is not fetched again"
     )]
     RemoteBusy,
+    /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
+    #[error(
+        "this vault was rebuilt without any snapshot and has nothing in common with what is at the remote: clone the remote into a new folder, \
+         and copy into it what only this vault has"
+    )]
+    NothingInCommon,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
         "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
@@ -491,6 +497,7 @@ impl Error {
             Self::RemoteName => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
             Self::UnknownRemote(_) => Kind::NotFound,
+            Self::NothingInCommon => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,

@@ -110,6 +110,7 @@ pub use provider_in_use::ProviderInUse;
 pub use public_information::{PublicInformation, describe};
 pub use pull::{PullReport, SyncReport};
 pub use push::PushReport;
+pub use recovery::from_remotes::{FromRemote, UseRemotes};
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};

@@ -301,7 +301,9 @@ pub(crate) fn verify() -> String {
 
 pub(crate) fn repair() -> String {
     format!(
-        "Unmount first. Damaged content is replaced from another copy of it, if the vault has one. Damaged snapshot records and \
+        "Unmount first. What is damaged or lost, and was pushed to a remote of the vault, is taken from there, once it proved to be \
+         what was pushed; nothing else is fetched, and a remote that cannot be reached is named and left out. Other damaged \
+         content is replaced from another copy of it, if the vault has one. Damaged snapshot records and \
          directories are rebuilt from the database where it still has them. A lost or damaged vault.json or \
          replica.json is put back from the second copy beside it. Snapshots of which only the record is left are added to the \
          database again. Content without a name goes to lost+found; segment files and \
@@ -315,6 +317,7 @@ pub(crate) fn repair() -> String {
         example(&[
             "strongroom repair --dry-run photos",
             "strongroom repair photos",
+            "strongroom repair --remote stick photos",
             "strongroom repair --rebuild photos",
         ])
     )

@@ -330,6 +330,8 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
                 meter.say(format!("{nodes} files brought back"));
             }
+            // All of it came before.
+            CloneProgress::Made(RecoverProgress::FromRemotes(..)) => {}
         }
         match interrupt::go_on() {
             GoOn::Yes => GoOn::Yes,

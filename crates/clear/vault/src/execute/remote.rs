@@ -351,7 +351,7 @@ impl Standing {
     }
 }
 
-pub(super) fn each_published(
+pub(crate) fn each_published(
     reader: &Reader<'_>,
     remote: u64,
     each: &mut dyn FnMut(Published, PublishedAs),

@@ -84,6 +84,8 @@ pub enum RecoverProgress {
     Segments(u64, u64),
     /// So many nodes were brought back.
     Nodes(u64),
+    /// So many of so many bytes came from remotes.
+    FromRemotes(u64, u64),
 }
 
 /// Brings header, replica file and database of the vault in `folder` back, and mends nothing else: the first part of `repair`.
