@@ -88,8 +88,7 @@ const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database knows no remotes; if the
      and `strongroom repair`, which takes from them what is damaged or lost";
 
 /// Said of one that is rebuilt from nothing.
-const A_CLONE_HAS_MORE: &str =
-    "if the vault was pushed to a remote, `strongroom clone` makes it again from there, in a new folder";
+const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` makes it again from there, in a new folder";
 
 /// Shows what came from a remote, and why something did not.
 fn print_remote(out: &mut impl Write, remote: &FromRemote, dry_run: bool) -> Result<()> {

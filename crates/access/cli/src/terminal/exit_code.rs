@@ -118,7 +118,7 @@ impl ExitCode {
                 Self::NotAVault
             }
             Error::RemoteName => Self::Usage,
-            Error::RemoteNameTaken(_) | Error::RemoteAhead => Self::Exists,
+            Error::RemoteNameTaken(_) | Error::RemoteAhead | Error::NothingInCommon => Self::Exists,
             Error::RemoteBusy | Error::KeysInUse => Self::InUse,
             Error::UnknownRemote(_) => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,

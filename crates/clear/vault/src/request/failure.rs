@@ -77,6 +77,10 @@ same_failures!(
     Odd { file file: String, what what: String },
     RemoteNameTaken { 0 name: String },
     UnknownRemote { 0 name: String },
+    RemoteUntrue { 0 why: String },
+    RemoteBusy {},
+    KeysInUse {},
+    NothingInCommon {},
 );
 
 macro_rules! file_failures {
