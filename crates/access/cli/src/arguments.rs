@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod common;
+pub(crate) mod conflicts;
 pub(crate) mod content;
 pub(crate) mod copy;
 pub(crate) mod damage;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::arguments::backup::Backup;
 use crate::arguments::common::{Common, SecretArguments, Whole};
+use crate::arguments::conflicts::Conflicts;
 use crate::arguments::content::{FindContent, Hash};
 use crate::arguments::copy::{Get, Put, Transfer};
 use crate::arguments::damage::{Recover, Repair, Verify};
@@ -158,6 +160,9 @@ pub(crate) enum Command {
     /// Brings a remote to the state of the vault; only what it lacks is sent
     #[command(after_help = help::push())]
     Push(Push),
+    /// Lists the files that were kept twice because two devices changed them, and ends conflicts
+    #[command(after_help = help::conflicts())]
+    Conflicts(Conflicts),
     /// Makes a vault out of a remote, with its snapshots, as a new device of it
     #[command(after_help = help::clone())]
     Clone(Clone),

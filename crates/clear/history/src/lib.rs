@@ -28,6 +28,7 @@ mod select;
 mod survey;
 mod trie;
 
+pub use conflict_name::{ConflictName, labelled};
 pub use blocks::Blocks;
 pub use build::{Built, StoreNodes, build};
 pub use content::{Content, Extent};

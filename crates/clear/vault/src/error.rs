@@ -148,6 +148,17 @@ pub enum Error {
     /// Tampering: what a remote gave does not prove true.
     #[error("the remote gave what does not prove true: {0}")]
     RemoteUntrue(String),
+    /// Caller: the name is none that a conflict gives.
+    #[error("no conflict gives such a name; `strongroom conflicts` lists those that there are")]
+    NoConflict,
+    /// Caller: what the copy of a conflict was made beside is not there any more.
+    #[error("what it was a copy beside is not there any more, so there is nothing to choose from; `strongroom mv` gives it a name")]
+    ConflictAlone,
+    /// Caller: the copy of a conflict or what is beside it is a directory.
+    #[error(
+        "one of the two is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
+    )]
+    ConflictOfDirectories,
     /// Somebody asked to stop.
     #[error("stopped; what arrived until then is not sent again")]
     RemoteStopped,
@@ -496,7 +507,9 @@ impl Error {
             }
             Self::RemoteName => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
-            Self::UnknownRemote(_) => Kind::NotFound,
+            Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
+            Self::NoConflict => Kind::InvalidInput,
+            Self::ConflictOfDirectories => Kind::IsADirectory,
             Self::NothingInCommon => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,

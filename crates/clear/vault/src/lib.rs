@@ -35,6 +35,7 @@ struct Guide;
 mod backup;
 mod clock;
 mod clone;
+mod conflicts;
 mod continuous_sync;
 mod counters;
 mod create;
@@ -90,6 +91,7 @@ mod xattrs;
 
 pub use backup::{BackupProgress, BackupReport};
 pub use clone::{CLONED_FROM, CloneOptions, CloneProgress, CloneReport, clone};
+pub use conflicts::{Conflict, Keep};
 pub use continuous_sync::{ContinuousSync, SyncEvent};
 pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};

@@ -285,6 +285,30 @@ pub(crate) fn compression() -> String {
     )
 }
 
+pub(crate) fn conflicts() -> String {
+    format!(
+        "Where this device and another changed the content of one file before either had heard of the other, the published file keeps \
+         the name, and what was here lies beside it, as `letter (conflict, DEVICE, TIME).txt`. Looks at every name in the \
+         vault, which takes seconds for a million.\n\n{}",
+        example(&[
+            "strongroom conflicts photos",
+            "strongroom conflicts keep mine 'photos:/letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt'",
+        ])
+    )
+}
+
+pub(crate) fn conflicts_keep() -> String {
+    format!(
+        "`mine` gives the copy the name of the published file, which is replaced. `theirs` removes the copy. `both` gives the copy an \
+         ordinary name, as `letter (copy).txt`. What goes stays in the snapshots that have it. Nothing is done if one of the two \
+         changes meanwhile, or if the published file is not there any more.\n\n{}",
+        example(&[
+            "strongroom conflicts keep mine 'photos:/letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt'",
+            "strongroom conflicts keep both 'photos:/list (conflict, 5f2c9a01, 2026-11-23 14.03)'",
+        ])
+    )
+}
+
 pub(crate) fn verify() -> String {
     format!(
         "Compares every table with the others, opens every sealed block, and computes every checksum. Names what is damaged by \
