@@ -34,7 +34,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
-use crate::arguments::remote::{Clone, Push, Remote, Sync};
+use crate::arguments::remote::{Clone, Limits, Push, Remote, Sync};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -297,6 +297,8 @@ pub(crate) struct Mount {
     /// Keep the vault in sync with its remotes while it is mounted
     #[arg(long)]
     pub(crate) sync: bool,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     /// What the program starts itself with
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,

@@ -320,3 +320,28 @@ fn a_conflict_is_listed_and_ended_by_one_choice() {
         }
     }
 }
+
+/// Goal: the options are known where something moves, and refused where nothing would. What they do is counted in the library's tests.
+#[test]
+fn limits_on_bandwidth_are_options_of_what_moves() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let limits = ["--limit-up", "1T", "--limit-down", "512M"];
+    for command in [
+        &["push", "v"][..],
+        &["pull", "v"],
+        &["sync", "v"],
+        &["clone", &url, "w"],
+    ] {
+        place.keyed(&[command, &limits].concat());
+    }
+    for wrong in ["0", "fast", "-1"] {
+        place.keyed_fails(2, &["push", "v", &format!("--limit-up={wrong}")]);
+    }
+    fs::create_dir(place.path("m")).unwrap();
+    let refused = place.keyed_fails(2, &["mount", "v", "m", "--limit-up", "1M"]);
+    assert!(refused.contains("--sync"), "{refused}");
+    place.keyed(&["mount", "--sync", "--limit-up", "1T", "v", "m"]);
+    let _mounted = MountPoint::new(&place);
+    fs::write(place.path("m/later"), "through the mount").unwrap();
+}

@@ -28,9 +28,9 @@ mod select;
 mod survey;
 mod trie;
 
-pub use conflict_name::{ConflictName, labelled};
 pub use blocks::Blocks;
 pub use build::{Built, StoreNodes, build};
+pub use conflict_name::{ConflictName, labelled};
 pub use content::{Content, Extent};
 pub use delta::{Delta, Name, NodeId, delta};
 pub use diff::{PathDifference, Side, differences};

@@ -152,7 +152,9 @@ pub enum Error {
     #[error("no conflict gives such a name; `strongroom conflicts` lists those that there are")]
     NoConflict,
     /// Caller: what the copy of a conflict was made beside is not there any more.
-    #[error("what it was a copy beside is not there any more, so there is nothing to choose from; `strongroom mv` gives it a name")]
+    #[error(
+        "what it was a copy beside is not there any more, so there is nothing to choose from; `strongroom mv` gives it a name"
+    )]
     ConflictAlone,
     /// Caller: the copy of a conflict or what is beside it is a directory.
     #[error(

@@ -143,6 +143,7 @@ pub use strongroom_history::{
     ErasedContent, NewRevision, PathDifference, Retention, RevisionId, SCHEDULED, SelectError,
     Side, Usage, Whose,
 };
+pub use strongroom_remote::Rates;
 pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, GoOn, OpenOptions, PullReport, PushReport,
+    CLONED_FROM, CloneOptions, CloneProgress, GoOn, OpenOptions, PullReport, PushReport, Rates,
     RecoverProgress, RemoteReport, Secret, Trust, Vault,
 };
 
@@ -163,6 +163,7 @@ pub(crate) fn push(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
         let mut meter = Meter::new(arguments.quiet, "at the remote");
         let report = vault.push(&name, &mut |progress| {
@@ -203,6 +204,7 @@ pub(crate) fn pull(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
         let mut meter = Meter::new(arguments.quiet, "from the remote");
         let report = vault.pull(&name, &mut |progress| {
@@ -269,6 +271,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
     let arguments = &whole.moved;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         vault.sync()?;
         if whole.watch {
             return watch(vault, whole);
@@ -305,12 +308,13 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
 }
 
 /// Lets the other devices know the one that was just made: they take nothing of a device that they do not know.
-fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()> {
+fn publish(folder: &Path, secret: Secret, trust: Trust, rates: Rates) -> strongroom::Result<()> {
     let options = OpenOptions {
         trust,
         ..OpenOptions::default()
     };
     let vault = Vault::open(folder, secret, options)?;
+    vault.limit_remotes(rates);
     let synced = vault.sync_with(CLONED_FROM, &mut |_| interrupt::go_on());
     vault.close()?;
     synced.map(drop)
@@ -345,10 +349,12 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
         |source, trust| {
             let options = CloneOptions {
                 trust: trust.clone(),
+                rates: arguments.limits.rates(),
             };
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
-            published = publish(Path::new(vault), secret, trust.clone());
+            let rates = arguments.limits.rates();
+            published = publish(Path::new(vault), secret, trust.clone(), rates);
             Ok(report)
         },
     );
