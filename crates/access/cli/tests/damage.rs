@@ -398,6 +398,7 @@ fn a_repair_takes_what_is_damaged_from_a_remote_and_says_so() {
     let shown = String::from_utf8(looked.stdout).unwrap();
     let would = "from stick: 1 segment file would be replaced by what was pushed";
     assert!(shown.contains(would) && !path.exists(), "{shown}");
+    assert!(!shown.contains("/big: lost"), "it would not be: {shown}");
     let shown = place.keyed(&["repair", "v"]);
     let came = "from stick: 1 segment file replaced by what was pushed (";
     assert!(shown.contains(came), "{shown}");

@@ -83,7 +83,8 @@ pub enum Error {
         if *saved {
             "vault.json is missing; run `strongroom repair`: it puts the saved copy back"
         } else {
-            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup"
+            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup, or \
+             `strongroom clone` the vault from a remote into a new folder"
         }
     )]
     HeaderLost {

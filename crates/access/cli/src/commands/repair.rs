@@ -179,6 +179,8 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
 /// What files lose; before a repair, at most.
 fn lost(report: &RepairReport, dry_run: bool) -> &[Damage] {
     match dry_run {
+        // Another copy is there for every block.
+        true if report.lost_blocks == 0 => &[],
         true => &report.found.damages,
         false => &report.left.damages,
     }

@@ -124,7 +124,7 @@ fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
     // A database that is damaged knows of none.
     let has_remotes = vault.remotes().is_ok_and(|remotes| !remotes.is_empty());
     let from_remotes = match has_remotes {
-        true => "; it takes from the vault's remotes what was pushed there",
+        true => ", from the vault's remotes too",
         false => "",
     };
     let advice = format!(

@@ -374,10 +374,9 @@ impl Repair<'_> {
             holder.blocks.retain(|block| wanted.contains_key(&block.id));
             if self.trial == Trial::OnlyLook {
                 took.blocks += holder.blocks.len() as u64;
-                holder
-                    .blocks
-                    .iter()
-                    .for_each(|block| drop(wanted.remove(&block.id)));
+                for block in &holder.blocks {
+                    wanted.remove(&block.id);
+                }
                 continue;
             }
             let (opened, bytes) = holder.open(remote, &sealer)?;
