@@ -83,7 +83,7 @@ fn a_choice_leaves_what_was_chosen_under_the_published_name_or_both() {
                 vault.settle_conflict(&copy, keep).unwrap(),
                 published.as_bytes()
             );
-            assert_eq!(names(&vault), [published.clone()], "{keep:?}");
+            assert_eq!(names(&vault), std::slice::from_ref(&published), "{keep:?}");
             assert_eq!(vault.read_to_string(&published).unwrap(), content);
             assert!(vault.conflicts(&mut |_| {}).unwrap().is_empty());
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::common::Common;
-use crate::arguments::location::{Location, LocationParser};
+use crate::arguments::location::Location;
 
 /// Arguments of `conflicts`.
 #[derive(Args, Debug)]

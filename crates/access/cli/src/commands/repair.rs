@@ -180,7 +180,7 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
 fn lost(report: &RepairReport, dry_run: bool) -> &[Damage] {
     match dry_run {
         // Another copy is there for every block.
-        true if report.lost_blocks == 0 => &[],
+        true if report.lost_blocks == 0 && report.found.damaged_more == 0 => &[],
         true => &report.found.damages,
         false => &report.left.damages,
     }

@@ -17,7 +17,7 @@ use strongroom_crypto::BlockSealer;
 use strongroom_filesystem::LostChunks;
 use strongroom_format::index::decode_contents;
 use strongroom_format::limits::sealed_len;
-use strongroom_format::segment::Footer;
+use strongroom_format::segment::{Footer, ScanTail, scan};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_metadata::{Block, BlockNumber, Place, Published, Segment, SegmentNumber};
 use strongroom_remote::{Error as RemoteError, Listed, ObjectName, Remote};
@@ -155,6 +155,19 @@ struct Wanted {
     hash: [u8; 32],
 }
 
+impl Wanted {
+    /// Whether it is these bytes: those that were published, and all of a segment of that name. Another device may have published
+    /// something else under the same name; what is left here is worth more than that.
+    fn is(&self, bytes: &[u8]) -> bool {
+        object_hash(bytes) == self.hash
+            && scan(bytes).is_ok_and(|found| {
+                let is_finished = matches!(found.tail, ScanTail::Finished(_));
+                let is_whole = is_finished && found.end >= self.row.committed_len;
+                is_whole && found.header.id == self.row.id
+            })
+    }
+}
+
 impl Repair<'_> {
     /// Gives segments that are not as they were written the bytes that were pushed, and takes the blocks that are sound with that
     /// out of `damaged`.                                                                                          (1)
@@ -232,7 +245,7 @@ impl Repair<'_> {
         in_parallel(
             wanted.into_iter(),
             TRANSFERS,
-            |one| Ok::<_, Error>((one.row, fetch(remote, &one.hash, trial)?)),
+            |one| fetch(remote, &one, trial).map(|fetched| (one.row, fetched)),
             &mut |(row, fetched): (Segment, Fetched)| {
                 done += row.committed_len;
                 match fetched {
@@ -402,8 +415,8 @@ impl Repair<'_> {
 }
 
 /// Fetches a segment; in a dry run, asks whether it is there.                                                      (1)
-fn fetch(remote: &dyn Remote, hash: &[u8; 32], trial: Trial) -> Result<Fetched> {
-    let name = segment_name(hash);
+fn fetch(remote: &dyn Remote, wanted: &Wanted, trial: Trial) -> Result<Fetched> {
+    let name = segment_name(&wanted.hash);
     let object = name.to_string();
     let missing = |object| Fetched::Refused(strongroom_sync::Error::Missing { object });
     let found = match trial {
@@ -414,7 +427,7 @@ fn fetch(remote: &dyn Remote, hash: &[u8; 32], trial: Trial) -> Result<Fetched> 
     Ok(match found {
         Ok(None) => missing(object),
         Ok(Some(_)) if trial == Trial::OnlyLook => Fetched::Proven(Vec::new()),
-        Ok(Some(bytes)) if object_hash(&bytes) == *hash => Fetched::Proven(bytes),
+        Ok(Some(bytes)) if wanted.is(&bytes) => Fetched::Proven(bytes),
         Ok(Some(_)) | Err(RemoteError::TooLong { .. }) => {
             Fetched::Refused(strongroom_sync::Error::Damaged { object, why })
         }
