@@ -63,6 +63,16 @@ pub struct FromRemote {
     pub problems: Vec<String>,
 }
 
+impl FromRemote {
+    /// Says it once: a segment may be asked for as a whole, and then for its blocks.
+    fn note(&mut self, problem: impl ToString) {
+        let problem = problem.to_string();
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
 /// A remote that a repair may use. It is reached when the first thing is wanted of it.
 pub(crate) struct Source {
     row: RemoteFields,
@@ -126,7 +136,7 @@ impl Source {
 
     fn give_up(&mut self, error: &Error) {
         self.reached = Reached::GivenUp;
-        self.took.problems.push(error.to_string());
+        self.took.note(error);
     }
 
     /// Gives the remote up if it failed; an error of this side stays one.
@@ -249,7 +259,7 @@ impl Repair<'_> {
             &mut |(row, fetched): (Segment, Fetched)| {
                 done += row.committed_len;
                 match fetched {
-                    Fetched::Refused(why) => took.problems.push(why.to_string()),
+                    Fetched::Refused(why) => took.note(why),
                     Fetched::Proven(bytes) => {
                         if trial == Trial::ForReal {
                             filesystem.replace_segment(row.id, &bytes)?;
@@ -396,8 +406,7 @@ impl Repair<'_> {
             if opened.len() < holder.blocks.len() {
                 let object = holder.name.to_string();
                 let why = "its bytes are others than were pushed";
-                let error = strongroom_sync::Error::Damaged { object, why };
-                took.problems.push(error.to_string());
+                took.note(strongroom_sync::Error::Damaged { object, why });
             }
             let mut batch = Vec::with_capacity(opened.len());
             for (id, clear) in opened {
