@@ -505,3 +505,20 @@ fn a_vault_that_is_rebuilt_from_nothing_is_not_joined_with_what_was_pushed() {
     place.keyed(&["get", "again:/big", "back"]);
     assert!(fs::read(place.path("back")).unwrap() == fs::read(place.path("big")).unwrap());
 }
+
+/// Failed before: it was taken for an older state of itself, because the clone had added a device.
+#[test]
+fn a_vault_is_repaired_although_a_clone_on_this_machine_added_a_device() {
+    let place = pushed();
+    let url = format!("folder:{}", place.path("stick").display());
+    place.keyed(&["clone", &url, "w"]);
+    let path = segment(&place);
+    fs::remove_file(&path).unwrap();
+    let shown = place.keyed(&["repair", "v"]);
+    assert!(shown.contains("from stick: ") && path.exists(), "{shown}");
+    // Without the database only the header says what the vault is, and the newest one was seen.
+    fs::remove_file(place.path("v/metadata.db")).unwrap();
+    let refused = place.keyed_fails(5, &["repair", "--yes", "v"]);
+    assert!(refused.contains("--accept-older"), "{refused}");
+    assert!(!place.path("v/metadata.db").exists());
+}
