@@ -336,7 +336,7 @@ impl Joining<'_> {
             .engine()
             .reader()?
             .inode(InodeId::ROOT)?;
-        // Two roots cannot be one directory; what is below theirs would have no name here.
+        // Two roots cannot be one directory; what is below theirs would have no name here.      [11.6.13]
         if own_root.is_none_or(|own| own.birth_id != theirs_root.birth_id) {
             return Err(Error::NothingInCommon);
         }
