@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod common;
+pub(crate) mod conflicts;
 pub(crate) mod content;
 pub(crate) mod copy;
 pub(crate) mod damage;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::arguments::backup::Backup;
 use crate::arguments::common::{Common, SecretArguments, Whole};
+use crate::arguments::conflicts::Conflicts;
 use crate::arguments::content::{FindContent, Hash};
 use crate::arguments::copy::{Get, Put, Transfer};
 use crate::arguments::damage::{Recover, Repair, Verify};
@@ -32,7 +34,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
-use crate::arguments::remote::{Clone, Push, Remote, Sync};
+use crate::arguments::remote::{Clone, Limits, Push, Remote, Sync};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -160,6 +162,9 @@ pub(crate) enum Command {
     /// Brings a remote to the state of the vault; only what it lacks is sent
     #[command(after_help = help::push())]
     Push(Push),
+    /// Lists the files that were kept twice because two devices changed them, and ends conflicts
+    #[command(after_help = help::conflicts())]
+    Conflicts(Conflicts),
     /// Makes a vault out of a remote, with its snapshots, as a new device of it
     #[command(after_help = help::clone())]
     Clone(Clone),
@@ -294,6 +299,8 @@ pub(crate) struct Mount {
     /// Keep the vault in sync with its remotes while it is mounted
     #[arg(long)]
     pub(crate) sync: bool,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     /// What the program starts itself with
     #[arg(long, hide = true)]
     pub(crate) daemon: bool,

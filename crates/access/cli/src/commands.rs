@@ -4,6 +4,7 @@ mod account;
 mod background;
 mod backup;
 mod bench;
+mod conflicts;
 mod continuous;
 mod copy;
 mod dates;
@@ -67,6 +68,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Remote(arguments) => remote::remote(&arguments.command),
         Command::Pull(arguments) => remote::pull(&arguments),
         Command::Push(arguments) => remote::push(&arguments),
+        Command::Conflicts(arguments) => conflicts::conflicts(&arguments),
         Command::Clone(arguments) => remote::clone(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),
         Command::Unlock(arguments) => unlock::unlock(&arguments, verbosity),

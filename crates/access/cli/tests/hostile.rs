@@ -192,6 +192,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             with(&[&[v], &["--json", v], &[no_local]])
         }
         "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),
+        "conflicts keep" => with(&[&["theirs", p], &["mine", missing], &[EVIL, p]]),
         "clone" => with(&[
             &[EVIL_URL, "out"],
             &[EVIL, no_local],
@@ -221,6 +222,8 @@ fn no_command_lets_a_name_from_outside_reach_a_terminal_as_it_is() {
         "raw",
     )
     .unwrap();
+    let conflict = format!("{EVIL} (conflict, 5f2c9a01, 2026-11-23 14.03)");
+    fs::write(tree.join(conflict), "").unwrap();
     std::os::unix::fs::symlink(EVIL, tree.join("link")).unwrap();
     std::os::unix::net::UnixListener::bind(tree.join("s")).unwrap();
     let name = format!("user.{EVIL}");
@@ -240,6 +243,14 @@ fn no_command_lets_a_name_from_outside_reach_a_terminal_as_it_is() {
     place.keyed(&["put", &local, &all]);
     place.keyed(&["snapshot", "create", v, "-m", EVIL, "--tag", "one"]);
     place.keyed(&["put", &local, &format!("{v}:/again{EVIL}")]);
+    // It has one below it, so it is not among those that follow.
+    for json in [&[][..], &["--json"]] {
+        let arguments = [&["conflicts", v, "--key-file", "key"], json].concat();
+        let output = place.run_on_terminal(&arguments);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("(conflict, 5f2c9a01"), "{text}");
+        assert_clean(&arguments, &output);
+    }
     let listed = commands(&place, &[]);
     assert!(listed.len() > 40, "{listed:?}");
     for command in listed {

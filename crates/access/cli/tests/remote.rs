@@ -263,3 +263,85 @@ fn a_watching_sync_says_what_moves_until_it_is_interrupted() {
     place.keyed(&["clone", "-q", &url, "w"]);
     assert_eq!(place.keyed(&["cat", "w:/again"]), "dear reader");
 }
+
+/// Goal: what two devices wrote is listed by both, and a choice of one of them counts for both; mounted or not.
+#[test]
+fn a_conflict_is_listed_and_ended_by_one_choice() {
+    for mounted in [false, true] {
+        let (place, url) = kept();
+        place.keyed(&["remote", "add", "v", "stick", &url]);
+        place.keyed(&["push", "v"]);
+        place.keyed(&["clone", &url, "w"]);
+        for (name, vault) in [("theirs", "v"), ("mine", "w")] {
+            fs::write(place.path("letter"), name).unwrap();
+            fs::write(place.path("picture"), name.repeat(2)).unwrap();
+            place.keyed(&["put", "letter", "picture", &format!("{vault}:/")]);
+            place.keyed(&["sync", vault]);
+        }
+        fs::create_dir(place.path("m")).unwrap();
+        let _mounted = mounted.then(|| {
+            place.keyed(&["mount", "w", "m"]);
+            MountPoint::new(&place)
+        });
+        let listed = place.keyed(&["conflicts", "w"]);
+        assert!(
+            listed.contains("/letter (conflict, ") && listed.contains("2 conflicts; "),
+            "{listed}"
+        );
+        let listed: serde_json::Value =
+            serde_json::from_str(&place.keyed(&["conflicts", "w", "--json"])).unwrap();
+        let conflicts = listed["conflicts"].as_array().unwrap();
+        let copy = |of: &str| {
+            let is_it = |one: &&serde_json::Value| one["beside"]["path"] == of;
+            let one = conflicts.iter().find(is_it).unwrap();
+            assert!(one["device"].as_str().unwrap().len() == 8, "{one}");
+            format!("w:{}", one["path"].as_str().unwrap())
+        };
+        let (letter, picture) = (copy("/letter"), copy("/picture"));
+        place.keyed_fails(2, &["conflicts", "keep", "mine", "w:/letter"]);
+        place.keyed(&["conflicts", "keep", "mine", &letter]);
+        let kept = place.keyed(&["conflicts", "keep", "both", &picture]);
+        assert_eq!(kept, "kept as /picture (copy)\n");
+        assert_eq!(place.keyed(&["conflicts", "w"]), "no conflicts\n");
+        place.keyed(&["sync", "w"]);
+        place.keyed(&["sync", "v"]);
+        for vault in ["v", "w"] {
+            assert_eq!(place.keyed(&["cat", &format!("{vault}:/letter")]), "mine");
+            assert_eq!(
+                place.keyed(&["cat", &format!("{vault}:/picture")]),
+                "theirstheirs"
+            );
+            let copied = place.keyed(&["cat", &format!("{vault}:/picture (copy)")]);
+            assert_eq!(copied, "minemine");
+            assert_eq!(
+                place.keyed(&["ls", &format!("{vault}:/")]).lines().count(),
+                3
+            );
+        }
+    }
+}
+
+/// Goal: the options are known where something moves, and refused where nothing would. What they do is counted in the library's tests.
+#[test]
+fn limits_on_bandwidth_are_options_of_what_moves() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    let limits = ["--limit-up", "1T", "--limit-down", "512M"];
+    for command in [
+        &["push", "v"][..],
+        &["pull", "v"],
+        &["sync", "v"],
+        &["clone", &url, "w"],
+    ] {
+        place.keyed(&[command, &limits].concat());
+    }
+    for wrong in ["0", "fast", "-1"] {
+        place.keyed_fails(2, &["push", "v", &format!("--limit-up={wrong}")]);
+    }
+    fs::create_dir(place.path("m")).unwrap();
+    let refused = place.keyed_fails(2, &["mount", "v", "m", "--limit-up", "1M"]);
+    assert!(refused.contains("--sync"), "{refused}");
+    place.keyed(&["mount", "--sync", "--limit-up", "1T", "v", "m"]);
+    let _mounted = MountPoint::new(&place);
+    fs::write(place.path("m/later"), "through the mount").unwrap();
+}

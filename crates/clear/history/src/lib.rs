@@ -30,6 +30,7 @@ mod trie;
 
 pub use blocks::Blocks;
 pub use build::{Built, StoreNodes, build};
+pub use conflict_name::{ConflictName, labelled};
 pub use content::{Content, Extent};
 pub use delta::{Delta, Name, NodeId, delta};
 pub use diff::{PathDifference, Side, differences};

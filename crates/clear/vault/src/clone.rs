@@ -20,7 +20,7 @@ use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{Publication, SignedPublication};
 use strongroom_format::{Header, Record, hex};
 use strongroom_metadata::{Options, Remote as RemoteRow, Store};
-use strongroom_remote::{Address, ObjectName, Remote};
+use strongroom_remote::{Address, Limited, ObjectName, Pace, Rates, Remote};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
 };
@@ -52,6 +52,8 @@ const HEADERS_MAX: usize = 4;
 pub struct CloneOptions {
     /// What the vault must be.
     pub trust: Trust,
+    /// How fast it may come down.
+    pub rates: Rates,
 }
 
 /// How far a clone is.
@@ -112,15 +114,16 @@ pub(crate) fn clone_as(
     told: &mut dyn FnMut(CloneProgress) -> GoOn,
 ) -> Result<CloneReport> {
     let place = Address::parse(address)?;
-    let remote = place.open()?;
-    let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
+    let remote = Limited::new(place.open()?, Pace::new(options.rates));
+    let remote: &dyn Remote = &remote;
+    let marker = Marker::read(remote)?.ok_or(strongroom_sync::Error::NoVault)?;
     let folder = Folder::new(folder);
     let made_folder = folder.make()?;
     let folder = folder.absolute()?;
     let mark = [CLONE_MARK, hex::encode(&marker.remote.0).as_bytes(), b"\n"].concat();
     let was_begun = folder.has(UNFINISHED);
     let lock = claim_for(&folder, &mark)?;
-    let found = newest_state(&*remote, secret, &marker);
+    let found = newest_state(remote, secret, &marker);
     let (header, keyring, log) = match check_let_in(found, let_in) {
         Ok(found) => found,
         Err(error) => {
@@ -137,8 +140,8 @@ pub(crate) fn clone_as(
     if let Some(let_in) = let_in {
         write_replica(&folder, keyring.clone(), let_in.keys)?;
     }
-    let (objects, bytes) = download(&*remote, &folder, &log.live, told)?;
-    let wanted = log.header_bytes(&*remote, &header, keyring.generation())?;
+    let (objects, bytes) = download(remote, &folder, &log.live, told)?;
+    let wanted = log.header_bytes(remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
         rebuild: Rebuild::IfLost,

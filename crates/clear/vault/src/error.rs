@@ -84,7 +84,8 @@ pub enum Error {
         if *saved {
             "vault.json is missing; run `strongroom repair`: it puts the saved copy back"
         } else {
-            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup"
+            "vault.json and its saved copy are both missing; no key opens the vault without them: put vault.json back from a backup, or \
+             `strongroom clone` the vault from a remote into a new folder"
         }
     )]
     HeaderLost {
@@ -142,6 +143,12 @@ pub enum Error {
         "the files that changed elsewhere change here all the time; run `strongroom pull` again: what arrived is not fetched again"
     )]
     RemoteBusy,
+    /// Caller: a state that was published has another root than the vault here, which was rebuilt from nothing.
+    #[error(
+        "this vault was rebuilt without any snapshot and has nothing in common with what is at the remote: clone the remote into a new folder, \
+         and copy into it what only this vault has"
+    )]
+    NothingInCommon,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
         "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
@@ -151,6 +158,19 @@ pub enum Error {
     /// Tampering: what a remote gave does not prove true.
     #[error("the remote gave what does not prove true: {0}")]
     RemoteUntrue(String),
+    /// Caller: the name is none that a conflict gives.
+    #[error("no conflict gives such a name; `strongroom conflicts` lists those that there are")]
+    NoConflict,
+    /// Caller: what the copy of a conflict was made beside is not there any more.
+    #[error(
+        "what it was a copy beside is not there any more, so there is nothing to choose from; `strongroom mv` gives it a name"
+    )]
+    ConflictAlone,
+    /// Caller: the copy of a conflict or what is beside it is a directory.
+    #[error(
+        "one of the two is a directory; look into it, then use `strongroom mv` or `strongroom rm`, or `strongroom conflicts keep both`"
+    )]
+    ConflictOfDirectories,
     /// Somebody asked to stop.
     #[error("stopped; what arrived until then is not sent again")]
     RemoteStopped,
@@ -499,7 +519,10 @@ impl Error {
             }
             Self::RemoteName => Kind::InvalidInput,
             Self::RemoteNameTaken(_) => Kind::AlreadyExists,
-            Self::UnknownRemote(_) => Kind::NotFound,
+            Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
+            Self::NoConflict => Kind::InvalidInput,
+            Self::ConflictOfDirectories => Kind::IsADirectory,
+            Self::NothingInCommon => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
             Self::Pairing(error) => pairing_kind(error),
             Self::RemoteNotCreateOnly => Kind::Unsupported,

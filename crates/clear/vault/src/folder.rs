@@ -139,8 +139,12 @@ impl Folder {
         }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        let found = self.hold().and_then(|held| held.kind(name));
+    /// Whether something has that path in the folder.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let found = self.hold().and_then(|held| match path.rsplit_once('/') {
+            Some((folder, name)) => held.folder(folder)?.kind(name),
+            None => held.kind(path),
+        });
         matches!(found, Ok(Some(_)))
     }
 

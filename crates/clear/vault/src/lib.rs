@@ -35,6 +35,7 @@ struct Guide;
 mod backup;
 mod clock;
 mod clone;
+mod conflicts;
 mod continuous_sync;
 mod counters;
 mod create;
@@ -94,6 +95,7 @@ mod xattrs;
 
 pub use backup::{BackupProgress, BackupReport};
 pub use clone::{CLONED_FROM, CloneOptions, CloneProgress, CloneReport, clone};
+pub use conflicts::{Conflict, Keep};
 pub use continuous_sync::{ContinuousSync, SyncEvent};
 pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
@@ -118,6 +120,7 @@ pub use prune::{GRACE, PruneReport};
 pub use public_information::{PublicInformation, describe};
 pub use pull::{PullReport, SyncReport};
 pub use push::PushReport;
+pub use recovery::from_remotes::{FromRemote, UseRemotes};
 pub use recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, recover};
 pub use recovery::repair::{RepairOptions, RepairReport, repair};
 pub use recovery::report::{Brought, RecoverReport};
@@ -148,6 +151,7 @@ pub use strongroom_history::{
     ErasedContent, NewRevision, PathDifference, Retention, RevisionId, SCHEDULED, SelectError,
     Side, Usage, Whose,
 };
+pub use strongroom_remote::Rates;
 pub use transaction::Operation;
 pub use tuning::Tuning;
 pub use vault::Vault;

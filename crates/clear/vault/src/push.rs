@@ -350,7 +350,9 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
             let Some(bytes) = read.map_err(below("reading a segment"))? else {
                 return damaged(
                     SEGMENTS,
-                    format!("the file {path} is missing; run `strongroom verify`"),
+                    format!(
+                        "the file {path} is missing; run `strongroom repair`, which takes it from another remote that has it, then push again"
+                    ),
                 );
             };
             match scan(&bytes).map(|found| found.tail) {
@@ -359,7 +361,7 @@ fn read_object(folder: &Folder, object: VaultObject) -> Result<Vec<u8>> {
                 _ => damaged(
                     SEGMENTS,
                     format!(
-                        "the file {path} is not as it was written; run `strongroom repair`, then push again"
+                        "the file {path} is not as it was written; run `strongroom repair`, which takes it from another remote that has it, then push again"
                     ),
                 ),
             }

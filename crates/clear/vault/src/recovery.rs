@@ -6,6 +6,7 @@
 //! Spec    spec/7-recovery.md
 
 mod explain;
+pub(crate) mod from_remotes;
 mod inventory;
 mod misnamed;
 pub(crate) mod rebuild;

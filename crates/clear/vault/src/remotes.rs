@@ -12,7 +12,7 @@ use std::sync::Arc;
 use strongroom_crypto::{Random, SystemRandom, UnlockError};
 use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_format::{Header, VaultId};
-use strongroom_remote::{Address, CreateOnly, ObjectName, Remote, probe};
+use strongroom_remote::{Address, CreateOnly, Limited, ObjectName, Pace, Rates, Remote, probe};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
 };
@@ -237,6 +237,12 @@ impl Vault {
         Ok(report)
     }
 
+    /// From now on, what goes to remotes and comes from them through this value and its clones, all remotes together, takes as much time
+    /// as it would at these rates. An object, up to 16 MiB, goes up in one request as fast as the line is; the next one waits.
+    pub fn limit_remotes(&self, rates: Rates) {
+        *self.shared.pace.lock() = Some(Pace::new(rates));
+    }
+
     pub(crate) fn remote_rows(&self) -> Result<Vec<RemoteFields>> {
         self.ask_for(&Request::Remote(RemoteRequest::List))
     }
@@ -263,7 +269,10 @@ impl Vault {
         if marker.remote.0 != row.id || marker.vault != vault_id(&Folder::new(self.folder()))? {
             return Err(strongroom_sync::Error::OtherVault.into());
         }
-        Ok(remote)
+        Ok(match &*self.shared.pace.lock() {
+            Some(pace) => Arc::new(Limited::new(remote, Arc::clone(pace))),
+            None => remote,
+        })
     }
 
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
@@ -404,5 +413,68 @@ pub(crate) fn go_on(told: GoOn) -> Result<()> {
     match told {
         GoOn::Yes => Ok(()),
         GoOn::No => Err(Error::RemoteStopped),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::time::Duration;
+
+    use strongroom_remote::Clock;
+
+    use super::*;
+    use crate::CreateOptions;
+
+    /// Adds up how long somebody waits.
+    #[derive(Debug, Default)]
+    struct Waited(parking_lot::Mutex<Duration>);
+
+    impl Clock for Waited {
+        fn now(&self) -> Duration {
+            *self.0.lock()
+        }
+
+        fn wait(&self, time: Duration) {
+            *self.0.lock() += time;
+        }
+    }
+
+    /// Goal: what moves waits as long as its bytes take, but for what is under way at the end. Nothing else waits.
+    #[test]
+    fn what_moves_to_and_from_a_remote_keeps_to_the_limit() {
+        let place = tempfile::tempdir().unwrap();
+        let vault = Vault::create(place.path().join("vault"), CreateOptions::new());
+        let vault = vault.unwrap().vault;
+        std::fs::create_dir(place.path().join("remote")).unwrap();
+        let address = format!("folder:{}", place.path().join("remote").display());
+        vault.add_remote("stick", &address).unwrap();
+        let clock = Arc::new(Waited::default());
+        let rates = Rates {
+            up: Some(1000),
+            down: Some(1000),
+        };
+        let pace = Pace::by(rates, Arc::clone(&clock) as _);
+        *vault.shared.pace.lock() = Some(pace);
+        let mut bytes = 0;
+        for name in ["/one", "/two"] {
+            vault.write(name, vec![7; 100_000]).unwrap();
+            bytes += vault.push("stick", &mut |_| GoOn::Yes).unwrap().bytes;
+        }
+        let least = Duration::from_secs(bytes / 2 / 1000);
+        assert!(clock.now() > least, "{bytes} bytes in {:?}", clock.now());
+        let before = clock.now();
+        vault
+            .check_remote("stick", true, &mut |_| GoOn::Yes)
+            .unwrap();
+        assert!(clock.now() - before > least, "{:?}", clock.now());
+        vault.limit_remotes(Rates::default());
+        let before = clock.now();
+        vault
+            .check_remote("stick", true, &mut |_| GoOn::Yes)
+            .unwrap();
+        assert_eq!(clock.now(), before);
+        vault.close().unwrap();
     }
 }

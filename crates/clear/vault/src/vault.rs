@@ -9,6 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, InodeId, NodeKind, RenameMode, SetAttributes,
 };
+use strongroom_remote::Pace;
 
 use crate::directory::Directory;
 use crate::file::{File, FileOptions};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) writes: AtomicU64,
     /// Held while something moves to or from a remote: a session pushes to one at a time.
     pub(crate) remote_turn: Mutex<()>,
+    /// How fast remotes are used, if there is a limit.
+    pub(crate) pace: Mutex<Option<Arc<Pace>>>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
 }
@@ -144,6 +147,7 @@ impl Vault {
             joining,
             writes: AtomicU64::default(),
             remote_turn: Mutex::default(),
+            pace: Mutex::default(),
             lock_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());

@@ -133,6 +133,33 @@ fn damage_beside_the_blocks_costs_nothing_and_the_file_is_replaced() {
     assert_sound(&vault);
 }
 
+/// Goal: who knows more of the disk may get more out of it. [7.7.7] Failed before: the file was deleted.
+#[test]
+fn a_segment_of_which_blocks_are_lost_is_set_aside_and_not_deleted() {
+    let (place, vault) = Place::new();
+    vault.write("/file", content(300 << 10, 6)).unwrap();
+    vault.compact().unwrap();
+    vault.close().unwrap();
+    let path = place.segments().pop().unwrap();
+    let mut damaged = std::fs::read(&path).unwrap();
+    let end = damaged.len() - 8192;
+    damaged[4096..end].fill(0);
+    std::fs::write(&path, &damaged).unwrap();
+    let report = place.repair(false);
+    assert!(
+        report.lost_blocks > 0 && report.set_aside.len() == 1,
+        "{report:?}"
+    );
+    let aside = place
+        .folder()
+        .join("unexplained")
+        .join(path.file_name().unwrap());
+    assert!(!path.exists());
+    assert!(std::fs::read(aside).unwrap() == damaged);
+    let again = place.repair(false);
+    assert!(again.set_aside.is_empty(), "{again:?}");
+}
+
 /// Goal: nodes of the newest snapshot that are lost are rebuilt, because the living state is still the same.
 #[test]
 fn lost_nodes_of_a_kept_state_come_back_from_the_living_one() {

@@ -461,7 +461,10 @@ fn a_vault_of_before_remotes_goes_to_one() {
     vault.add_remote("stick", &address).unwrap();
     vault.push("stick", &mut |_| GoOn::Yes).unwrap();
     let cloned = place.directory.path().join("cloned");
-    let options = strongroom::CloneOptions { trust };
+    let options = strongroom::CloneOptions {
+        trust,
+        ..Default::default()
+    };
     strongroom::clone(&address, &cloned, &place.secret, options, &mut |_| {
         GoOn::Yes
     })

@@ -14,6 +14,7 @@ mod address;
 mod cloud;
 mod error;
 mod folder_remote;
+mod limited;
 pub mod limits;
 mod object_name;
 mod probe;
@@ -21,6 +22,7 @@ mod remote;
 
 pub use address::Address;
 pub use error::{Error, Result};
+pub use limited::{Clock, Limited, Pace, Rates, SystemClock};
 pub use object_name::ObjectName;
 pub use probe::{CreateOnly, probe};
 pub use remote::{Created, Listed, Remote, memory};

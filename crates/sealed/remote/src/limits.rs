@@ -20,5 +20,11 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// How long a request that failed for a passing reason is repeated.
 pub(crate) const RETRY: Duration = Duration::from_secs(60);
 
+/// How much is read at once where there is a limit, as the time that it takes: less is smoother, and more requests.
+pub(crate) const PIECE: Duration = Duration::from_millis(500);
+
+/// The least that is read at once then, in bytes.
+pub(crate) const PIECE_BYTES_MIN: u64 = 256 * 1024;
+
 /// How often it is repeated in that time at most.
 pub(crate) const RETRIES: usize = 8;

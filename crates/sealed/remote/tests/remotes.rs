@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use strongroom_remote::{Address, CreateOnly, Created, Error, ObjectName, Remote, memory, probe};
+use strongroom_remote::{
+    Address, CreateOnly, Created, Error, Limited, ObjectName, Pace, Rates, Remote, memory, probe,
+};
 
 fn name(name: &str) -> ObjectName {
     ObjectName::new(name).unwrap()
@@ -19,6 +21,12 @@ fn each(check: impl Fn(&dyn Remote)) {
     let place = tempfile::tempdir().unwrap();
     check(&*folder(&place));
     check(&*memory().unwrap());
+    // So fast that nobody waits.
+    let rates = Rates {
+        up: Some(1 << 40),
+        down: Some(1 << 40),
+    };
+    check(&Limited::new(memory().unwrap(), Pace::new(rates)));
 }
 
 #[test]

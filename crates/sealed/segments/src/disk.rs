@@ -201,6 +201,18 @@ impl Disk {
         Ok(self.wrap(file, Transfer::Buffered))
     }
 
+    /// Puts a file with those bytes in the place of that of `id`, durably.
+    pub(crate) fn replace(&self, id: SegmentId, bytes: &[u8]) -> io::Result<()> {
+        let name = name::folder_name(id.0[0]);
+        if self.root.make_folder(&name)? {
+            self.root.sync()?;
+        }
+        let folder = self.root.folder(&name)?;
+        // Of an earlier one that was cut off.
+        folder.remove_unfinished()?;
+        Ok(folder.replace(&name::file_name(id), bytes)?)
+    }
+
     /// Whether there was a file to remove. What is no file of a segment stays where it is.
     pub(crate) fn unlink(&self, id: SegmentId) -> io::Result<bool> {
         let folder = match self.open_folder(id.0[0]) {

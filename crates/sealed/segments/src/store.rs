@@ -121,6 +121,20 @@ impl SegmentStore {
         Ok(())
     }
 
+    /// Puts `bytes`, all of a finished segment, in the place of the file of `id`, or makes it; durable on return. Cut off, what was
+    /// there is there.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn replace(&self, id: SegmentId, bytes: &[u8]) -> Result<()> {
+        self.check_writable()?;
+        self.disk.replace(id, bytes).map_err(write_error)?;
+        self.files.forget(id);
+        self.nearby.changed(id, 0);
+        self.dense.forget(id);
+        Ok(())
+    }
+
     /// Makes removals durable: for where a key is destroyed next, or where nothing would explain a file that comes back.
     /// Space comes back without it.
     ///

@@ -59,6 +59,12 @@ pub(crate) struct Repair {
     /// Rebuild the database even if it is sound, for example because it is older than the rest of the folder
     #[arg(long)]
     pub(crate) rebuild: bool,
+    /// Take what is damaged or lost from this remote alone; without it all remotes of the vault are used
+    #[arg(long, value_name = "NAME", conflicts_with = "no_remote")]
+    pub(crate) remote: Option<String>,
+    /// Take nothing from remotes
+    #[arg(long)]
+    pub(crate) no_remote: bool,
     /// Report no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -314,6 +314,30 @@ pub(crate) fn compression() -> String {
     )
 }
 
+pub(crate) fn conflicts() -> String {
+    format!(
+        "Where this device and another changed the content of one file before either had heard of the other, the published file keeps \
+         the name, and what was here lies beside it, as `letter (conflict, DEVICE, TIME).txt`. Looks at every name in the \
+         vault, which takes seconds for a million.\n\n{}",
+        example(&[
+            "strongroom conflicts photos",
+            "strongroom conflicts keep mine 'photos:/letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt'",
+        ])
+    )
+}
+
+pub(crate) fn conflicts_keep() -> String {
+    format!(
+        "`mine` gives the copy the name of the published file, which is replaced. `theirs` removes the copy. `both` gives the copy an \
+         ordinary name, as `letter (copy).txt`. What goes stays in the snapshots that have it. Nothing is done if one of the two \
+         changes meanwhile, or if the published file is not there any more.\n\n{}",
+        example(&[
+            "strongroom conflicts keep mine 'photos:/letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt'",
+            "strongroom conflicts keep both 'photos:/list (conflict, 5f2c9a01, 2026-11-23 14.03)'",
+        ])
+    )
+}
+
 pub(crate) fn verify() -> String {
     format!(
         "Compares every table with the others, opens every sealed block, and computes every checksum. Names what is damaged by \
@@ -330,7 +354,9 @@ pub(crate) fn verify() -> String {
 
 pub(crate) fn repair() -> String {
     format!(
-        "Unmount first. Damaged content is replaced from another copy of it, if the vault has one. Damaged snapshot records and \
+        "Unmount first. What is damaged or lost, and was pushed to a remote of the vault, is taken from there, once it proved to be \
+         what was pushed; nothing else is fetched, and a remote that cannot be reached is named and left out. Other damaged \
+         content is replaced from another copy of it, if the vault has one. Damaged snapshot records and \
          directories are rebuilt from the database where it still has them. A lost or damaged vault.json or \
          replica.json is put back from the second copy beside it. Snapshots of which only the record is left are added to the \
          database again. Content without a name goes to lost+found; segment files and \
@@ -344,6 +370,7 @@ pub(crate) fn repair() -> String {
         example(&[
             "strongroom repair --dry-run photos",
             "strongroom repair photos",
+            "strongroom repair --remote stick photos",
             "strongroom repair --rebuild photos",
         ])
     )

@@ -37,7 +37,7 @@ const FOR_OTHERS: [&str; 21] = [
 ];
 
 /// Options of `strongroom mount` that take a value and stand among the others here.
-const WITH_VALUE: [&str; 8] = [
+const WITH_VALUE: [&str; 10] = [
     "key-file",
     "passphrase-file",
     "passphrase-command",
@@ -46,6 +46,8 @@ const WITH_VALUE: [&str; 8] = [
     "fingerprint",
     "allow-memory",
     "log-file",
+    "limit-up",
+    "limit-down",
 ];
 
 /// Of what `mount(8)` asks.

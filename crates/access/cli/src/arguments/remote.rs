@@ -4,9 +4,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use strongroom::Rates;
 
 use crate::arguments::common::Common;
 use crate::arguments::session::duration;
+use crate::arguments::size;
+
+/// How fast remotes are used.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Send at most SIZE bytes a second on average, as 500K or 2M
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) limit_up: Option<u64>,
+    /// Fetch at most SIZE bytes a second on average
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) limit_down: Option<u64>,
+}
+
+impl Limits {
+    /// Both rates.
+    pub(crate) const fn rates(self) -> Rates {
+        Rates {
+            up: self.limit_up,
+            down: self.limit_down,
+        }
+    }
+}
 
 /// Arguments of `remote`.
 #[derive(Args, Debug)]
@@ -142,6 +165,8 @@ pub(crate) struct Push {
     /// The name of the remote; needed if there are several
     #[arg(value_name = "REMOTE")]
     pub(crate) remote: Option<String>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -165,6 +190,8 @@ pub(crate) struct Clone {
     /// With --pair, what this device is called instead of the name of the machine; not secret
     #[arg(long, value_name = "NAME", requires = "pair")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

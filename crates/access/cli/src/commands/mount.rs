@@ -32,6 +32,12 @@ const SNAPSHOTS_EVERY: Duration = Duration::from_secs(3_600);
 /// Mounts.
 pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let (options, snapshots) = parse_options(&arguments.options)?;
+    let limits = arguments.limits;
+    if !arguments.sync && (limits.limit_up.is_some() || limits.limit_down.is_some()) {
+        return Err(Failure::usage(
+            "--limit-up and --limit-down are about --sync; add it",
+        ));
+    }
     if arguments.sync && options.read_only {
         let message = "--sync: a mount that is read only takes in no changes of other devices";
         return Err(Failure::usage(message));
@@ -93,6 +99,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
     let schedule = snapshots
         .map(|every| vault.keep_on_schedule(every, tell))
         .transpose()?;
+    vault.limit_remotes(arguments.limits.rates());
     let sync = arguments.sync.then(|| continuous::of_mount(&vault));
     Ok(Served {
         vault,
@@ -202,6 +209,18 @@ fn start_daemon(arguments: &Mount, verbosity: u8) -> Result<()> {
     }
     if arguments.sync {
         command.push("--sync".into());
+    }
+    let limits = arguments.limits;
+    for (option, limit) in [
+        ("--limit-up", limits.limit_up),
+        ("--limit-down", limits.limit_down),
+    ] {
+        let limit = limit.map(|limit| limit.to_string());
+        command.extend(
+            limit
+                .into_iter()
+                .flat_map(|limit| [option.into(), limit.into()]),
+        );
     }
     if let Some(path) = log_file(arguments.log_file.as_deref())? {
         command.extend(["--log-file".into(), path.into()]);

@@ -235,13 +235,19 @@ pub(super) fn clone_paired(arguments: &Clone) -> Result<()> {
     let trust = trust(&arguments.common.secret);
     let options = CloneOptions {
         trust: trust.clone(),
+        rates: arguments.limits.rates(),
     };
     let report = device.clone_as_admitted(admitted, folder, &options, &mut |progress| {
         show_cloning(&mut meter, progress)
     });
     drop(meter);
     let report = report.about(show_path(folder))?;
-    let published = publish(folder, device.secret().clone(), trust);
+    let published = publish(
+        folder,
+        device.secret().clone(),
+        trust,
+        arguments.limits.rates(),
+    );
     show_clone(arguments, &report, published)
 }
 

@@ -55,6 +55,10 @@ pub(super) fn alone<T>(
     let mut told = |progress| match progress {
         RecoverProgress::Segments(bytes, total) => meter.show(bytes, total),
         RecoverProgress::Nodes(nodes) => meter.say(format!("{nodes} files brought back")),
+        RecoverProgress::FromRemotes(bytes, total) => {
+            let (bytes, total) = (show_bytes(bytes), show_bytes(total));
+            meter.say(format!("{bytes} of {total} from remotes"));
+        }
     };
     let done = unlocking(&common.secret, vault, |source, trust| {
         work(&source()?, trust, &mut told)

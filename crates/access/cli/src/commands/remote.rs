@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use strongroom::{
     CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, OpenOptions, PullReport,
-    PushReport, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
+    PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
 };
 
 use crate::arguments::remote::{
@@ -219,6 +219,7 @@ pub(crate) fn push(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
         let mut meter = Meter::new(arguments.quiet, "at the remote");
         let report = vault.push(&name, &mut |progress| {
@@ -259,6 +260,7 @@ pub(crate) fn pull(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         let name = meant(vault, arguments.remote.as_deref())?;
         let mut meter = Meter::new(arguments.quiet, "from the remote");
         let report = vault.pull(&name, &mut |progress| {
@@ -325,6 +327,7 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
     let arguments = &whole.moved;
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
+        vault.limit_remotes(arguments.limits.rates());
         vault.sync()?;
         if whole.watch {
             return watch(vault, whole);
@@ -361,12 +364,18 @@ pub(crate) fn sync(whole: &Sync) -> Result<()> {
 }
 
 /// Lets the other devices know the one that was just made: they take nothing of a device that they do not know.
-pub(crate) fn publish(folder: &Path, secret: Secret, trust: Trust) -> strongroom::Result<()> {
+pub(crate) fn publish(
+    folder: &Path,
+    secret: Secret,
+    trust: Trust,
+    rates: Rates,
+) -> strongroom::Result<()> {
     let options = OpenOptions {
         trust,
         ..OpenOptions::default()
     };
     let vault = Vault::open(folder, secret, options)?;
+    vault.limit_remotes(rates);
     let synced = vault.sync_with(CLONED_FROM, &mut |_| interrupt::go_on());
     vault.close()?;
     synced.map(drop)
@@ -380,6 +389,8 @@ pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
         CloneProgress::Made(RecoverProgress::Nodes(nodes)) => {
             meter.say(format!("{nodes} files brought back"));
         }
+        // All of it came before.
+        CloneProgress::Made(RecoverProgress::FromRemotes(..)) => {}
     }
     interrupt::go_on()
 }
@@ -400,10 +411,12 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
         |source, trust| {
             let options = CloneOptions {
                 trust: trust.clone(),
+                rates: arguments.limits.rates(),
             };
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
-            published = publish(Path::new(vault), secret, trust.clone());
+            let rates = arguments.limits.rates();
+            published = publish(Path::new(vault), secret, trust.clone(), rates);
             Ok(report)
         },
     );

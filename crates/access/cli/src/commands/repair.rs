@@ -3,14 +3,16 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use strongroom::{Damage, Error, Rebuild, RepairOptions, RepairReport};
+use strongroom::{
+    Brought, Damage, Error, FromRemote, Rebuild, RepairOptions, RepairReport, UseRemotes,
+};
 
 use super::recover::{NEWER_IS_LOST, alone, print as print_recovered, recover_json};
 use super::verify::verify_json;
 use crate::arguments::damage::Repair;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
-use crate::terminal::output::{counted, print_json, stdout};
+use crate::terminal::output::{counted, print_json, show_bytes, stdout};
 use crate::terminal::printable::show;
 use crate::terminal::prompt;
 
@@ -27,11 +29,17 @@ pub(crate) fn repair(arguments: &Repair) -> Result<()> {
         (false, true) => Rebuild::IfLost,
         (false, false) => Rebuild::Never,
     };
+    let remotes = match &arguments.remote {
+        Some(name) => UseRemotes::Only(name.clone()),
+        None if arguments.no_remote => UseRemotes::None,
+        None => UseRemotes::All,
+    };
     let report = alone(vault, common, arguments.quiet, |secret, trust, told| {
         let options = |rebuild| RepairOptions {
             dry_run: *dry_run,
             rebuild,
             trust: trust.clone(),
+            remotes: remotes.clone(),
         };
         match strongroom::repair(vault, secret, options(rebuild), told) {
             Err(Error::DatabaseLost { why }) if may_rebuild(&why, arguments.yes) => {
@@ -75,9 +83,60 @@ fn outcome(report: &RepairReport, dry_run: bool) -> Result<()> {
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 
+/// Said of a database that is rebuilt.
+const REMOTES_ARE_FORGOTTEN: &str = "a rebuilt database knows no remotes; if the vault has some, `strongroom remote add` them again, then `strongroom sync`, \
+     and `strongroom repair`, which takes from them what is damaged or lost";
+
+/// Said of one that is rebuilt from nothing.
+const A_CLONE_HAS_MORE: &str = "if the vault was pushed to a remote, `strongroom clone` makes it again from there, in a new folder";
+
+/// Shows what came from a remote, and why something did not.
+fn print_remote(out: &mut impl Write, remote: &FromRemote, dry_run: bool) -> Result<()> {
+    let FromRemote { name, bytes, .. } = remote;
+    let (would, how_much) = match dry_run {
+        true => ("would be ", String::new()),
+        false => ("", format!(" ({})", show_bytes(*bytes))),
+    };
+    let mut came = Vec::new();
+    if !remote.files.is_empty() {
+        let files = counted(remote.files.len() as u64, "segment file");
+        came.push(format!("{files} {would}replaced by what was pushed"));
+    }
+    if remote.blocks > 0 {
+        let blocks = counted(remote.blocks, "block");
+        came.push(format!("{blocks} {would}stored again"));
+    }
+    if !came.is_empty() {
+        writeln!(out, "from {name}: {}{how_much}", came.join(", "))?;
+    }
+    for problem in &remote.problems {
+        writeln!(out, "{name}: {problem}")?;
+    }
+    Ok(())
+}
+
+fn remote_json(remote: &FromRemote) -> Value {
+    json!({
+        "remote": remote.name,
+        "files": remote.files,
+        "blocks": remote.blocks,
+        "bytes": remote.bytes,
+        "problems": remote.problems,
+    })
+}
+
 fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
     print_recovered(&report.recovered, dry_run)?;
     let mut out = stdout();
+    match (&report.recovered.database, &report.recovered.revision) {
+        _ if dry_run => {}
+        (Brought::Rebuilt(_), Some(_)) => writeln!(out, "{REMOTES_ARE_FORGOTTEN}")?,
+        (Brought::Rebuilt(_), None) => writeln!(out, "{A_CLONE_HAS_MORE}")?,
+        _ => {}
+    }
+    for remote in &report.remotes {
+        print_remote(&mut out, remote, dry_run)?;
+    }
     let would = if dry_run { "would be " } else { "" };
     for file in &report.set_aside {
         writeln!(out, "{file}: {would}set aside in the folder `unexplained`")?;
@@ -120,6 +179,8 @@ fn print(report: &RepairReport, dry_run: bool) -> Result<()> {
 /// What files lose; before a repair, at most.
 fn lost(report: &RepairReport, dry_run: bool) -> &[Damage] {
     match dry_run {
+        // Another copy is there for every block.
+        true if report.lost_blocks == 0 && report.found.damaged_more == 0 => &[],
         true => &report.found.damages,
         false => &report.left.damages,
     }
@@ -132,6 +193,7 @@ fn repair_json(report: &RepairReport, dry_run: bool) -> Value {
         "whole": is_whole || report.needs_nothing(),
         "recovered": recover_json(&report.recovered),
         "found": verify_json(&report.found),
+        "from_remotes": report.remotes.iter().map(remote_json).collect::<Vec<_>>(),
         "mended_blocks": report.mended_blocks,
         "lost_blocks": report.lost_blocks,
         "kept_again": report.adopted,

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use strongroom::{CheckReport, Damage, FileProblem, Loss, RevisionId, VerifyOptions, VerifyReport};
+use strongroom::{
+    CheckReport, Damage, FileProblem, Loss, RevisionId, Vault, VerifyOptions, VerifyReport,
+};
 
 use crate::arguments::common::Common;
 use crate::arguments::damage::Verify;
@@ -51,7 +53,7 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         } else {
             print(&report, took_s)?;
         }
-        outcome(&report)
+        outcome(vault, &report)
     })
 }
 
@@ -106,7 +108,7 @@ fn tell_resumed(report: &VerifyReport) {
     }
 }
 
-fn outcome(report: &VerifyReport) -> Result<()> {
+fn outcome(vault: &Vault, report: &VerifyReport) -> Result<()> {
     if !report.finished {
         let how = match report.can_resume {
             true => "stopped; `strongroom verify --resume` continues here",
@@ -119,7 +121,15 @@ fn outcome(report: &VerifyReport) -> Result<()> {
     if report.is_sound() {
         return Ok(());
     }
-    let advice = "damage found; run `strongroom repair --dry-run` to see what can be mended; until then change nothing in the vault";
+    // A database that is damaged knows of none.
+    let has_remotes = vault.remotes().is_ok_and(|remotes| !remotes.is_empty());
+    let from_remotes = match has_remotes {
+        true => ", from the vault's remotes too",
+        false => "",
+    };
+    let advice = format!(
+        "damage found; run `strongroom repair --dry-run` to see what can be mended{from_remotes}; until then change nothing in the vault"
+    );
     Err(Failure::new(ExitCode::DamageFound, advice))
 }
 

@@ -117,10 +117,10 @@ impl ExitCode {
             Error::NotAVault | Error::InterruptedCreate | Error::InterruptedClone => {
                 Self::NotAVault
             }
-            Error::RemoteName => Self::Usage,
-            Error::RemoteNameTaken(_) | Error::RemoteAhead => Self::Exists,
+            Error::RemoteName | Error::NoConflict | Error::ConflictOfDirectories => Self::Usage,
+            Error::RemoteNameTaken(_) | Error::RemoteAhead | Error::NothingInCommon => Self::Exists,
             Error::RemoteBusy | Error::KeysInUse => Self::InUse,
-            Error::UnknownRemote(_) => Self::NotFound,
+            Error::UnknownRemote(_) | Error::ConflictAlone => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,
             Error::RemoteKept(_) => Self::Permission,
             Error::RemoteUntrue(_) => Self::Damaged,

@@ -193,6 +193,18 @@ impl Meter {
 }
 
 impl Meter {
+    /// So much was counted, and nobody knows of how much.
+    pub(crate) fn count(&mut self, message: String) {
+        self.say(message);
+        if self.enabled && !self.shown && self.started.elapsed() >= QUIET {
+            self.shown = true;
+            if let Ok(style) = ProgressStyle::with_template("{prefix}") {
+                self.bar.set_style(style);
+            }
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
     /// What is done besides.
     pub(crate) fn say(&self, message: String) {
         self.bar.set_prefix(line(&message).into_owned());

@@ -5,6 +5,7 @@
 //! Never   drops a block that somebody names
 //! Spec    spec/7-recovery.md, section 7.7
 
+use strongroom_format::SegmentId;
 use strongroom_format::limits::sealed_len;
 use strongroom_format::span::chunk_count;
 use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction};
@@ -48,6 +49,14 @@ impl Filesystem {
         blocks
             .iter()
             .for_each(|number| self.core.blocks.suspect_block(*number));
+    }
+
+    /// Gives a finished segment the file that it had when it was written, durably: who calls has proven that `bytes` are those.
+    ///
+    /// # Errors
+    /// Of the disk; then the file that was there is there.
+    pub fn replace_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<()> {
+        Ok(self.core.blocks.segments.replace(id, bytes)?)
     }
 
     /// Removes segment files in which nothing is left that somebody names.

@@ -363,7 +363,18 @@ impl Joining<'_> {
         let tree = Tree::new(self.arrival);
         let root = |revision: &Revision| tree.root(&revision.body.root);
         let base_root = base.map(&root).transpose()?;
-        let theirs = delta(&tree, base_root.as_ref(), &root(self.theirs)?)?;
+        let theirs_root = root(self.theirs)?;
+        let own_root = self
+            .session
+            .filesystem()
+            .engine()
+            .reader()?
+            .inode(InodeId::ROOT)?;
+        // Two roots cannot be one directory; what is below theirs would have no name here.      [11.6.13]
+        if own_root.is_none_or(|own| own.birth_id != theirs_root.birth_id) {
+            return Err(Error::NothingInCommon);
+        }
+        let theirs = delta(&tree, base_root.as_ref(), &theirs_root)?;
         let ours = match mine {
             Some(mine) if base.is_none_or(|base| base.id != mine.id) => {
                 delta(&tree, base_root.as_ref(), &root(mine)?)?

@@ -21,7 +21,7 @@ use crate::request::remote::VaultObject;
 use crate::{Error, Result};
 
 /// What stands for the hash of what was let go there while it is still here.                          [4.14]
-pub(super) const LET_GO: [u8; 32] = [0; 32];
+pub(crate) const LET_GO: [u8; 32] = [0; 32];
 
 /// All remotes.
 pub(super) fn rows(session: &Session) -> Result<Vec<Remote>> {
@@ -126,7 +126,7 @@ pub(super) fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
 }
 
 /// Hears of everything that is noted as published at a remote, in a fixed order.
-pub(super) fn each_published(
+pub(crate) fn each_published(
     reader: &Reader<'_>,
     remote: u64,
     each: &mut dyn FnMut(Published, PublishedAs),

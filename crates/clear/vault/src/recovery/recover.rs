@@ -84,6 +84,8 @@ pub enum RecoverProgress {
     Segments(u64, u64),
     /// So many nodes were brought back.
     Nodes(u64),
+    /// So many of so many bytes came from remotes.
+    FromRemotes(u64, u64),
 }
 
 /// Brings header, replica file and database of the vault in `folder` back, and mends nothing else: the first part of `repair`.
@@ -168,6 +170,13 @@ pub(crate) fn recover_from(
         Rebuild::Never | Rebuild::IfLost => look(folder, &keyring, &keys)?,
     };
     refuse_rebuild(&state, options.rebuild)?;
+    // A sound database judges the header better, when the vault is opened: it may only lack a record that another device made.
+    let check_head = |keyring: &Keyring| {
+        Watch::begin(folder, keyring, Access::ReadOnly, &options.trust)?.check_head(keyring)
+    };
+    if replica != Brought::Sound || matches!(state, DatabaseState::Ruined(_)) {
+        check_head(&keyring)?;
+    }
     if trial == Trial::ForReal {
         for (name, bytes) in &writes {
             folder.replace(name, bytes)?;
@@ -199,6 +208,7 @@ pub(crate) fn recover_from(
         }
         return Ok(report);
     }
+    check_head(&keyring)?;
     if trial == Trial::ForReal {
         seen::expect_rebuilt(folder, &keyring, &options.trust)?;
     }
@@ -258,9 +268,8 @@ fn bring_header(
     writes: &mut Writes,
 ) -> Result<(Keyring, Brought)> {
     // Before anything is put back: nothing is done in a vault that nobody means.
-    let check = |keyring: &Keyring| {
-        Watch::begin(folder, keyring, Access::ReadOnly, trust)?.check_head(keyring)
-    };
+    let watch = |keyring: &Keyring| Watch::begin(folder, keyring, Access::ReadOnly, trust);
+    let check = |keyring: &Keyring| watch(keyring)?.check_head(keyring);
     let present = folder.header();
     let saved = folder.saved(HEADER).ok().flatten();
     // Each try at a passphrase costs a second: the same bytes are tried once.
@@ -279,7 +288,7 @@ fn bring_header(
             writes.extend(saved.map(|saved| (HEADER, saved)));
             Ok((newer, Brought::PutBack))
         }
-        (Ok(keyring), _) => check(&keyring).map(|()| (keyring, Brought::Sound)),
+        (Ok(keyring), _) => watch(&keyring).map(|_| (keyring, Brought::Sound)),
         (Err(Error::Damaged { .. } | Error::HeaderLost { .. }), Some(Ok(keyring))) => {
             check(&keyring)?;
             writes.extend(saved.map(|saved| (HEADER, saved)));

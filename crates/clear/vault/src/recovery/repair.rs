@@ -1,6 +1,6 @@
-//! Mends what a verification finds: from other copies, from tables, and at last by setting apart what cannot be mended.
+//! Mends what a verification finds: from remotes, from other copies, from tables, and at last by setting apart what cannot be mended.
 //!
-//! Takes   a vault folder that nobody has open, and a secret
+//! Takes   a vault folder that nobody has open, a secret, and which remotes may be used
 //! Gives   a vault in which everything that can be read can be found, and a report of exactly what cannot
 //! Never   deletes what it cannot explain: such files go to the folder `unexplained`, such content to `lost+found`
 //! Spec    spec/7-recovery.md, section 7.7
@@ -25,11 +25,12 @@ use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
 use crate::owner::Owner;
 use crate::owner::port::Port;
+use crate::recovery::from_remotes::{FromRemote, Source, UseRemotes};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
 use crate::recovery::recover::{
     Rebuild, RecoverOptions, RecoverProgress, Trial, begin, open_segments, recover_locked,
 };
-use crate::recovery::report::RecoverReport;
+use crate::recovery::report::{Brought, RecoverReport};
 use crate::recovery::verify::{VerifyOptions, VerifyReport};
 use crate::request::Access;
 use crate::seen::Trust;
@@ -47,6 +48,8 @@ pub struct RepairOptions {
     pub rebuild: Rebuild,
     /// What the vault must be before it is touched.
     pub trust: Trust,
+    /// The remotes that may be asked for what is damaged or lost. Nothing is asked of them if nothing is.
+    pub remotes: UseRemotes,
 }
 
 /// What a repair did, or would do, and what it could not do.
@@ -56,6 +59,8 @@ pub struct RepairReport {
     pub recovered: RecoverReport,
     /// What was found before anything was mended.
     pub found: VerifyReport,
+    /// What came from remotes, for each that was asked.
+    pub remotes: Vec<FromRemote>,
     /// Blocks that were mended from other copies.
     pub mended_blocks: u64,
     /// Blocks that stay lost, or lost in part.
@@ -88,8 +93,10 @@ impl RepairReport {
 
 /// Repairs the vault in `folder`. `told` hears of the progress.
 ///
+/// A remote that cannot be reached or lies is no error: the report says so.
+///
 /// # Errors
-/// As `recover`.
+/// As `recover`; `UnknownRemote`.
 pub fn repair(
     folder: impl AsRef<Path>,
     secret: &Secret,
@@ -141,9 +148,10 @@ pub fn repair(
         vault: &vault,
         trial,
         report: &mut report,
+        broken: HashSet::new(),
         lost_in: HashSet::new(),
     }
-    .run(told);
+    .run(&options.remotes, told);
     let closed = vault.close();
     mended?;
     closed?;
@@ -157,6 +165,8 @@ pub(crate) struct Repair<'a> {
     pub(crate) vault: &'a Vault,
     pub(crate) trial: Trial,
     pub(crate) report: &'a mut RepairReport,
+    /// Files of the folder that are not as they were written.
+    pub(crate) broken: HashSet<String>,
     /// Segments of which blocks are lost.
     pub(crate) lost_in: HashSet<SegmentNumber>,
 }
@@ -166,14 +176,21 @@ impl<'a> Repair<'a> {
         self.owner.session.filesystem()
     }
 
-    fn run(mut self, told: &mut dyn FnMut(RecoverProgress)) -> Result<()> {
-        let (found, damaged) = self.verify(told)?;
+    fn run(mut self, remotes: &UseRemotes, told: &mut dyn FnMut(RecoverProgress)) -> Result<()> {
+        // A database that was rebuilt has none.
+        let mut sources = match self.report.recovered.database {
+            Brought::Rebuilt(_) => Vec::new(),
+            _ => Source::all(self.vault, remotes)?,
+        };
+        let (found, mut damaged) = self.verify(told)?;
         let is_sound = found.is_sound();
+        self.broken = found.files.iter().map(|one| one.file.clone()).collect();
         self.report.found = found;
         if is_sound {
             self.report.left = self.report.found.clone();
             return Ok(());
         }
+        self.segments_from_remotes(&mut sources, &mut damaged, told)?;
         let (suite, epochs) = self.owner.session.vault.with_keys(|keys| {
             let keyring = keys.keyring();
             (keyring.suite(), keyring.epochs().collect::<Vec<_>>())
@@ -193,7 +210,9 @@ impl<'a> Repair<'a> {
         self.adopt(&blocks)?;
         self.unexplained_segments(&blocks)?;
         self.records()?;
-        let lost = self.mend_nodes(lost)?;
+        let mut lost = self.mend_nodes(lost)?;
+        self.blocks_from_remotes(&mut sources, &mut lost, told)?;
+        self.report.remotes = Source::report(sources);
         self.report.lost_blocks = lost.len() as u64;
         if self.trial == Trial::OnlyLook {
             return Ok(());
@@ -239,16 +258,9 @@ impl<'a> Repair<'a> {
     ) -> Result<HashMap<BlockNumber, LostChunks>> {
         let engine = self.filesystem().engine();
         let reader = engine.reader()?;
-        let files: HashSet<&str> = self
-            .report
-            .found
-            .files
-            .iter()
-            .map(|one| one.file.as_str())
-            .collect();
         let mut moving = Vec::new();
         for row in reader.segments()? {
-            if !files.contains(show_segment(row.id).as_str()) {
+            if !self.broken.contains(&show_segment(row.id)) {
                 continue;
             }
             let mut after = BlockNumber(0);
@@ -309,7 +321,7 @@ impl<'a> Repair<'a> {
         Ok(damaged)
     }
 
-    fn store(&self, batch: Vec<strongroom_format::SealedBlock>) -> Result<()> {
+    pub(crate) fn store(&self, batch: Vec<strongroom_format::SealedBlock>) -> Result<()> {
         if batch.is_empty() || self.trial == Trial::OnlyLook {
             return Ok(());
         }
