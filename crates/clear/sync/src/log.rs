@@ -1,9 +1,10 @@
 //! Follows the log of a remote, and knows what is live there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use strongroom_format::PrincipalId;
 use strongroom_format::publication::{
-    PublicationId, PublishedRevision, PublishedSegment, RemoteId, SignedPublication,
+    Publication, PublicationId, PublishedRevision, PublishedSegment, RemoteId, SignedPublication,
 };
 
 use crate::error::{Error, Result};
@@ -26,6 +27,31 @@ pub fn follow(
         return Err(damaged("it does not follow the one before it"));
     }
     Ok(())
+}
+
+/// How long a device that began a push has for the rest of it, in seconds: the grace of what does not count.
+const PUSH_S_MAX: u64 = 7 * 24 * 60 * 60;
+
+/// The numbers of publications in the middle of pushes that may still go on, and the last number before the first of them, or of all:
+/// what they name is neither joined nor retired by others.                                                    [11.4.8]
+pub fn unfinished<'p>(
+    publications: impl Iterator<Item = &'p Publication>,
+    now_s: u64,
+) -> (HashSet<u64>, u64) {
+    let mut open: HashMap<PrincipalId, Vec<u64>> = HashMap::new();
+    let mut last = 0;
+    for body in publications {
+        last = body.number;
+        let made_s = u64::try_from(body.time / 1_000_000_000).unwrap_or(0);
+        if body.head != [0; 32] {
+            open.remove(&body.device);
+        } else if made_s.saturating_add(PUSH_S_MAX) > now_s {
+            open.entry(body.device).or_default().push(body.number);
+        }
+    }
+    let numbers: HashSet<u64> = open.into_values().flatten().collect();
+    let before = numbers.iter().min().map_or(last, |first| first - 1);
+    (numbers, before)
 }
 
 /// What is live at a remote: the sum of its publications.
@@ -53,5 +79,52 @@ impl Live {
         for segment in &body.segments {
             self.segments.insert(segment.hash, *segment);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strongroom_format::{RecordId, VaultId};
+
+    use super::*;
+
+    fn publication(number: u64, device: u8, is_whole: bool) -> Publication {
+        Publication {
+            vault: VaultId([1; 32]),
+            remote: RemoteId([2; 16]),
+            number,
+            link: PublicationId([0; 32]),
+            device: PrincipalId([device; 32]),
+            sequence: number,
+            base: 1,
+            time: 1_000_000_000_000,
+            membership_head: RecordId([0; 32]),
+            header: (1, [0; 32]),
+            head: [u8::from(is_whole); 32],
+            revisions: Vec::new(),
+            retired_revisions: Vec::new(),
+            segments: Vec::new(),
+            retired_segments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_push_that_may_go_on_is_neither_joined_nor_passed_over() {
+        // One device begins at 3 and goes on at 5; another one publishes in between, and has ended.
+        let log = [
+            publication(1, 1, true),
+            publication(2, 2, false),
+            publication(3, 1, false),
+            publication(4, 2, true),
+            publication(5, 1, false),
+            publication(6, 2, true),
+        ];
+        assert_eq!(unfinished(log.iter(), 1_000), (HashSet::from([3, 5]), 2));
+        // It ends.
+        let ended = [&log[..], &[publication(7, 1, true)]].concat();
+        assert_eq!(unfinished(ended.iter(), 1_000), (HashSet::new(), 7));
+        // It never does.
+        let late_s = 1_000 + PUSH_S_MAX;
+        assert_eq!(unfinished(log.iter(), late_s), (HashSet::new(), 6));
     }
 }

@@ -23,8 +23,8 @@ pub struct RemoteState {
     pub head: [u8; 32],
     /// The last publication up to which all that is live there is here; 0 before the first. Behind it others began to push.
     pub joined: u64,
-    /// The last publication of this device that retired what was there and not live, and when it was made, in seconds since 1970; no
-    /// number before the first: then the time is that of the first push.
+    /// The last publication of this device that retired what was there and not live, and when it began to remove that, in seconds since
+    /// 1970. Number 0: nothing was to be retired then, or the first push was at that time.
     pub fence: (u64, u64),
     /// Whether this device removes nothing there.
     pub keeps: bool,

@@ -10,14 +10,14 @@
 //!  (2) Nothing is downloaded before the header proved to be of the vault that is meant.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, SystemRandom, unlock};
 use strongroom_filesystem::DurableState;
 use strongroom_folder::Folder as HeldFolder;
 use strongroom_format::limits::HEADER_BYTES_MAX;
-use strongroom_format::publication::{Publication, SignedPublication};
+use strongroom_format::publication::{Publication, PublishedRevision, SignedPublication};
 use strongroom_format::{Header, Record, hex};
 use strongroom_metadata::{Options, Remote as RemoteRow, Store};
 use strongroom_remote::{Address, Limited, ObjectName, Pace, Rates, Remote};
@@ -141,6 +141,7 @@ pub(crate) fn clone_as(
         write_replica(&folder, keyring.clone(), let_in.keys)?;
     }
     let (objects, bytes) = download(remote, &folder, &log.live, told)?;
+    remove_strangers(&folder, &log.live)?;
     let wanted = log.header_bytes(remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
@@ -438,6 +439,35 @@ fn download(
         },
     )?;
     Ok((objects, bytes))
+}
+
+/// Removes what an earlier attempt brought down and nobody publishes any more: it would come back to all.
+fn remove_strangers(folder: &Folder, live: &Live) -> Result<()> {
+    let failed = || below("removing what an earlier attempt left");
+    let held = folder.hold().map_err(failed())?;
+    let named = live.segments.values().map(|one| hex::encode(&one.id.0));
+    let named: HashSet<String> = named.collect();
+    let segments = held.folder(SEGMENTS).map_err(failed())?;
+    for entry in segments.list().map_err(failed())? {
+        let Ok(below_it) = segments.folder(&entry.name) else {
+            continue;
+        };
+        for file in below_it.list().map_err(failed())? {
+            if !named.contains(&file.name) {
+                below_it.remove(&file.name).map_err(failed())?;
+            }
+        }
+        below_it.sync().map_err(failed())?;
+    }
+    let record = |one: &PublishedRevision| format!("{}.{}", hex::encode(&one.id), one.epoch.0);
+    let named: HashSet<String> = live.revisions.values().map(record).collect();
+    let records = held.folder(REVISIONS).map_err(failed())?;
+    for file in records.list().map_err(failed())? {
+        if !named.contains(&file.name) {
+            records.remove(&file.name).map_err(failed())?;
+        }
+    }
+    records.sync().map_err(failed())
 }
 
 /// The folder of that name in `held`, made if it is missing.

@@ -9,7 +9,7 @@
 //!  (1) While nothing changes a look at the vault commits nothing, and a look at an object store is one request.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use strongroom_remote::{Address, Remote};
 
@@ -19,6 +19,9 @@ use crate::request::Request;
 use crate::request::remote::{RemoteFields, RemoteRequest};
 use crate::worker::{Ending, Worker};
 use crate::{Error, GoOn, Result, Vault};
+
+/// Behind so long a time without a look, what has gone from a remote is looked for again.
+const LOOKED_LONG_AGO: Duration = Duration::from_secs(5 * 60);
 
 /// How often is looked whether the vault was changed. It costs one number.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -156,6 +159,8 @@ struct Place {
     changed: Option<Instant>,
     check_at: Instant,
     poll_at: Instant,
+    /// When it was asked for something new last, by the clock of the machine.
+    looked: SystemTime,
     /// When something moved last.
     moved: Instant,
     /// How long the last push took.
@@ -176,6 +181,7 @@ impl Place {
             changed: None,
             check_at: now,
             poll_at: now,
+            looked: SystemTime::now(),
             moved: now,
             took: Duration::ZERO,
             failures: 0,
@@ -329,13 +335,22 @@ fn round(
     }
     let row = vault.remote_row(place.number)?;
     let reached = match &place.remote {
-        Some(_) => Reached::Before,
-        None => Reached::Now,
+        // A machine that slept may have missed days.
+        Some(_)
+            if place
+                .looked
+                .elapsed()
+                .is_ok_and(|time| time < LOOKED_LONG_AGO) =>
+        {
+            Reached::Before
+        }
+        _ => Reached::Now,
     };
     let remote = match &place.remote {
         Some(remote) => Arc::clone(remote),
         None => Arc::clone(place.remote.insert(vault.connect(&row)?)),
     };
+    place.looked = SystemTime::now();
     if polls && !is_waiting {
         vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
         return Ok((false, report));

@@ -524,7 +524,7 @@ impl Error {
             Self::ConflictOfDirectories => Kind::IsADirectory,
             Self::NothingInCommon => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
-            Self::Pairing(error) => pairing_kind(error),
+            Self::Pairing(error) => error.io_kind(),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteKept(_) => Kind::PermissionDenied,
             Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
@@ -538,22 +538,6 @@ impl Error {
                 Kind::Other
             }
         }
-    }
-}
-
-/// The same of what is wrong with a pairing.
-fn pairing_kind(error: &PairingError) -> std::io::ErrorKind {
-    use std::io::ErrorKind as Kind;
-    match error {
-        PairingError::NoOffer { .. } => Kind::NotFound,
-        PairingError::WrongCode | PairingError::TriesUsed | PairingError::Refused => {
-            Kind::PermissionDenied
-        }
-        PairingError::TooLate | PairingError::NoAnswer => Kind::TimedOut,
-        PairingError::Withdrawn | PairingError::Gone => Kind::ConnectionAborted,
-        PairingError::NotPublished { why } => why.io_kind(),
-        PairingError::Crowded => Kind::ResourceBusy,
-        PairingError::Name | PairingError::Secret | PairingError::Ended => Kind::InvalidInput,
     }
 }
 

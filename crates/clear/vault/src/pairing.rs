@@ -89,3 +89,19 @@ pub enum PairingError {
     #[error("this pairing has ended; begin another")]
     Ended,
 }
+
+impl PairingError {
+    /// The kind of error of the standard library that comes nearest.
+    pub(crate) fn io_kind(&self) -> std::io::ErrorKind {
+        use std::io::ErrorKind as Kind;
+        match self {
+            Self::NoOffer { .. } => Kind::NotFound,
+            Self::WrongCode | Self::TriesUsed | Self::Refused => Kind::PermissionDenied,
+            Self::TooLate | Self::NoAnswer => Kind::TimedOut,
+            Self::Withdrawn | Self::Gone => Kind::ConnectionAborted,
+            Self::NotPublished { why } => why.io_kind(),
+            Self::Crowded => Kind::ResourceBusy,
+            Self::Name | Self::Secret | Self::Ended => Kind::InvalidInput,
+        }
+    }
+}

@@ -28,6 +28,10 @@ use crate::{Error, GoOn, Result, Vault};
 /// How long what does not count any more stays at a remote, at the least.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// The least time for which publications stay, even if everything is to go now: whoever makes one has just looked at the one before it,
+/// and that takes no day.
+const LEAST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Segments, and records, that one publication retires although nobody published them: its lists take 8192 of each.
 const UNNAMED_MAX: usize = 4096;
 
@@ -102,8 +106,17 @@ impl Vault {
         if !self.is_due(&row, pruning)? {
             return self.unused(&row, &*remote);
         }
-        let (_, report) = self.push_and_prune(&row, &*remote, pruning, told)?;
-        Ok(report)
+        let mut report = PruneReport::default();
+        loop {
+            let (_, round) = self.push_and_prune(&row, &*remote, pruning, told)?;
+            report.objects += round.objects;
+            report.bytes += round.bytes;
+            (report.waiting, report.waiting_bytes) = (round.waiting, round.waiting_bytes);
+            // One publication retires so many; with a grace the rest is for the next time.
+            if !grace.is_zero() || round.objects < UNNAMED_MAX as u64 {
+                return Ok(report);
+            }
+        }
     }
 
     /// What lies at the remote of that name and does not count there: how many objects, and bytes.
@@ -129,17 +142,17 @@ impl Vault {
         Ok(report)
     }
 
-    /// Whether it is time; the first time is that of the first push, from which on the grace is counted.
+    /// Whether it is time. The grace is counted from the first push on. A time in the future is that of a clock that was wrong.
     pub(crate) fn is_due(&self, row: &RemoteFields, pruning: Pruning) -> Result<bool> {
         let (number, since) = row.fence;
         match pruning {
-            Pruning::Now { grace } => Ok(number == 0 || grace.is_zero() || passed(since, grace)),
+            Pruning::Now { grace } => Ok(number == 0 || grace.is_zero() || is_over(since, grace)),
             Pruning::IfDue if row.keeps => Ok(false),
             Pruning::IfDue if since == 0 => {
                 self.note_fence(row, 0)?;
                 Ok(false)
             }
-            Pruning::IfDue => Ok(passed(since, GRACE)),
+            Pruning::IfDue => Ok(is_over(since, GRACE)),
         }
     }
 
@@ -148,14 +161,23 @@ impl Vault {
         self.ask_for(&Request::Remote(RemoteRequest::Fence { remote, number }))
     }
 
-    /// Those of the hashes that nothing live has; of each the first bytes are given.
-    pub(crate) fn not_live(&self, remote: u64, hashes: &[[u8; 8]]) -> Result<HashSet<[u8; 8]>> {
+    /// Those of the hashes that nothing live has which a publication up to `last` named; of each the first bytes are given.
+    pub(crate) fn not_live(
+        &self,
+        remote: u64,
+        hashes: &[[u8; 8]],
+        last: u64,
+    ) -> Result<HashSet<[u8; 8]>> {
         /// A frame takes some more.
         const PAGE: usize = 1 << 16;
         let mut found = HashSet::new();
         for hashes in hashes.chunks(PAGE) {
             let hashes = hashes.to_vec();
-            let request = RemoteRequest::NotLive { remote, hashes };
+            let request = RemoteRequest::NotLive {
+                remote,
+                hashes,
+                last,
+            };
             let page: Vec<[u8; 8]> = self.ask_for(&Request::Remote(request))?;
             found.extend(page);
         }
@@ -181,14 +203,14 @@ impl Vault {
                 unnamed.segments.insert(hash, one);
             }
         }
-        let listed = self.not_live_of(row, remote, "revisions", grace, &|name| {
-            name.rsplit_once('-')
-                .and_then(|(_, hash)| hex::decode(hash))
-        })?;
+        let listed = self.not_live_of(row, remote, "revisions", grace, &front_of_record)?;
         // The name has the beginning of the hash only.
         let read = |one: Listed| -> Result<Option<([u8; 32], Listed)>> {
             let name = ObjectName::new(format!("revisions/{}", one.name))?;
-            let bytes = remote.read(&name, REVISION_OBJECT_BYTES_MAX)?;
+            let bytes = match one.len > REVISION_OBJECT_BYTES_MAX {
+                true => None,
+                false => remote.read(&name, REVISION_OBJECT_BYTES_MAX)?,
+            };
             let hash = bytes.map(|bytes| object_hash(&bytes));
             Ok(hash
                 .filter(|hash| one.name.ends_with(&hex::encode(&hash[..8])))
@@ -224,13 +246,12 @@ impl Vault {
             .iter()
             .filter_map(|one| front_of(&one.name))
             .collect();
-        let not_live = self.not_live(row.number, &fronts)?;
+        let not_live = self.not_live(row.number, &fronts, u64::MAX)?;
         listed.retain(|one| front_of(&one.name).is_some_and(|front| not_live.contains(&front)));
         Ok(listed)
     }
 
-    /// Removes what a publication just retired, as far as the grace allows, and publications that nobody needs; `number` is that of
-    /// the publication. (1)
+    /// Removes what publication `number` just retired of `unnamed`, as far as the grace allows, and publications that nobody needs. (1)
     pub(crate) fn remove_unnamed(
         &self,
         row: &RemoteFields,
@@ -248,11 +269,17 @@ impl Vault {
             true => None,
             false => Some(self.retired_in(remote, row.fence.0)?),
         };
-        let goes = |hash: &[u8; 32]| {
-            retired_before
-                .as_ref()
-                .is_none_or(|them| them.contains(hash))
-        }; // (2)
+        let retired_now = match unnamed.is_empty() {
+            true => HashSet::new(),
+            false => self.retired_in(remote, number)?,
+        };
+        // What a removal that fails leaves waits for the next.
+        self.note_fence(row, if unnamed.is_empty() { 0 } else { number })?;
+        let was_retired = |hash: &[u8; 32]| {
+            let before = retired_before.as_ref();
+            before.is_none_or(|before| before.contains(hash)) // (2)
+        };
+        let goes = |hash: &[u8; 32]| retired_now.contains(hash) && was_retired(hash);
         let mut report = PruneReport::default();
         let mut going = Vec::new();
         for (kind, hash, listed) in unnamed.all() {
@@ -266,20 +293,34 @@ impl Vault {
                 report.waiting_bytes += listed.len;
             }
         }
-        // What names nothing live, and was not read for a long time.
+        remove(remote, going, TRANSFERS, &mut report, told)?;
+        let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
+        remove(remote, old, 1, &mut report, told)?;
+        Ok(report)
+    }
+
+    /// Publications that name nothing live and came at least `time` ago, the first of them first: so the log never has a gap, and whoever
+    /// finds the last one that it has seen finds what follows.                                            [11.8.5]
+    fn old_publications(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        time: Duration,
+    ) -> Result<Vec<(ObjectName, u64)>> {
         let base = self.remote_row(row.number)?.base;
+        let mut old = BTreeMap::new();
         for listed in remote.list("publications")? {
-            let is_old = grace.is_zero() || passed(listed.created_s, grace * 2);
-            if let Some(old) = publication_number(&listed.name)
-                && old < base
-                && is_old
+            if let Some(number) = publication_number(&listed.name)
+                && number < base
             {
-                going.push((publication_name(old), listed.len));
+                old.insert(number, listed);
             }
         }
-        remove(remote, going, &mut report, told)?;
-        self.note_fence(row, if unnamed.is_empty() { 0 } else { number })?;
-        Ok(report)
+        let old = old.into_iter();
+        let old = old.take_while(|(_, listed)| passed(listed.created_s, time));
+        Ok(old
+            .map(|(number, listed)| (publication_name(number), listed.len))
+            .collect())
     }
 
     /// What publication `number` retired; nothing if it does not open any more.
@@ -304,10 +345,20 @@ impl Vault {
     }
 }
 
-/// Removes objects, several at a time.
+/// The first bytes of the hash in the name of a record; `None` if it is the name of none.
+fn front_of_record(name: &str) -> Option<[u8; 8]> {
+    let (record, hash) = name.rsplit_once('-')?;
+    let (id, epoch) = record.split_once('.')?;
+    hex::decode::<32>(id)?;
+    epoch.parse::<u32>().ok()?;
+    hex::decode(hash)
+}
+
+/// Removes objects in order, up to `threads` at a time.
 fn remove(
     remote: &dyn Remote,
     going: Vec<(ObjectName, u64)>,
+    threads: usize,
     report: &mut PruneReport,
     told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
 ) -> Result<()> {
@@ -317,7 +368,7 @@ fn remove(
     };
     in_parallel(
         going.into_iter(),
-        TRANSFERS,
+        threads,
         |(name, len)| -> Result<u64> {
             remote.remove(&name)?;
             Ok(len)
@@ -334,6 +385,11 @@ fn remove(
 /// Whether that much time has passed since then, by the clock of this machine.
 fn passed(since_s: u64, time: Duration) -> bool {
     since_s.saturating_add(time.as_secs()) <= now_s()
+}
+
+/// The same of a time that this machine noted: one in the future is that of a clock that was wrong.
+fn is_over(since_s: u64, time: Duration) -> bool {
+    since_s > now_s() || passed(since_s, time)
 }
 
 fn front(hash: &[u8; 32]) -> [u8; 8] {

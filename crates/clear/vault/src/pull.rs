@@ -17,14 +17,16 @@ use strongroom_sync::limits::{
 };
 use strongroom_sync::{
     Live, header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
+    unfinished,
 };
 
+use crate::clock::now_s;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::push::PushReport;
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::{RemoteProgress, go_on, newest_number};
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
@@ -70,12 +72,24 @@ struct Wanted {
 }
 
 /// How much of what there is a pull took in.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Pulled {
     Whole,
     /// What is left takes keys that were not taken in before.
     InPart,
     /// The log begins behind what this device has seen.
     Nothing,
+}
+
+/// Whether what a pull lacks may be found from the base of the log on: others still have it, or it went since what names it came.
+fn may_be_at_base(error: &Error) -> bool {
+    let is_missing =
+        |error: &strongroom_sync::Error| matches!(error, strongroom_sync::Error::Missing { .. });
+    match error {
+        Error::RemoteUntrue(_) => true,
+        Error::Remote(error) => is_missing(error),
+        _ => false,
+    }
 }
 
 /// When a remote was reached: what has gone from its log meanwhile is looked for once.
@@ -160,9 +174,17 @@ impl Vault {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
                 Ok(Pulled::Nothing) => start = Start::Base,
-                Ok(Pulled::InPart) => row = self.remote_row(row.number)?,
+                Ok(Pulled::InPart) => {
+                    let before = row.joined;
+                    row = self.remote_row(row.number)?;
+                    if row.joined == before {
+                        // What is behind it does not open, with whatever keys.
+                        return Err(refused.unwrap_or(Error::RemoteBusy));
+                    }
+                    start = Start::Joined;
+                }
                 // What others still have may lie in segments that were joined long ago and let go here.             [11.6.11]
-                Err(error @ Error::RemoteUntrue(_)) if start == Start::Joined => {
+                Err(error) if start == Start::Joined && may_be_at_base(&error) => {
                     (refused, start) = (Some(error), Start::Base);
                 }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
@@ -210,6 +232,13 @@ impl Vault {
         {
             return Ok(Pulled::Nothing);
         }
+        if start == Start::Base && pulled == Pulled::Whole {
+            let next = first + found.len() as u64;
+            if next <= newest_number(remote)? {
+                let object = publication_name(next).to_string();
+                return Err(strongroom_sync::Error::Missing { object }.into());
+            }
+        }
         // A push that has not ended is left until it has.
         let Some(whole) = found.iter().rposition(is_head) else {
             // What was sealed here may have had to be sealed again first.
@@ -220,10 +249,15 @@ impl Vault {
         // Keys that were changed elsewhere count from here on for what is published here, too.
         let (_, header) = found[whole].1.body.header;
         self.take_headers_if_other(remote, header, oldest)?;
+        let bodies = found.iter().map(|(_, one)| &one.body);
+        let (unfinished, _) = unfinished(bodies, now_s());
         let mut live = Live::default();
-        found.iter().for_each(|(_, one)| live.add(one));
+        let joining = found.iter().map(|(_, one)| one);
+        joining
+            .filter(|one| !unfinished.contains(&one.body.number))
+            .for_each(|one| live.add(one));
         if start == Start::Joined {
-            self.leave_out_known(row.number, &mut live)?;
+            self.leave_out_known(row.number, &mut live, row.joined)?;
         }
         self.bring(remote, &live, &found, first, report, told)?;
         let behind = first + found.len() as u64;
@@ -239,7 +273,8 @@ impl Vault {
         {
             self.take_publication(row.number, number, object, true)?;
         }
-        report.publications += found.len() as u64;
+        let is_new = |number: &u64| *number > row.last;
+        report.publications += (first..behind).filter(is_new).count() as u64;
         report.names += joined.names;
         report.nodes += joined.nodes;
         report.conflicts += joined.conflicts;
@@ -249,11 +284,11 @@ impl Vault {
         Ok(pulled)
     }
 
-    /// Leaves what is known as live and only named once more.
-    fn leave_out_known(&self, remote: u64, live: &mut Live) -> Result<()> {
+    /// Leaves what was joined and is only named once more.
+    fn leave_out_known(&self, remote: u64, live: &mut Live, joined: u64) -> Result<()> {
         let front = |hash: &[u8; 32]| *hash.first_chunk().expect("a hash has 32 bytes");
         let hashes = live.segments.keys().chain(live.revisions.keys());
-        let new = self.not_live(remote, &hashes.map(front).collect::<Vec<_>>())?;
+        let new = self.not_live(remote, &hashes.map(front).collect::<Vec<_>>(), joined)?;
         live.segments.retain(|hash, _| new.contains(&front(hash)));
         live.revisions.retain(|hash, _| new.contains(&front(hash)));
         Ok(())

@@ -10,8 +10,9 @@
 //!      the next push sends no byte again that arrived.                                            [11.4.1]
 //!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
 use strongroom_format::segment::{ScanTail, scan};
 use strongroom_format::{Epoch, hex};
 use strongroom_remote::{Created, ObjectName, Remote};
@@ -219,10 +220,17 @@ impl Attempt<'_> {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<()> {
         let (row, remote) = (self.row, self.remote);
-        *self.pruned = self
+        let removed = self
             .vault
-            .remove_unnamed(row, remote, unnamed, last, pruning, told)?;
-        Ok(())
+            .remove_unnamed(row, remote, unnamed, last, pruning, told);
+        match removed {
+            // The push is done: what a remote does not let go now, or never, stays.
+            Err(Error::Remote(_)) if pruning == Pruning::IfDue => Ok(()),
+            removed => {
+                *self.pruned = removed?;
+                Ok(())
+            }
+        }
     }
 
     /// Lets the publication name again what the oldest ones named, if the log has become long: then a newcomer need not read it from
@@ -234,34 +242,37 @@ impl Attempt<'_> {
             return Ok(());
         }
         let signed = match self.vault.log(self.row, self.remote, base..last + 1) {
-            // Some of it is sealed under keys that are gone; what it named is sealed again, and published, soon.
-            Err(Error::RemoteUntrue(_)) => return Ok(()),
+            // Some of it is sealed under keys that are gone: what it named is sealed again, and published, soon. Or another device removed
+            // it just now.
+            Err(
+                Error::RemoteUntrue(_) | Error::Remote(strongroom_sync::Error::WentBack { .. }),
+            ) => {
+                return Ok(());
+            }
             signed => signed?,
         };
-        let (mut segments, mut revisions) = (Vec::new(), Vec::new());
-        for one in signed {
-            segments.extend(one.body.segments.into_iter().map(|segment| UploadedObject {
-                object: VaultObject::Segment {
-                    id: segment.id.0,
-                    epoch: segment.epoch.0,
-                },
-                hash: segment.hash,
-                len: segment.len,
-            }));
-            revisions.extend(one.body.revisions.into_iter().map(|record| UploadedObject {
-                object: VaultObject::Revision {
-                    id: record.id,
-                    epoch: record.epoch.0,
-                },
-                hash: record.hash,
-                len: 0,
-            }));
+        // The last publication that names each, but for what a later one retired.
+        let (mut segments, mut revisions) = (HashMap::new(), HashMap::new());
+        for SignedPublication { body, .. } in &signed {
+            let number = body.number;
+            for hash in &body.retired_segments {
+                segments.remove(hash);
+            }
+            for hash in &body.retired_revisions {
+                revisions.remove(hash);
+            }
+            for one in &body.segments {
+                segments.insert(one.hash, (number, again_segment(one)));
+            }
+            for one in &body.revisions {
+                revisions.insert(one.hash, (number, again_record(one)));
+            }
         }
-        // The owner leaves out what is not live any more.
         for objects in [segments, revisions] {
-            let mut known = HashSet::new();
-            let once = objects.into_iter().filter(|one| known.insert(one.hash));
-            named.renamed.extend(once.take(NAMED_AGAIN_MAX));
+            let mut oldest: Vec<_> = objects.into_values().collect();
+            oldest.sort_unstable_by_key(|(number, one)| (*number, one.hash));
+            oldest.truncate(NAMED_AGAIN_MAX);
+            named.renamed.extend(oldest.into_iter().map(|(_, one)| one));
         }
         Ok(())
     }
@@ -331,6 +342,28 @@ impl Attempt<'_> {
             },
         )?;
         Ok(uploaded)
+    }
+}
+
+fn again_segment(segment: &PublishedSegment) -> UploadedObject {
+    UploadedObject {
+        object: VaultObject::Segment {
+            id: segment.id.0,
+            epoch: segment.epoch.0,
+        },
+        hash: segment.hash,
+        len: segment.len,
+    }
+}
+
+fn again_record(record: &PublishedRevision) -> UploadedObject {
+    UploadedObject {
+        object: VaultObject::Revision {
+            id: record.id,
+            epoch: record.epoch.0,
+        },
+        hash: record.hash,
+        len: 0,
     }
 }
 

@@ -395,7 +395,7 @@ impl Vault {
 }
 
 /// The number of the newest publication; 0 if there is none.
-fn newest_number(remote: &dyn Remote) -> Result<u64> {
+pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
     let listed = remote.list("publications")?;
     let numbers = listed
         .iter()

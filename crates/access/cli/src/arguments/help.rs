@@ -94,14 +94,14 @@ pub(crate) fn remote_add() -> String {
         example(&[
             "strongroom remote add photos stick folder:/media/stick/photos",
             "strongroom remote add photos cloud 's3://bucket/photos?region=eu-central-1'",
-            "strongroom remote add --keep photos vault 's3://locked/photos?region=eu-central-1'",
+            "strongroom remote add --keep photos locked 's3://locked/photos?region=eu-central-1'",
         ])
     )
 }
 
 pub(crate) fn remote_prune() -> String {
     format!(
-        "Each push does this by itself, about once a week. What nothing refers to any more is retired first; the push that finds it \
+        "A push does this by itself about once a week, unless the remote was added with --keep. What nothing refers to any more is retired first; the push that finds it \
          still unused a week later removes it. With --now it is removed at once.\n\n{}",
         example(&[
             "strongroom remote prune --trial photos",
@@ -127,7 +127,7 @@ pub(crate) fn push() -> String {
     format!(
         "It takes a snapshot if anything changed, sends what the remote lacks, and then publishes the new state in one step. Stopped at any \
          moment, the remote keeps its earlier state, and the next push sends nothing again that arrived. Others may use the vault \
-         meanwhile. Files removed from the vault and from its snapshots stay at the remote for now, sealed. If another \
+         meanwhile. Files removed from the vault and from its snapshots stay at the remote for one or two weeks, sealed. If another \
          device has pushed what is not here, nothing is published: `strongroom sync` brings it here first.\n\n{}",
         example(&["strongroom push photos", "strongroom push photos stick"])
     )

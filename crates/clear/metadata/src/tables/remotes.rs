@@ -65,7 +65,7 @@ impl Published {
 pub struct PublishedAs {
     /// BLAKE3 of its bytes.
     pub hash: [u8; 32],
-    /// The publication that named it first.
+    /// The last publication that named it.
     pub publication: u64,
 }
 

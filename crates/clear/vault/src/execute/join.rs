@@ -20,9 +20,10 @@ use strongroom_history::{
     self as history, Delta, Living, Name, NewRevision, NodeId, Plan, Revision, RevisionId,
     SCHEDULED, Tree, XattrList, delta, merge,
 };
-use strongroom_metadata::{InodeId, Published, Reader, Remote, Timestamp};
-use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name};
+use strongroom_metadata::{InodeId, Published, PublishedAs, Reader, Remote, Timestamp};
+use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name, unfinished};
 
+use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
 use crate::execute::published::{change, each_published, remote_of};
 use crate::execute::session::Session;
@@ -55,10 +56,14 @@ pub(crate) fn join(
     let Some(last) = signed.last() else {
         return Ok(JoinedFields::default());
     };
+    let (unfinished, joined_up_to) = unfinished(signed.iter().map(|one| &one.body), now_s());
     let mut live = Live::default();
-    signed.iter().for_each(|one| live.add(one));
+    let joining = signed.iter();
+    joining
+        .filter(|one| !unfinished.contains(&one.body.number))
+        .for_each(|one| live.add(one));
     if from == Start::Joined {
-        leave_out_known(session, remote, &mut live)?;
+        leave_out_known(session, remote, &mut live, state.joined)?;
     }
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
@@ -92,17 +97,18 @@ pub(crate) fn join(
         base: state.head,
     }
     .run()?;
-    note_joined(session, remote, last.body.number)?;
+    note_joined(session, remote, joined_up_to)?;
     incoming::remove(&folder)?;
     Ok(joined)
 }
 
-/// Leaves what is known as live and only named once more: it came, and may have been let go here.
-fn leave_out_known(session: &Session, remote: u64, live: &mut Live) -> Result<()> {
+/// Leaves what was joined and is only named once more: it may have been let go here.
+fn leave_out_known(session: &Session, remote: u64, live: &mut Live, joined: u64) -> Result<()> {
     let reader = session.filesystem().engine().reader()?;
     let is_known = |item: Published, hash: &[u8; 32]| {
         let known = reader.published(remote, item);
-        known.map(|known| known.is_some_and(|how| how.hash == *hash))
+        let is_it = |how: PublishedAs| how.hash == *hash && how.publication <= joined;
+        known.map(|known| known.is_some_and(is_it))
     };
     let mut known = Vec::new();
     for segment in live.segments.values() {

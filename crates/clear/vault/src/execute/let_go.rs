@@ -64,8 +64,14 @@ pub(super) struct Retired {
 }
 
 impl Retired {
-    /// Finds it. What waits is read only if the publication retires something that nobody published, as a removal does.
-    pub(super) fn of(session: &Session, remote: u64, body: &Publication) -> Result<Self> {
+    /// Finds it. What waits is read only if a push of this device began and the publication retires something that nobody published, as
+    /// a pruning does.
+    pub(super) fn of(
+        session: &Session,
+        remote: u64,
+        body: &Publication,
+        is_pushing: bool,
+    ) -> Result<Self> {
         let hashes = body.retired_segments.iter().chain(&body.retired_revisions);
         let mut unknown: HashSet<[u8; 32]> = hashes.copied().collect();
         let mut retired = Self {
@@ -87,21 +93,29 @@ impl Retired {
             }
         })?;
         drop(reader);
-        if !unknown.is_empty() {
-            retired.unpublished = waiting_with(session, remote, &unknown)?;
+        if is_pushing && !unknown.is_empty() {
+            retired.unpublished = waiting(session, remote, &|hash| unknown.contains(hash))?;
         }
         Ok(retired)
     }
 
-    /// Everything that is noted as published: what of it is live is named again.
-    pub(super) fn all(session: &Session, remote: u64) -> Result<Self> {
+    /// Everything that is noted as published, what of it is live is named again; and everything that a push of this device may have
+    /// brought up.
+    pub(super) fn all(session: &Session, remote: u64, is_pushing: bool) -> Result<Self> {
         let mut retired = Self {
             published: Vec::new(),
             marked: Vec::new(),
             unpublished: Vec::new(),
         };
         let reader = session.filesystem().engine().reader()?;
-        each_published(&reader, remote, &mut |item, _| retired.published.push(item))?;
+        each_published(&reader, remote, &mut |item, how| match how.hash == LET_GO {
+            true => retired.marked.push(item),
+            false => retired.published.push(item),
+        })?;
+        drop(reader);
+        if is_pushing {
+            retired.unpublished = waiting(session, remote, &|_| true)?;
+        }
         Ok(retired)
     }
 
@@ -157,11 +171,11 @@ fn is_here(writer: &Transaction<'_>, item: &Published) -> strongroom_metadata::R
     })
 }
 
-/// Finished segments and records that are not published at that remote and have one of these hashes.
-fn waiting_with(
+/// Finished segments and records that are not published at that remote, and have such a hash.
+fn waiting(
     session: &Session,
     remote: u64,
-    hashes: &HashSet<[u8; 32]>,
+    is_meant: &dyn Fn(&[u8; 32]) -> bool,
 ) -> Result<Vec<Published>> {
     let filesystem = session.filesystem();
     let reader = filesystem.engine().reader()?;
@@ -174,7 +188,7 @@ fn waiting_with(
         // One that cannot be read is not pushed either.
         if waits
             && let Ok(Some(bytes)) = read_segment(&files, &placed_segment(segment.id))
-            && hashes.contains(&object_hash(&bytes))
+            && is_meant(&object_hash(&bytes))
         {
             waiting.push(item);
         }
@@ -189,7 +203,7 @@ fn waiting_with(
             let item = Published::Revision(revision.id.0, Epoch(*epoch));
             if reader.published(remote, item)?.is_none()
                 && let Ok(Some(bytes)) = records.read_file(&format!("{id}.{epoch}"))
-                && hashes.contains(&object_hash(&bytes))
+                && is_meant(&object_hash(&bytes))
             {
                 waiting.push(item);
             }

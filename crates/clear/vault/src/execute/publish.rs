@@ -2,7 +2,7 @@
 //!
 //! Takes   what was uploaded, what is to be named once more, and what is there although nobody published it
 //! Gives   the next publication of that remote, sealed; nothing if it would say nothing new
-//! Never   retires what is live, or moves the base past something that only an earlier publication names
+//! Never   retires what this device has or has not seen yet, or moves the base past something that only an earlier publication names
 //! Spec    spec/11-sync.md, 11.3, 11.4 and 11.8
 //!
 //! Invariants
@@ -234,12 +234,18 @@ impl Standing {
     }
 }
 
-/// Those of the hashes, of which the first bytes are given, that nothing live at that remote has.
-pub(super) fn not_live(session: &Session, remote: u64, hashes: &[[u8; 8]]) -> Result<Vec<[u8; 8]>> {
+/// Those of the hashes, of which the first bytes are given, that nothing live at that remote has which a publication up to `last` named.
+pub(super) fn not_live(
+    session: &Session,
+    remote: u64,
+    hashes: &[[u8; 8]],
+    last: u64,
+) -> Result<Vec<[u8; 8]>> {
     let reader: Reader<'_> = session.filesystem().engine().reader()?;
     let mut live = HashSet::new();
     each_published(&reader, remote, &mut |_, how| {
         if how.hash != LET_GO
+            && how.publication <= last
             && let Some(front) = how.hash.first_chunk::<8>()
         {
             live.insert(*front);

@@ -5,6 +5,8 @@
 //! Never   decides what becomes of it
 //! Spec    spec/4-metadata.md, 4.14
 
+use std::collections::HashSet;
+
 use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::Epoch;
 use strongroom_format::publication::Publication;
@@ -84,11 +86,13 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
         return Ok(found);
     }
     let records = session.vault.records.names()?;
+    let let_go = let_go_revisions(&reader, remote)?;
     for revision in session.filesystem().revisions()? {
         let id = revision.id.0;
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
         if found.len() < limit
+            && !let_go.contains(&id)
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
             && reader
                 .published(remote, Published::Revision(id, Epoch(epoch)))?
@@ -101,6 +105,21 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
         }
     }
     Ok(found)
+}
+
+/// Revisions of which another device let a record go, and of which none is live: sealed again under newer keys they stay so.
+fn let_go_revisions(reader: &Reader<'_>, remote: u64) -> Result<HashSet<[u8; 32]>> {
+    let (mut let_go, mut live) = (HashSet::new(), HashSet::new());
+    each_published(reader, remote, &mut |item, how| {
+        if let Published::Revision(id, _) = item {
+            match how.hash == LET_GO {
+                true => let_go.insert(id),
+                false => live.insert(id),
+            };
+        }
+    })?;
+    let_go.retain(|id| !live.contains(id));
+    Ok(let_go)
 }
 
 /// The folder of segment files.

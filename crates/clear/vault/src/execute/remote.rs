@@ -68,9 +68,11 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             header,
             named,
         } => seal(session, *remote, *header, named),
-        RemoteRequest::NotLive { remote, hashes } => {
-            not_live(session, *remote, hashes).map(Into::into)
-        }
+        RemoteRequest::NotLive {
+            remote,
+            hashes,
+            last,
+        } => not_live(session, *remote, hashes, *last).map(Into::into),
         RemoteRequest::Fence { remote, number } => {
             let (row, state) = remote_of(session, *remote)?;
             let fence = (*number, now_s());
@@ -192,6 +194,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     }
     *session.push.lock() = Some(Push {
         segments: kept,
+        count: session.vault.count_push(),
         newest_segment,
         head: head.id,
     });
@@ -285,11 +288,12 @@ fn publication(
         last: (body.number, signed.id),
         sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
         // The head is named by the last publication of a push.
-        is_pushing: state.is_pushing && !is_whole,
+        is_pushing: state.is_pushing && !(is_own && is_whole && session.vault.pushes() <= 1),
         base: body.base,
         head: if is_head_here { body.head } else { state.head },
         header: body.header.1,
-        joined: match is_own && state.joined == state.last.0 {
+        // Of what it names nothing is missing here.
+        joined: match (is_own || is_whole && !is_joined) && state.joined == state.last.0 {
             true => body.number,
             false => state.joined,
         },
@@ -298,8 +302,8 @@ fn publication(
     // Those in between were removed: what they retired is not known one by one.
     let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
     let retired = match is_jump {
-        true => Retired::all(session, remote)?,
-        false => Retired::of(session, remote, body)?,
+        true => Retired::all(session, remote, state.is_pushing)?,
+        false => Retired::of(session, remote, body, state.is_pushing)?,
     };
     retired.renew(session)?;
     let published = change(session, |writer| {
@@ -307,7 +311,7 @@ fn publication(
             state: next.encode(),
             ..row
         })?;
-        retired.note(writer, remote, is_own, body.number)?;
+        retired.note(writer, remote, is_own && !is_jump, body.number)?;
         put_published(writer, remote, body)
     });
     // It may have waited for that.

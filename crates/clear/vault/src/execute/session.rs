@@ -35,6 +35,8 @@ use crate::{Error, Result, counters};
 pub(crate) struct Push {
     #[expect(dead_code, reason = "kept until the push ends")]
     pub(crate) segments: KeptSegments,
+    #[expect(dead_code, reason = "kept until the push ends")]
+    pub(crate) count: Arc<()>,
     pub(crate) newest_segment: SegmentNumber,
     pub(crate) head: [u8; 32],
 }
@@ -57,6 +59,8 @@ pub(crate) struct OpenVault {
     pub(crate) locks: Locks,
     /// Held while what came from a remote is joined: one after the other.
     pub(crate) joining: Mutex<()>,
+    /// One more reference for each session that pushes.
+    pub(crate) pushing: Arc<()>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -88,6 +92,7 @@ impl OpenVault {
             locks: Locks::default(),
             sessions: AtomicU64::default(),
             joining: Mutex::new(()),
+            pushing: Arc::new(()),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -167,6 +172,16 @@ impl OpenVault {
             .keep_setting(ROTATION, &newest.0.to_le_bytes())?;
         self.rotating.wake();
         Ok(())
+    }
+
+    /// Counts a push as long as the result is kept.
+    pub(crate) fn count_push(&self) -> Arc<()> {
+        Arc::clone(&self.pushing)
+    }
+
+    /// How many sessions push.
+    pub(crate) fn pushes(&self) -> usize {
+        Arc::strong_count(&self.pushing) - 1
     }
 
     /// Runs `work` on the keys; what is shown of them is true of them afterwards.

@@ -17,7 +17,7 @@ pub(crate) enum RemoteRequest<'a> {
         name: Bytes<'a>,
         address: Bytes<'a>,
         id: [u8; 16],
-        /// Nothing is ever removed there.
+        /// This device removes nothing there.
         keeps: bool,
     },
     Remove {
@@ -37,10 +37,12 @@ pub(crate) enum RemoteRequest<'a> {
         header: [u8; 32],
         named: NamedFields,
     },
-    /// Those of the hashes, of which the first bytes are given, that nothing live at that remote has.
+    /// Those of the hashes, of which the first bytes are given, that nothing live at that remote has which a publication up to `last`
+    /// named.
     NotLive {
         remote: u64,
         hashes: Vec<[u8; 8]>,
+        last: u64,
     },
     /// Notes the publication of this device that retired what was not live at that remote.
     Fence {

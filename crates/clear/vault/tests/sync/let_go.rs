@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use strongroom::{NewRevision, SyncReport, Vault};
+use strongroom::{Keys, NewRevision, SyncReport, Vault};
 use strongroom_format::hex;
 use strongroom_metadata::SegmentState;
 
@@ -48,6 +48,15 @@ fn a_snapshot_that_one_device_removed_does_not_come_back_or_hold_anybody_up() {
         );
     }
     devices.assert_same();
+    // Nor does it come back when the device that keeps it seals everything again under new keys.
+    let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    assert!(!one.exists("/.history/t:gone").unwrap());
+    assert!(two.exists("/.history/t:gone").unwrap());
 }
 
 /// Goal: who comes late gets over a published state that was let go meanwhile. Method: one device removes the snapshot that was its

@@ -83,6 +83,17 @@ impl Devices {
         self.try_sync(number).unwrap()
     }
 
+    /// The same once what is sealed under old keys is sealed again.
+    fn sync_once_sealed(&self, number: usize) {
+        let mut tries = 0;
+        while let Err(error) = self.try_sync(number) {
+            assert!(matches!(error, Error::KeysInUse), "{error}");
+            tries += 1;
+            assert!(tries < 1_000);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// Until nothing is left to say.
     fn settle(&self) {
         for _ in 0..2 {

@@ -86,6 +86,8 @@ fn what_nothing_refers_to_goes_after_its_grace_and_nothing_else() {
     fs::write(folder.join(&hash), orphan).unwrap();
     // What is no object of this vault stays in any case.
     fs::write(folder.join("readme.txt"), b"mine").unwrap();
+    let records = devices.place.directory.path().join("remote/revisions");
+    fs::write(records.join("Copy of this-0011223344556677"), b"mine").unwrap();
     let before = objects(&devices, "segments");
     let trial = one.unused_at_remote(NAME).unwrap();
     assert!(
@@ -106,6 +108,7 @@ fn what_nothing_refers_to_goes_after_its_grace_and_nothing_else() {
     );
     let after = objects(&devices, "segments");
     assert!(!after.contains(&hash) && after.contains("readme.txt"));
+    assert!(objects(&devices, "revisions").contains("Copy of this-0011223344556677"));
     assert_eq!(one.unused_at_remote(NAME).unwrap(), PruneReport::default());
     assert!(after.len() < before.len());
     devices.settle();
@@ -219,6 +222,10 @@ fn a_long_log_is_summed_up_and_who_was_away_meanwhile_comes_back() {
         one.push(NAME, &mut |_| GoOn::Yes).unwrap();
     }
     let before = objects(&devices, "publications").len();
+    // Those of today stay.
+    prune(&devices, 0, Duration::ZERO);
+    assert!(objects(&devices, "publications").len() >= before);
+    age(&devices, "publications");
     prune(&devices, 0, Duration::ZERO);
     let left = objects(&devices, "publications").len();
     assert!(before > 160 && left < 60, "{before} {left}");
@@ -252,6 +259,46 @@ fn a_remote_that_lost_its_last_publications_is_named_by_a_pull_too() {
         let pulled = devices.vaults[number].pull(name_of(number), &mut |_| GoOn::Yes);
         let said = pulled.unwrap_err().to_string();
         assert!(said.contains("went back"), "{said}");
+    }
+}
+
+/// Goal: a clone that was cut off brings nothing back that went meanwhile. Method: a snapshot is removed and the remote is pruned
+/// between two attempts.
+#[test]
+fn a_clone_that_goes_on_after_a_pruning_brings_nothing_back() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    let tagged = NewRevision {
+        tags: vec!["gone".to_owned()],
+        ..NewRevision::default()
+    };
+    let taken = one.take_revision(&tagged).unwrap().unwrap();
+    one.write("/letters/two", b"later").unwrap();
+    devices.sync(0);
+    let folder = devices.place.directory.path().join("clone");
+    let (address, secret) = (devices.address(), &devices.place.secret);
+    // Everything has come down when it is stopped.
+    let mut left = objects(&devices, "segments").len() + objects(&devices, "revisions").len();
+    let stopped = clone(
+        &address,
+        &folder,
+        secret,
+        CloneOptions::default(),
+        &mut |_| {
+            left = left.saturating_sub(1);
+            if left == 0 { GoOn::No } else { GoOn::Yes }
+        },
+    );
+    assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+    one.remove_revision(taken.id).unwrap();
+    prune(&devices, 0, Duration::ZERO);
+    let options = CloneOptions::default();
+    clone(&address, &folder, secret, options, &mut |_| GoOn::Yes).unwrap();
+    let two = Vault::open(folder, secret.clone(), OpenOptions::default()).unwrap();
+    two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    devices.sync(0);
+    for vault in [one, &two] {
+        assert!(!vault.exists("/.history/t:gone").unwrap());
     }
 }
 
@@ -292,6 +339,16 @@ fn set_fence(vault: &Vault, name: &str, then: impl Fn((u64, u64), u64) -> (u64, 
     put.unwrap();
 }
 
+/// Makes objects a little more than a week old.
+fn age(devices: &Devices, kind: &str) {
+    for name in objects(devices, kind) {
+        let path: PathBuf = devices.place.directory.path().join("remote").join(kind);
+        let file = File::options().write(true).open(path.join(name)).unwrap();
+        let then = SystemTime::now() - GRACE - Duration::from_secs(1);
+        file.set_modified(then).unwrap();
+    }
+}
+
 /// Goal: pushes prune by themselves, and only what was retired a week before. Method: times are set back, of objects and of what is
 /// remembered.
 #[test]
@@ -302,22 +359,14 @@ fn a_push_prunes_once_a_week() {
     one.remove_file("/big").unwrap();
     forget_history(one);
     devices.sync(0);
-    let age = |kind: &str| {
-        for name in objects(&devices, kind) {
-            let path: PathBuf = devices.place.directory.path().join("remote").join(kind);
-            let file = File::options().write(true).open(path.join(name)).unwrap();
-            let then = SystemTime::now() - Duration::from_secs(week);
-            file.set_modified(then).unwrap();
-        }
-    };
     let all = objects(&devices, "segments");
-    age("segments");
+    age(&devices, "segments");
     // Not due: a week has not passed since the first push.
     one.write("/letters/two", b"again").unwrap();
     devices.sync(0);
     assert!(objects(&devices, "segments").is_superset(&all));
-    // Due: what is not live is retired, and stays.
-    set_fence(one, NAME, |_, now| (0, now - week));
+    // Due, as if the clock had been wrong then: what is not live is retired, and stays.
+    set_fence(one, NAME, |_, now| (0, now + week));
     one.write("/letters/two", b"once more").unwrap();
     devices.sync(0);
     assert!(objects(&devices, "segments").is_superset(&all));
@@ -326,7 +375,7 @@ fn a_push_prunes_once_a_week() {
         assert!(number > 0);
         (number, now - week)
     });
-    age("segments");
+    age(&devices, "segments");
     one.write("/letters/two", b"at last").unwrap();
     devices.sync(0);
     let left = objects(&devices, "segments");
