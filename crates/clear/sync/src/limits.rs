@@ -13,6 +13,3 @@ pub const REVISION_OBJECT_BYTES_MAX: u64 = 128 * 1024;
 
 /// The longest marker, in bytes.
 pub const MARKER_BYTES_MAX: u64 = 4096;
-
-/// Objects on their way at a time. Each takes the memory of a segment, twice where a store wants a copy.
-pub const TRANSFERS: usize = 6;
