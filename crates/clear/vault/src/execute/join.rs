@@ -55,6 +55,8 @@ pub(crate) fn join(session: &Session, remote: u64, numbers: Range<u64>) -> Resul
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();
+    // What was given back until now is not taken for being here: readers see what is committed.
+    session.filesystem().engine().commit()?;
     let mut arrival = Arrival::new(session)?;
     for segment in live.segments.values() {
         arrival.segment(segment)?;

@@ -163,3 +163,28 @@ fn blocks_that_were_let_go_here_are_found_again_if_another_device_has_them_still
         assert!(devices.assert_same().contains_key("/other"), "{stage}");
     }
 }
+
+/// Goal: a pull knows what was given back a moment ago and is not committed yet. Method: nothing works in the background, and what a
+/// removed file and its snapshots held is given back just before.
+#[test]
+fn blocks_that_were_given_back_a_moment_ago_are_found_again() {
+    let mut devices = Devices::new(2, |vault| write_alone(vault, "/shared", &content(ALONE, 5)));
+    devices.settle();
+    devices.open_quietly(0);
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    two.write("/other", b"meanwhile").unwrap();
+    devices.sync(1);
+    one.remove_file("/shared").unwrap();
+    one.take_revision(&NewRevision::default()).unwrap();
+    let mut revisions = one.revisions().unwrap();
+    revisions.sort_by_key(|revision| revision.time);
+    revisions.pop();
+    for revision in revisions {
+        one.remove_revision(revision.id).unwrap();
+    }
+    one.filesystem().unwrap().tick().unwrap();
+    let synced = devices.try_sync(0);
+    assert!(synced.is_ok(), "{synced:?}");
+    devices.settle();
+    assert!(devices.assert_same().contains_key("/other"));
+}

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use strongroom::filesystem::{NodeKind, RenameMode, SetAttributes, XattrMode};
+use strongroom::filesystem::{Background, NodeKind, RenameMode, SetAttributes, XattrMode};
 use strongroom::{
     CLONED_FROM, CloneOptions, Error, FileOptions, GoOn, Keys, Links, NewRevision, OpenOptions,
     SyncReport, Vault, VerifyOptions, clone,
@@ -70,6 +70,15 @@ impl Devices {
         let vault = Vault::open(folder, secret.clone(), OpenOptions::default()).unwrap();
         self.vaults.push(vault);
         self.sync(number);
+    }
+
+    /// Opens a vault again so that nothing works in it but what is asked.
+    fn open_quietly(&mut self, number: usize) {
+        self.vaults[number].close().unwrap();
+        let mut options = OpenOptions::default();
+        options.engine.background = Background::Manual;
+        let secret = self.place.secret.clone();
+        self.vaults[number] = Vault::open(self.folder(number), secret, options).unwrap();
     }
 
     fn try_sync(&self, number: usize) -> Result<SyncReport, Error> {
@@ -151,8 +160,10 @@ fn tree(vault: &Vault) -> BTreeMap<String, String> {
 
 fn sealed(vault: &Vault) -> u64 {
     let counters = vault.counters().unwrap();
-    let found = counters.iter().find(|(name, _)| name == "bytes_sealed");
-    found.map_or(0, |(_, count)| *count)
+    let found = counters
+        .iter()
+        .find(|(name, _)| name == "filesystem.bytes_sealed");
+    found.unwrap().1
 }
 
 fn fill(vault: &Vault) {

@@ -56,7 +56,7 @@ fn is_given(path: &str, truth: &Truth) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let mut name = name.to_owned();
     // A conflict name may come into a conflict again.
-    while let Some((before, behind)) = name.split_once(" (conflict") {
+    while let Some((before, behind)) = name.rsplit_once(" (conflict") {
         let Some((_, extension)) = behind.split_once(')') else {
             return false;
         };
