@@ -293,6 +293,37 @@ fn content_with_the_version_of_other_content_is_not_taken_for_it() {
     }
 }
 
+/// Goal: content is not taken for that of the same version which was there before. Method: two merges what one and two wrote, which
+/// gives the content of one the next version, and three gets it; one, which does not know, writes again, and so reaches that version too.
+/// That two removed the file since keeps the versions from being compared.
+#[test]
+fn content_comes_in_place_of_other_content_with_its_version() {
+    let devices = Devices::new(3, |vault| vault.write("/file", b"at first").unwrap());
+    let [one, two, three] = &devices.vaults[..] else {
+        panic!()
+    };
+    let overwrite = |vault: &Vault, what: &[u8; 8]| {
+        let options = FileOptions::new().write();
+        let file = vault.open_file("/file", options).unwrap();
+        file.write_all_at(what, 0).unwrap();
+    };
+    devices.settle();
+    overwrite(one, b"from one");
+    overwrite(two, b"from two");
+    devices.sync(0);
+    devices.sync(1);
+    devices.sync(2);
+    overwrite(one, b"once one");
+    two.remove_file("/file").unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    three.write("/other", b"something else").unwrap();
+    devices.sync(2);
+    devices.settle();
+    devices.assert_same();
+    assert_eq!(three.read("/file").unwrap(), b"once one");
+}
+
 #[test]
 fn an_open_file_stays_open_and_keeps_its_number() {
     let devices = Devices::new(2, fill);
