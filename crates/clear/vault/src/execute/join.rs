@@ -26,6 +26,7 @@ use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_n
 use crate::execute::arrived::Arrival;
 use crate::execute::remote::remote_of;
 use crate::execute::session::Session;
+use crate::execute::standing::each_published;
 use crate::folder::Folder;
 use crate::incoming;
 use crate::observer::Change;
@@ -158,7 +159,7 @@ fn retired<'p>(
         return Ok(retired);
     }
     let reader = session.filesystem().engine().reader()?;
-    crate::execute::remote::each_published(&reader, remote, &mut |item, how| {
+    each_published(&reader, remote, &mut |item, how| {
         if let Published::Segment(id) = item
             && hashes.contains(&how.hash)
         {

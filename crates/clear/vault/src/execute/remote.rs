@@ -17,13 +17,14 @@ use strongroom_format::publication::{Publication, PublishedRevision, PublishedSe
 use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{
-    Published, PublishedAs, Reader, Remote, Segment, SegmentNumber, SegmentState, Transaction,
+    Published, PublishedAs, Remote, Segment, SegmentNumber, SegmentState, Transaction,
 };
 use strongroom_sync::{RemoteState, follow, object_hash, open_publication, seal_publication};
 
 use crate::clock::now_s;
 use crate::execute::join::join;
 use crate::execute::session::{Push, Session};
+use crate::execute::standing::{LET_GO, PAGE, Standing, each_published};
 use crate::execute::waiting::is_waiting;
 use crate::folder::{SEGMENTS, below};
 use crate::incoming::{epoch_of, placed_segment};
@@ -33,12 +34,6 @@ use crate::request::remote::{
     PublicationFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
 };
 use crate::{Error, Result};
-
-/// Objects in one page of what is missing, and in one publication: well below what both may have.
-const PAGE: usize = 2048;
-
-/// What stands for the hash of a record that another device let go.                                   [4.14]
-const LET_GO: [u8; 32] = [0; 32];
 
 /// Carries out what is asked about remotes.
 pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<Response> {
@@ -262,11 +257,19 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
         return Ok(found);
     }
     let records = session.vault.records.names()?;
+    // Under which keys they were published does not matter.                                             [11.4.9]
+    let mut let_go = HashSet::new();
+    each_published(&reader, remote, &mut |item, how| {
+        if let (Published::Revision(id, _), LET_GO) = (item, how.hash) {
+            let_go.insert(id);
+        }
+    })?;
     for revision in session.filesystem().revisions()? {
         let id = revision.id.0;
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
         if found.len() < limit
+            && !let_go.contains(&id)
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
             && reader
                 .published(remote, Published::Revision(id, Epoch(epoch)))?
@@ -300,70 +303,6 @@ fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
         SegmentState::Open => false,
         SegmentState::Finished => is_named,
         SegmentState::Leaving => is_named && !is_gone(),
-    }
-}
-
-/// What of a remote is live, and what is not any more.
-struct Standing {
-    /// Hashes of segments that the vault has not any more.
-    retired_segments: Vec<[u8; 32]>,
-    /// Hashes of records that the vault has not any more, or has under a newer epoch.
-    retired_revisions: Vec<[u8; 32]>,
-    /// The first publication that names something live.
-    base: Option<u64>,
-}
-
-impl Standing {
-    fn of(session: &Session, remote: u64, joined: u64) -> Result<Self> {
-        let reader = session.filesystem().engine().reader()?;
-        let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
-        let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
-        let mut standing = Self {
-            retired_segments: Vec::new(),
-            retired_revisions: Vec::new(),
-            base: None,
-        };
-        each_published(&reader, remote, &mut |item, how| {
-            if how.hash == LET_GO {
-                return;
-            }
-            // The rest goes with the next push.
-            let (is_live, retired) = match item {
-                Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
-                Published::Revision(id, epoch) => (
-                    records.contains(&(hex::encode(&id), epoch.0)),
-                    &mut standing.retired_revisions,
-                ),
-            };
-            let is_unknown = how.publication > joined;
-            if !is_live && !is_unknown && retired.len() < PAGE {
-                retired.push(how.hash);
-            } else {
-                let base = standing.base.unwrap_or(how.publication);
-                standing.base = Some(base.min(how.publication));
-            }
-        })?;
-        standing.retired_segments.sort_unstable();
-        standing.retired_segments.dedup();
-        standing.retired_revisions.sort_unstable();
-        standing.retired_revisions.dedup();
-        Ok(standing)
-    }
-}
-
-pub(super) fn each_published(
-    reader: &Reader<'_>,
-    remote: u64,
-    each: &mut dyn FnMut(Published, PublishedAs),
-) -> Result<()> {
-    let mut after = None;
-    loop {
-        let page = reader.published_after(remote, after, PAGE)?;
-        let Some((last, _)) = page.last() else {
-            return Ok(());
-        };
-        after = Some(*last);
-        page.into_iter().for_each(|(item, how)| each(item, how));
     }
 }
 
@@ -410,11 +349,12 @@ fn seal(
     };
     let publication = state.last.0 + 1;
     let standing = match is_all {
-        true => Standing::of(session, number, state.joined)?,
+        true => session.vault.standing_at(number, state.joined)?,
         // In the middle of a push nothing is retired yet.
         false => Standing {
             retired_segments: Vec::new(),
             retired_revisions: Vec::new(),
+            has_unknown: false,
             base: Some(state.base).filter(|base| *base > 0),
         },
     };

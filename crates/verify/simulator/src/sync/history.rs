@@ -226,8 +226,10 @@ impl History<'_> {
         let device = &mut self.devices[number];
         let text = error.to_string();
         let is_cut = matches!(error, Error::Remote(_)) && text.contains("the line was cut");
-        let is_stuck =
-            device.was_put_back && text.contains("a snapshot at the remote lacks blocks");
+        // The guide names both.
+        let is_stuck = device.was_put_back
+            && (text.contains("a snapshot at the remote lacks blocks")
+                || text.contains("the device of this copy was removed"));
         match () {
             () if is_cut => self.story.count(Counted::Faults),
             () if matches!(
