@@ -4,7 +4,7 @@
 # SYNC_SEEDS sets the seeds, as A..B. Each violation prints the one command that repeats it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --locked --quiet -p strongroom-simulator
+cargo build --locked --quiet -p strongroom-simulator --features testing
 # Nothing of a history must last: it lies in memory where there is some.
 if [ -d /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt 1000000 ]; then export TMPDIR=/dev/shm; fi
 scratch=$(mktemp -d -t strongroom-sync.XXXXXX)

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use strongroom_crypto::SystemRandom;
 use strongroom_folder::{Folder as HeldFolder, Purpose};
 use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
-use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{
     Published, PublishedAs, Remote, Segment, SegmentNumber, SegmentState, Transaction,

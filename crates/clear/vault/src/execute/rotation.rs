@@ -197,7 +197,8 @@ fn run(vault: &OpenVault) {
                 (Some(why.to_owned()), None)
             }
             Ok(Step::Unpublished) => {
-                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote; remove a remote that is \
+                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote, and what was sealed again \
+                     under them; remove a remote that is \
                      no more with `strongroom remote remove`";
                 (Some(why.to_owned()), None)
             }

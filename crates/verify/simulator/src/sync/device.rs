@@ -142,7 +142,7 @@ impl Device {
         self.open()
     }
 
-    /// Goes on with the folder as it was when it was copied to `copy`.
+    /// Takes the folder as it was when it was copied to `copy`.
     pub(crate) fn go_on_from(&mut self, copy: &Path) -> Result<(), Error> {
         // What its end writes goes with the folder.
         let _ = self.vault().close();
@@ -164,7 +164,7 @@ impl Device {
         truth.published.extend(self.durable.drain(..));
     }
 
-    /// Goes on with a change of keys as far as it can.
+    /// Carries a change of keys as far as it can be carried now.
     fn seal_again(&self) -> Result<(), Error> {
         let mut steps = 0;
         while self.vault().rotate_step()? {

@@ -200,8 +200,8 @@ impl History<'_> {
             94..96 => self.rotate(number),
             96..97 => self.remove_device(number),
             97..98 => self.add_device().map_err(Fail::Violation),
+            98.. if mode == Mode::PutBack => self.put_back(number),
             98..99 => self.shift_clock(number),
-            _ if mode == Mode::PutBack => self.put_back(number),
             _ => self.devices[number]
                 .drive()
                 .map(|()| "background work".to_owned())

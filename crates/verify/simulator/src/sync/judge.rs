@@ -122,7 +122,7 @@ fn sound(device: &Device) -> Result<(), String> {
     let checked = vault.check().map_err(failed("check"))?;
     let remote = vault.check_remote(device.remote, true, &mut |_| GoOn::Yes);
     let remote = remote.map_err(failed("remote check"))?;
-    for problem in checked.problems.iter().chain(&remote.problems) {
+    if let Some(problem) = checked.problems.iter().chain(&remote.problems).next() {
         return Err(format!("check: {problem}"));
     }
     match vault.rotation().map_err(failed("rotation"))? {
