@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: s3 help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-kill demo vectors changelog clean
+.PHONY: s3 help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ fuzz: setup ## hostile bytes for every decoder, 2,000,000 mutants each; FUZZ_SEE
 
 kill: build ## fifty times kill -9 of a mount under four writers, everything acknowledged compared
 	tools/kill.py 50
+
+sync-sim: setup ## 5,000 histories of devices that write, sync over a bad line, are killed, change keys: all come to one tree, nothing is lost
+	tools/sync_sim.sh
 
 sync-kill: build ## devices of one vault killed with -9 while they sync, two hundred times: all come to the same files
 	tools/sync_kill.py 200

@@ -400,9 +400,10 @@ impl<'a, B: Blocks> Builder<'a, B> {
             _ => None,
         });
         let content = match old {
-            // (2)
+            // (2). Two devices may give one version to two contents, but not at the same moment of the same file.
             Some((old, content))
-                if old.content_version == row.content_version && old.size == row.size =>
+                if (old.content_version, old.size, old.ctime)
+                    == (row.content_version, row.size, row.ctime) =>
             {
                 content.clone()
             }

@@ -100,8 +100,9 @@ fn is_number(number: &[u8]) -> bool {
 #[must_use]
 pub fn labelled(name: &[u8], label: &[u8]) -> Vec<u8> {
     let dot = name.iter().rposition(|byte| *byte == b'.');
-    // A name that begins with its only dot has no extension, and one with a space in it is none.
-    let dot = dot.filter(|dot| *dot > 0 && name.len() - dot <= 16 && !name[*dot..].contains(&b' '));
+    // A name that begins with its only dot has no extension. One with a space in it is none, nor is the time in a conflict name.
+    let is_one = |extension: &[u8]| !extension.iter().any(|byte| matches!(byte, b' ' | b')'));
+    let dot = dot.filter(|dot| *dot > 0 && name.len() - dot <= 16 && is_one(&name[*dot..]));
     let (stem, extension) = name.split_at(dot.unwrap_or(name.len()));
     let room = NAME_BYTES_MAX.saturating_sub(label.len() + extension.len());
     let mut len = stem.len().min(room);
@@ -175,6 +176,26 @@ mod tests {
             "",
         ] {
             assert_eq!(ConflictName::read(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    /// What a name ends with is no extension if it is the time in a conflict name.
+    #[test]
+    fn a_conflict_name_comes_into_a_conflict_without_being_torn_apart() {
+        let label = b" (conflict, b, 2026-11-24 09.00)";
+        for (name, conflict) in [
+            ("one.txt", "one (conflict, b, 2026-11-24 09.00).txt"),
+            (".one", ".one (conflict, b, 2026-11-24 09.00)"),
+            (
+                "one (conflict, a, 2026-11-23 14.03)",
+                "one (conflict, a, 2026-11-23 14.03) (conflict, b, 2026-11-24 09.00)",
+            ),
+            (
+                "one (conflict, a, 2026-11-23 14.03).txt",
+                "one (conflict, a, 2026-11-23 14.03) (conflict, b, 2026-11-24 09.00).txt",
+            ),
+        ] {
+            assert_eq!(labelled(name.as_bytes(), label), conflict.as_bytes());
         }
     }
 }

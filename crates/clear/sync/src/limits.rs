@@ -19,6 +19,3 @@ pub const PAIRING_OBJECT_BYTES_MAX: u64 = 16 * 1024;
 
 /// An offer to pair that is older is removed by the next device that makes one, in seconds: much longer than any is good for.
 pub const PAIRING_STALE_S: u64 = 60 * 60;
-
-/// Objects on their way at a time. Each takes the memory of a segment, twice where a store wants a copy.
-pub const TRANSFERS: usize = 6;

@@ -22,7 +22,7 @@ use strongroom_format::{Header, Record, hex};
 use strongroom_metadata::{Options, Remote as RemoteRow, Store};
 use strongroom_remote::{Address, Limited, ObjectName, Pace, Rates, Remote};
 use strongroom_sync::limits::{
-    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
     Live, Marker, RemoteState, follow, in_parallel, object_hash, open_publication,
@@ -311,10 +311,15 @@ impl Log {
             last = open(newest)?;
         }
         let mut found = BTreeMap::new();
-        in_parallel(last.body.base..newest, TRANSFERS, open, &mut |signed| {
-            found.insert(signed.body.number, signed);
-            Ok(())
-        })?;
+        in_parallel(
+            last.body.base..newest,
+            remote.transfers(),
+            open,
+            &mut |signed| {
+                found.insert(signed.body.number, signed);
+                Ok(())
+            },
+        )?;
         found.insert(newest, last.clone());
         let mut live = Live::default();
         let mut before = None;
@@ -404,7 +409,7 @@ fn download(
     let (mut objects, mut bytes) = (0, 0);
     in_parallel(
         wanted.into_iter(),
-        TRANSFERS,
+        remote.transfers(),
         |one| -> Result<(bool, u64)> {
             let (kind, below_it, name) = &one.to;
             let into = held.folder(kind).map_err(failed())?;

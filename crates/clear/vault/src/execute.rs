@@ -21,6 +21,7 @@ mod remove_tree;
 pub(crate) mod restore;
 pub(crate) mod rotation;
 pub(crate) mod session;
+pub(crate) mod standing;
 pub(crate) mod verify;
 pub(crate) mod verify_state;
 mod waiting;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use strongroom_format::hex;
 use strongroom_remote::{Listed, ObjectName, Remote};
-use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, TRANSFERS};
+use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX};
 use strongroom_sync::{in_parallel, object_hash, publication_name, publication_number};
 
 use crate::clock::now_s;
@@ -218,7 +218,7 @@ impl Vault {
         };
         in_parallel(
             listed.into_iter().take(UNNAMED_MAX),
-            TRANSFERS,
+            remote.transfers(),
             read,
             &mut |found| {
                 let found = found.filter(|(hash, _)| !uploaded.contains(hash));
@@ -293,7 +293,7 @@ impl Vault {
                 report.waiting_bytes += listed.len;
             }
         }
-        remove(remote, going, TRANSFERS, &mut report, told)?;
+        remove(remote, going, remote.transfers(), &mut report, told)?;
         let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
         remove(remote, old, 1, &mut report, told)?;
         Ok(report)

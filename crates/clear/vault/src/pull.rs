@@ -13,7 +13,7 @@ use strongroom_format::Epoch;
 use strongroom_format::publication::SignedPublication;
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::limits::{
-    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
     Live, header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
@@ -443,7 +443,7 @@ impl Vault {
         }
         in_parallel(
             wanted.into_iter(),
-            TRANSFERS,
+            remote.transfers(),
             |one| -> Result<(bool, u64)> {
                 // What an earlier attempt brought is read and compared, not fetched.
                 if let Ok(Some(there)) = incoming.read(&one.staged, one.bytes_max)

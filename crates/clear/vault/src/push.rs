@@ -16,7 +16,7 @@ use strongroom_format::publication::{PublishedRevision, PublishedSegment, Signed
 use strongroom_format::segment::{ScanTail, scan};
 use strongroom_format::{Epoch, hex};
 use strongroom_remote::{Created, ObjectName, Remote};
-use strongroom_sync::limits::{PUBLICATION_OBJECT_BYTES_MAX, TRANSFERS};
+use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
     header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
 };
@@ -318,7 +318,7 @@ impl Attempt<'_> {
         let report = &mut *self.report;
         in_parallel(
             missing.into_iter(),
-            TRANSFERS,
+            remote.transfers(),
             |object| -> Result<(UploadedObject, bool)> {
                 let bytes = read_object(folder, object)?;
                 let hash = object_hash(&bytes);

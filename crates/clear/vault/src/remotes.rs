@@ -14,7 +14,7 @@ use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_format::{Header, VaultId};
 use strongroom_remote::{Address, CreateOnly, Limited, ObjectName, Pace, Rates, Remote, probe};
 use strongroom_sync::limits::{
-    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX, TRANSFERS,
+    PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
     Live, Marker, follow, in_parallel, object_hash, publication_name, publication_number,
@@ -213,7 +213,7 @@ impl Vault {
         if deep {
             in_parallel(
                 wanted.into_iter(),
-                TRANSFERS,
+                remote.transfers(),
                 |(name, (hash, _, max))| -> Result<(ObjectName, bool, u64)> {
                     let bytes = remote.read(&name, max)?;
                     let is_it = bytes
@@ -354,7 +354,7 @@ impl Vault {
         let mut found = BTreeMap::new();
         in_parallel(
             numbers,
-            TRANSFERS,
+            remote.transfers(),
             |number| Ok((number, self.open_at(remote, number)?)),
             &mut |(number, signed)| {
                 found.insert(number, signed);

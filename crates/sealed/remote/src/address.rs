@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::folder_remote::FolderRemote;
 use crate::limits::{ADDRESS_BYTES_MAX, CONNECT, RETRIES, RETRY, SILENCE};
 use crate::remote::Remote;
+#[cfg(feature = "testing")]
+use crate::testing::{MEMORY, held};
 
 /// What the URL of a folder begins with.
 const FOLDER: &str = "folder:";
@@ -38,6 +40,8 @@ pub struct Address {
 enum Place {
     Folder(PathBuf),
     Store(Scheme, Url),
+    #[cfg(feature = "testing")]
+    Memory,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,8 @@ impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Folder(path) => write!(out, "{FOLDER}{}", path.display()),
+            #[cfg(feature = "testing")]
+            Place::Memory => out.write_str(&self.text),
             Place::Store(_, url) => {
                 let host = url.host_str().unwrap_or_default();
                 write!(out, "{}://{host}{}", url.scheme(), url.path())?;
@@ -93,6 +99,16 @@ impl Address {
             return Ok(Self {
                 text: text.to_owned(),
                 place: Place::Folder(path),
+            });
+        }
+        #[cfg(feature = "testing")]
+        if text
+            .strip_prefix(MEMORY)
+            .is_some_and(|name| held(name).is_some())
+        {
+            return Ok(Self {
+                text: text.to_owned(),
+                place: Place::Memory,
             });
         }
         let Ok(url) = Url::parse(text) else {
@@ -172,6 +188,12 @@ impl Address {
     pub fn open(&self) -> Result<Arc<dyn Remote>> {
         let (scheme, url) = match &self.place {
             Place::Folder(path) => return Ok(Arc::new(FolderRemote::open(path)?)),
+            #[cfg(feature = "testing")]
+            Place::Memory => {
+                let remote = self.text.strip_prefix(MEMORY).and_then(held);
+                let gone = || Error::Unreachable("no test holds it any more".to_owned());
+                return Ok(remote.ok_or_else(gone)?);
+            }
             Place::Store(scheme, url) => (*scheme, url),
         };
         let bucket = url.host_str().unwrap_or_default();
@@ -304,6 +326,7 @@ mod tests {
             ("folder:relative", "whole path"),
             ("/media/usb", "no URL"),
             ("ftp://host/path", "no remote is reached that way"),
+            ("memory:nowhere", "no remote is reached that way"),
             ("s3://bucket/a//b", "path in the URL"),
             ("s3://bucket/a?acl=1", "unknown option `acl`"),
         ] {

@@ -19,6 +19,8 @@ pub mod limits;
 mod object_name;
 mod probe;
 mod remote;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use address::Address;
 pub use error::{Error, Result};

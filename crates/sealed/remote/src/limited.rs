@@ -216,6 +216,10 @@ impl Remote for Limited {
     fn remove(&self, name: &ObjectName) -> Result<()> {
         self.remote.remove(name)
     }
+
+    fn transfers(&self) -> usize {
+        self.remote.transfers()
+    }
 }
 
 #[cfg(test)]

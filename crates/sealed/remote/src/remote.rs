@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::cloud::Cloud;
 use crate::error::Result;
+use crate::limits::TRANSFERS;
 use crate::object_name::ObjectName;
 
 /// What came of creating an object.
@@ -64,6 +65,11 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Unreachable`, `Refused`.
     fn remove(&self, name: &ObjectName) -> Result<()>;
+
+    /// How many requests it is to be sent at a time.
+    fn transfers(&self) -> usize {
+        TRANSFERS
+    }
 }
 
 /// A remote in memory, for tests of what is built on remotes.

@@ -22,6 +22,7 @@ pub(crate) const USAGE: &str = "usage:
   strongroom-sim damage [--seeds A..B]
   strongroom-sim small-disk [--seeds A..B] [--ops N]
   strongroom-sim alarms [--runs N] [--seed N]
+  strongroom-sim sync   [--seeds A..B] [--jobs N] [--tell]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
                          [--only FILE OPERATION COMMAND]
   strongroom-sim hostile-join SUMMARY...
@@ -45,6 +46,9 @@ small-disk  fills, empties and refills a mounted vault on a small tmpfs, a small
         of each seed; checks that nothing is refused while df says that there is room for it, and that nothing is lost
 alarms  verifies and checks a sound vault N times (default 1000) beside writes, compaction, snapshots, erasing, rotations and
         openings; whatever is told is a violation (needs no root)
+sync    lets two to five devices of one vault write, sync over a bad line, change keys, come and go, and be killed; checks that all
+        come to one tree with everything that was acknowledged, and that it is sound; N at a time (needs no root, and a build with
+        the feature testing)
 hostile-join puts the parts of one run together: every one must be there
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)

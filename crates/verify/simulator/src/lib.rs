@@ -21,6 +21,8 @@ pub mod revisions;
 pub mod rotations;
 pub mod run;
 pub mod small_disk;
+#[cfg(feature = "testing")]
+pub mod sync;
 pub mod transactions;
 pub mod vault;
 pub mod worker;

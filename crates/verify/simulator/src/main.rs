@@ -28,6 +28,8 @@ use strongroom_simulator::hostile::command as hostile;
 use strongroom_simulator::rotations;
 use strongroom_simulator::run::{NOT_MADE, NOT_MADE_CODE, Seen, Trial, WORKER_DONE, run};
 use strongroom_simulator::small_disk::{self, Kind};
+#[cfg(feature = "testing")]
+use strongroom_simulator::sync;
 use strongroom_simulator::transactions;
 use strongroom_simulator::vault;
 use strongroom_simulator::worker::{Scale, recover, work};
@@ -464,6 +466,8 @@ fn main() -> ExitCode {
             parse(rest).and_then(|parsed| run_database(&parsed))
         }
         Some((verb, rest)) if verb == "alarms" => alarms::command(rest),
+        #[cfg(feature = "testing")]
+        Some((verb, rest)) if verb == "sync" => sync::command(rest),
         Some((verb, rest)) if hostile::is_verb(verb) => hostile::run(verb, rest),
         Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
             return end_worker(work_as_told(&arguments));

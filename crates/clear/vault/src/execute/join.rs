@@ -25,8 +25,9 @@ use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_n
 
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
-use crate::execute::published::{change, each_published, remote_of};
+use crate::execute::published::{change, remote_of};
 use crate::execute::session::Session;
+use crate::execute::standing::each_published;
 use crate::folder::Folder;
 use crate::incoming;
 use crate::observer::Change;
@@ -68,6 +69,8 @@ pub(crate) fn join(
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();
+    // What was given back until now is not taken for being here: readers see what is committed.
+    session.filesystem().engine().commit()?;
     let mut arrival = Arrival::new(session)?;
     for segment in live.segments.values() {
         arrival.segment(segment)?;

@@ -16,8 +16,9 @@ use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
 use strongroom_sync::object_hash;
 
-use crate::execute::published::{LET_GO, each_published, segment_files};
+use crate::execute::published::segment_files;
 use crate::execute::session::Session;
+use crate::execute::standing::{LET_GO, each_published};
 use crate::folder::{REVISIONS, SEGMENTS};
 use crate::incoming::{placed_segment, read_segment};
 use crate::{Error, Result};

@@ -12,15 +12,16 @@ use std::collections::HashSet;
 
 use strongroom_crypto::SystemRandom;
 use strongroom_format::publication::{Publication, PublishedRevision, PublishedSegment, RemoteId};
-use strongroom_format::{Epoch, SegmentId, hex};
+use strongroom_format::{Epoch, SegmentId};
 use strongroom_metadata::{Published, Reader};
 use strongroom_sync::{RemoteState, object_hash, seal_publication};
 
 use crate::Result;
 use crate::clock::now_s;
 use crate::execute::let_go;
-use crate::execute::published::{LET_GO, each_published, missing, put_state, remote_of};
+use crate::execute::published::{missing, put_state, remote_of};
 use crate::execute::session::Session;
+use crate::execute::standing::{LET_GO, Standing, each_published};
 use crate::limits::PUSH_PAGE;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
@@ -56,7 +57,7 @@ pub(super) fn seal(
         false => Vec::new(),
     };
     let mut standing = match is_all {
-        true => Standing::of(session, number, state.joined, &renamed)?,
+        true => session.vault.standing_at(number, state.joined, &renamed)?,
         // In the middle of a push nothing is retired yet.
         false => Standing::in_the_middle(&state),
     };
@@ -155,83 +156,6 @@ fn sorted<'a>(
     segments.sort_unstable_by_key(|segment| segment.hash);
     revisions.sort_unstable_by_key(|revision| revision.hash);
     (segments, revisions)
-}
-
-/// What of a remote is live, and what is not any more.
-struct Standing {
-    /// Hashes of segments that the vault has not any more.
-    retired_segments: Vec<[u8; 32]>,
-    /// Hashes of records that the vault has not any more, or has under a newer epoch.
-    retired_revisions: Vec<[u8; 32]>,
-    /// Hashes of all that stays.
-    live: HashSet<[u8; 32]>,
-    /// The first publication that names something live.
-    base: Option<u64>,
-}
-
-impl Standing {
-    /// `renamed`: what this publication names once more.
-    fn of(session: &Session, remote: u64, joined: u64, renamed: &[UploadedObject]) -> Result<Self> {
-        let renamed: HashSet<[u8; 32]> = renamed.iter().map(|one| one.hash).collect();
-        let reader = session.filesystem().engine().reader()?;
-        let segments: HashSet<[u8; 16]> = reader.segments()?.iter().map(|row| row.id.0).collect();
-        let records: HashSet<(String, u32)> = session.vault.records.names()?.into_iter().collect();
-        let mut standing = Self {
-            retired_segments: Vec::new(),
-            retired_revisions: Vec::new(),
-            live: HashSet::new(),
-            base: None,
-        };
-        each_published(&reader, remote, &mut |item, how| {
-            if how.hash == LET_GO {
-                return;
-            }
-            // The rest goes with the next push.
-            let (is_live, retired) = match item {
-                Published::Segment(id) => (segments.contains(&id), &mut standing.retired_segments),
-                Published::Revision(id, epoch) => (
-                    records.contains(&(hex::encode(&id), epoch.0)),
-                    &mut standing.retired_revisions,
-                ),
-            };
-            let is_unknown = how.publication > joined;
-            standing.live.insert(how.hash);
-            if !is_live && !is_unknown && retired.len() < PUSH_PAGE {
-                retired.push(how.hash);
-                standing.live.remove(&how.hash);
-            } else if !renamed.contains(&how.hash) {
-                let base = standing.base.unwrap_or(how.publication);
-                standing.base = Some(base.min(how.publication));
-            }
-        })?;
-        standing.retired_segments.sort_unstable();
-        standing.retired_revisions.sort_unstable();
-        Ok(standing)
-    }
-
-    fn in_the_middle(state: &RemoteState) -> Self {
-        Self {
-            retired_segments: Vec::new(),
-            retired_revisions: Vec::new(),
-            live: HashSet::new(),
-            base: Some(state.base).filter(|base| *base > 0),
-        }
-    }
-
-    /// Retires what lies at the remote and is not live, so that nobody who uploaded it names it any more.
-    fn retire_unnamed(&mut self, named: &NamedFields) {
-        let uploaded: HashSet<[u8; 32]> = named.uploaded.iter().map(|one| one.hash).collect();
-        let live = &self.live;
-        let is_nobodys = |hash: &&[u8; 32]| !live.contains(*hash) && !uploaded.contains(*hash);
-        for (retired, unnamed) in [
-            (&mut self.retired_segments, &named.unnamed_segments),
-            (&mut self.retired_revisions, &named.unnamed_revisions),
-        ] {
-            retired.extend(unnamed.iter().filter(is_nobodys));
-            retired.sort_unstable();
-            retired.dedup();
-        }
-    }
 }
 
 /// Those of the hashes, of which the first bytes are given, that nothing live at that remote has which a publication up to `last` named.

@@ -16,14 +16,11 @@ use strongroom_metadata::{
 use strongroom_sync::RemoteState;
 
 use crate::execute::session::Session;
+use crate::execute::standing::{LET_GO, each_published};
 use crate::folder::{SEGMENTS, below};
 use crate::incoming::placed_segment;
-use crate::limits::PUSH_PAGE;
 use crate::request::remote::VaultObject;
 use crate::{Error, Result};
-
-/// What stands for the hash of what was let go there while it is still here.                          [4.14]
-pub(crate) const LET_GO: [u8; 32] = [0; 32];
 
 /// All remotes.
 pub(super) fn rows(session: &Session) -> Result<Vec<Remote>> {
@@ -141,23 +138,6 @@ pub(super) fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
         SegmentState::Open => false,
         SegmentState::Finished => is_named,
         SegmentState::Leaving => is_named && !is_gone(),
-    }
-}
-
-/// Hears of everything that is noted as published at a remote, in a fixed order.
-pub(crate) fn each_published(
-    reader: &Reader<'_>,
-    remote: u64,
-    each: &mut dyn FnMut(Published, PublishedAs),
-) -> Result<()> {
-    let mut after = None;
-    loop {
-        let page = reader.published_after(remote, after, PUSH_PAGE)?;
-        let Some((last, _)) = page.last() else {
-            return Ok(());
-        };
-        after = Some(*last);
-        page.into_iter().for_each(|(item, how)| each(item, how));
     }
 }
 

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!  (1) Order: everything re-sealed and durable, records of revisions too, then the header without the old keys.  [1.10.4]
-//!  (3) Every remote has the newest keys before the old ones are forgotten: what other devices publish from then on needs no old
-//!      key, and a device that comes late finds a header that has both.                                [11.6.9]
+//!  (3) Every remote has the newest keys, and nothing under the old ones, before those are forgotten: what other devices publish from
+//!      then on needs no old key, and a device that comes late finds a header that has both.           [11.6.9]
 //!  (2) The process that opens the vault after a crash continues where the rows say that it stopped.    [1.10.1]
 
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use strongroom_filesystem::{Filesystem, Resealed};
 use strongroom_format::Epoch;
-use strongroom_metadata::Remote;
 use strongroom_sync::{RemoteState, object_hash};
 
 use crate::execute::session::OpenVault;
@@ -40,7 +39,7 @@ pub(crate) enum Step {
     Idle,
     /// What is left does not open.
     Stuck,
-    /// A remote does not have the newest keys.
+    /// A remote does not have the newest keys, or has something under older ones.
     Unpublished,
 }
 
@@ -81,6 +80,12 @@ impl OpenVault {
         })
     }
 
+    /// Whether all is sealed again and old keys wait until a remote has nothing under them.
+    pub(crate) fn rotation_needs_push(&self, remote: u64, joined: u64) -> Result<bool> {
+        let is_sealed = self.wanted()?.is_some() && self.filesystem.older()?.bytes == 0;
+        Ok(is_sealed && self.standing_at(remote, joined, &[])?.is_behind())
+    }
+
     /// The epoch before which nothing is to be left, while something may be.
     fn wanted(&self) -> Result<Option<Epoch>> {
         let (oldest, newest) = self.epochs();
@@ -112,14 +117,25 @@ impl OpenVault {
     }
 }
 
-/// Whether the last publication of every remote names the header in use.
+/// Whether the last publication of every remote names the header in use, and all that is live there is here, where it is sealed again.
+/// What is not here others may need still: who has it publishes it under newer keys, once it hears that it was retired.
 fn is_published(vault: &OpenVault) -> Result<bool> {
     let remotes = vault.filesystem.engine().reader()?.remotes()?;
     let header = vault.with_keys(|keys| keys.folder().header())?;
     let header = object_hash(&header);
-    let has_it =
-        |row: &Remote| RemoteState::decode(&row.state).is_some_and(|state| state.header == header);
-    Ok(remotes.iter().all(has_it))
+    for row in remotes {
+        let state = RemoteState::decode(&row.state).filter(|state| state.header == header);
+        let Some(state) = state else {
+            return Ok(false);
+        };
+        if vault
+            .standing_at(row.number, state.joined, &[])?
+            .is_behind()
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn stored_wish(filesystem: &Filesystem) -> Result<Option<Epoch>> {
@@ -184,7 +200,8 @@ fn run(vault: &OpenVault) {
                 (Some(why.to_owned()), None)
             }
             Ok(Step::Unpublished) => {
-                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote; remove a remote that is \
+                let why = "the old keys stay until `strongroom sync` has brought the new ones to every remote, and what was sealed again \
+                     under them; remove a remote that is \
                      no more with `strongroom remote remove`";
                 (Some(why.to_owned()), None)
             }

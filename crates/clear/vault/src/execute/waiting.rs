@@ -11,7 +11,8 @@ use crate::Result;
 use crate::execute::published::remote_of;
 use crate::execute::session::Session;
 
-/// Whether that remote lacks a change, or the header. What was only moved to other segments waits for the next change.
+/// Whether that remote lacks a change, or the header, or keeps old keys from going. What was only moved to other segments waits for the
+/// next change.
 pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
     let filesystem = session.filesystem();
     let (_, state) = remote_of(session, remote)?;
@@ -24,5 +25,6 @@ pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
     Ok(state.is_pushing
         || !is_published
         || object_hash(&header) != state.header
+        || session.vault.rotation_needs_push(remote, state.joined)?
         || filesystem.changed_since_revision(1)? != Some(0))
 }

@@ -21,10 +21,10 @@ use strongroom_format::segment::{Footer, ScanTail, scan};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_metadata::{Block, BlockNumber, Place, Published, Segment, SegmentNumber};
 use strongroom_remote::{Error as RemoteError, Listed, ObjectName, Remote};
-use strongroom_sync::limits::{SEGMENT_OBJECT_BYTES_MAX, TRANSFERS};
+use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
 use strongroom_sync::{in_parallel, object_hash, segment_name};
 
-use crate::execute::published::{LET_GO, each_published};
+use crate::execute::standing::{LET_GO, each_published};
 use crate::execute::verify::show_segment;
 use crate::recovery::recover::{RecoverProgress, Trial};
 use crate::recovery::repair::Repair;
@@ -256,7 +256,7 @@ impl Repair<'_> {
         told(RecoverProgress::FromRemotes(done, total));
         in_parallel(
             wanted.into_iter(),
-            TRANSFERS,
+            remote.transfers(),
             |one| fetch(remote, &one, trial).map(|fetched| (one.row, fetched)),
             &mut |(row, fetched): (Segment, Fetched)| {
                 done += row.committed_len;
@@ -387,7 +387,7 @@ impl Repair<'_> {
         let mut holders: Vec<Holder> = Vec::new();
         in_parallel(
             listed.into_iter(),
-            TRANSFERS,
+            remote.transfers(),
             |one| Holder::look(remote, &sealer, &one, wanted),
             &mut |holder: Option<Holder>| {
                 holders.extend(holder);

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, OpenOptions, Vault, clone};
+use strongroom::{
+    CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, OpenOptions, Vault, clone,
+};
 
 use crate::support::content;
 use crate::{Devices, fill, tree};
@@ -43,34 +45,42 @@ fn a_change_of_keys_reaches_every_device() {
     assert_eq!(two.read("/under new keys").unwrap(), b"new");
 }
 
+/// Seals again what a change of keys has left to be sealed again, and forgets the old keys if nothing needs them any more.
+fn seal_again(devices: &Devices, number: usize) {
+    while devices.vaults[number].rotate_step().unwrap() {}
+}
+
 /// Lets a device sync until it is done with what it has to seal again.
 fn sync_patiently(devices: &Devices, number: usize) {
-    for _ in 0..500 {
+    for _ in 0..16 {
         match devices.try_sync(number) {
-            Err(Error::KeysInUse) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            Err(Error::KeysInUse) => seal_again(devices, number),
             done => return drop(done.unwrap()),
         }
     }
     panic!("keys are in use for ever");
 }
 
-/// Waits until a device has forgotten its old keys.
-fn until_old_keys_are_gone(devices: &Devices, number: usize) {
-    for _ in 0..500 {
+/// Lets a device, in which nothing works by itself, forget its old keys: what it sealed again is published first, where it was not.
+fn forget_old_keys(devices: &Devices, number: usize) {
+    let has_old = || {
         let rotation = devices.vaults[number].rotation().unwrap();
-        if rotation.oldest_epoch == rotation.newest_epoch {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        rotation.oldest_epoch != rotation.newest_epoch
+    };
+    seal_again(devices, number);
+    if has_old() {
+        sync_patiently(devices, number);
+        seal_again(devices, number);
     }
-    panic!("old keys stay for ever");
+    assert!(!has_old(), "old keys stay for ever");
 }
 
 /// Goal: a device that comes late reads what was published under keys that are gone since. Method: the other publishes, rotates,
 /// publishes under both, forgets, and publishes that.
 #[test]
 fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_them() {
-    let devices = Devices::new(2, fill);
+    let mut devices = Devices::new(2, fill);
+    devices.open_quietly(0);
     let [one, two] = &devices.vaults[..] else {
         panic!()
     };
@@ -84,7 +94,7 @@ fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_th
         keys.rotate().unwrap();
         drop(keys);
         sync_patiently(&devices, 0);
-        until_old_keys_are_gone(&devices, 0);
+        forget_old_keys(&devices, 0);
         one.write("/newest", [turn as u8]).unwrap();
         sync_patiently(&devices, 0);
     }
@@ -102,17 +112,18 @@ fn a_device_that_comes_after_old_keys_are_gone_pulls_what_was_published_under_th
 #[test]
 fn a_device_that_joins_while_another_forgets_old_keys_holds_nobody_up() {
     let mut devices = Devices::new(1, fill);
+    devices.open_quietly(0);
     let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
     keys.rotate().unwrap();
     drop(keys);
     sync_patiently(&devices, 0);
-    until_old_keys_are_gone(&devices, 0);
+    forget_old_keys(&devices, 0);
     devices.add(1);
     sync_patiently(&devices, 0);
     for number in [1, 0, 1] {
         sync_patiently(&devices, number);
     }
-    until_old_keys_are_gone(&devices, 0);
+    forget_old_keys(&devices, 0);
     devices.assert_same();
 }
 
@@ -120,7 +131,8 @@ fn a_device_that_joins_while_another_forgets_old_keys_holds_nobody_up() {
 /// publication. Method: that publication is taken away from the remote.
 #[test]
 fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
-    let devices = Devices::new(1, fill);
+    let mut devices = Devices::new(1, fill);
+    devices.open_quietly(0);
     let before = tree(&devices.vaults[0]);
     let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
     keys.rotate().unwrap();
@@ -129,7 +141,7 @@ fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
     let count = |kind: &str| fs::read_dir(remote.join(kind)).unwrap().count();
     let headers = count("headers");
     sync_patiently(&devices, 0);
-    until_old_keys_are_gone(&devices, 0);
+    forget_old_keys(&devices, 0);
     assert_eq!(count("headers"), headers + 1);
     let published = count("publications");
     sync_patiently(&devices, 0);
@@ -159,7 +171,8 @@ fn a_push_that_was_cut_off_behind_its_header_keeps_nobody_from_cloning() {
 /// what was published since, and leaves the newest header, which lacks the keys of before.
 #[test]
 fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
-    let devices = Devices::new(2, fill);
+    let mut devices = Devices::new(2, fill);
+    devices.open_quietly(0);
     devices.settle();
     let remote = devices.place.directory.path().join("remote");
     let names = |kind: &str| {
@@ -175,7 +188,7 @@ fn a_clone_does_not_use_a_header_from_before_a_device_was_removed() {
     keys.rotate().unwrap();
     drop(keys);
     sync_patiently(&devices, 0);
-    until_old_keys_are_gone(&devices, 0);
+    forget_old_keys(&devices, 0);
     sync_patiently(&devices, 0);
     let newest = names("headers").pop_last().unwrap();
     for new in names("publications").difference(&publications) {
@@ -241,4 +254,77 @@ fn a_clone_takes_the_header_that_goes_on_from_the_other_of_its_generation() {
         &mut |_| GoOn::Yes,
     );
     assert!(cloned.is_ok(), "{cloned:?}");
+}
+
+/// Removes all snapshots of a vault but one that is taken now.
+fn forget_the_past(vault: &Vault) {
+    vault.take_revision(&NewRevision::default()).unwrap();
+    let mut revisions = vault.revisions().unwrap();
+    revisions.sort_by_key(|revision| revision.time);
+    revisions.pop();
+    for revision in revisions {
+        vault.remove_revision(revision.id).unwrap();
+    }
+}
+
+/// Goal: what one device needs still is not lost with the keys that another forgets. Method: one has let go of content that two has in
+/// a snapshot, under the old keys, and forgets them if it may; then two gives a file that content again.
+#[test]
+fn old_keys_stay_until_nothing_at_the_remote_is_under_them() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    devices.open_quietly(0);
+    devices.open_quietly(1);
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    two.write("/second", content(60_000, 7)).unwrap();
+    devices.settle();
+    one.remove_file("/second").unwrap();
+    forget_the_past(one);
+    devices.settle();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 0);
+    two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    one.filesystem().unwrap().tick().unwrap();
+    seal_again(&devices, 0);
+    two.write("/again", content(60_000, 7)).unwrap();
+    devices.sync(1);
+    let synced = devices.try_sync(0);
+    assert!(synced.is_ok(), "{synced:?}");
+    assert_eq!(one.read("/again").unwrap(), content(60_000, 7));
+    for number in [0, 1, 0, 1, 0, 1] {
+        seal_again(&devices, number);
+        sync_patiently(&devices, number);
+    }
+    for vault in &devices.vaults {
+        let rotation = vault.rotation().unwrap();
+        assert_eq!(rotation.oldest_epoch, rotation.newest_epoch);
+    }
+    devices.assert_same();
+}
+
+/// Goal: a snapshot that one device removed does not come back there when keys change, although its record is sealed again on another.
+#[test]
+fn a_snapshot_that_was_let_go_does_not_come_back_under_new_keys() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    devices.open_quietly(0);
+    devices.open_quietly(1);
+    let (one, two) = (&devices.vaults[0], &devices.vaults[1]);
+    forget_the_past(one);
+    devices.settle();
+    let kept = one.revisions().unwrap().len();
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    for _ in 0..3 {
+        for number in 0..2 {
+            seal_again(&devices, number);
+            sync_patiently(&devices, number);
+        }
+    }
+    assert_eq!(one.revisions().unwrap().len(), kept);
+    assert!(two.revisions().unwrap().len() > kept);
+    devices.assert_same();
 }

@@ -1,0 +1,252 @@
+//! Remotes in memory for tests: they keep their objects while a test holds them, count, and fail as a plan says.
+//!
+//! Takes   a name, under which `memory:NAME` is an address in this process; a plan that says what becomes of each request
+//! Gives   an ordinary remote at that address; its objects, and what was asked of it
+//! Never   is part of the product: only the feature `testing` compiles it, and only a name that a test holds is an address
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::object_name::ObjectName;
+use crate::remote::{Created, Listed, Remote};
+
+/// What the address of such a remote begins with.
+pub(crate) const MEMORY: &str = "memory:";
+
+/// What is asked of a remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// `create`.
+    Create,
+    /// `read` and `read_range`.
+    Read,
+    /// `list`.
+    List,
+    /// `remove`.
+    Remove,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It takes effect and is answered.
+    Served,
+    /// It fails before it takes effect.
+    Lost,
+    /// It takes effect, and the answer is lost.
+    AnswerLost,
+    /// It takes effect twice, and the second is answered: the line was cut after the first.
+    Repeated,
+}
+
+/// Requests of one verb on one kind of object, and the bytes that they moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How often it was asked, whatever became of it.
+    pub requests: u64,
+    /// Bytes of objects that were given or taken.
+    pub bytes: u64,
+}
+
+/// What each request is decided by: its verb, and the name or the kind of what it is about.
+pub type Plan = Box<dyn FnMut(Verb, &str) -> Fate + Send>;
+
+/// All objects of a remote.
+pub type Objects = BTreeMap<ObjectName, Vec<u8>>;
+
+/// A remote in memory. Its address holds as long as it lives.
+pub struct MemoryRemote {
+    objects: Mutex<Objects>,
+    counts: Mutex<BTreeMap<(Verb, String), Count>>,
+    plan: Mutex<Option<Plan>>,
+}
+
+static HELD: Mutex<BTreeMap<String, Weak<MemoryRemote>>> = Mutex::new(BTreeMap::new());
+
+/// The remote of that name, if a test holds one.
+pub(crate) fn held(name: &str) -> Option<Arc<MemoryRemote>> {
+    HELD.lock().get(name).and_then(Weak::upgrade)
+}
+
+impl fmt::Debug for MemoryRemote {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "MemoryRemote({} objects)", self.objects.lock().len())
+    }
+}
+
+impl MemoryRemote {
+    /// An empty remote at `memory:NAME`, instead of an earlier one of that name.
+    #[must_use]
+    pub fn at(name: &str) -> Arc<Self> {
+        let remote = Arc::new(Self {
+            objects: Mutex::default(),
+            counts: Mutex::default(),
+            plan: Mutex::default(),
+        });
+        let mut held = HELD.lock();
+        held.retain(|_, remote| remote.strong_count() > 0);
+        held.insert(name.to_owned(), Arc::downgrade(&remote));
+        remote
+    }
+
+    /// Lets `plan` decide every request from now on; `None` serves all. It is asked before the request, one at a time.
+    pub fn plan(&self, plan: Option<Plan>) {
+        *self.plan.lock() = plan;
+    }
+
+    /// What was asked of it since this was called last, by verb and kind of object.
+    #[must_use]
+    pub fn take_counts(&self) -> BTreeMap<(Verb, String), Count> {
+        std::mem::take(&mut *self.counts.lock())
+    }
+
+    /// Looks at the objects, or changes them behind everybody's back.
+    pub fn with_objects<T>(&self, look: impl FnOnce(&mut Objects) -> T) -> T {
+        look(&mut self.objects.lock())
+    }
+
+    /// Does `request` as often as the plan says; it gives an answer and the bytes that it moved.
+    fn ask<T>(
+        &self,
+        verb: Verb,
+        name: &str,
+        request: impl Fn(&mut Objects) -> (T, usize),
+    ) -> Result<T> {
+        let fate = match self.plan.lock().as_mut() {
+            Some(plan) => plan(verb, name),
+            None => Fate::Served,
+        };
+        let unreachable = || Error::Unreachable(format!("the line was cut at {name}"));
+        let times = match fate {
+            Fate::Lost => return Err(unreachable()),
+            Fate::Served | Fate::AnswerLost => 1,
+            Fate::Repeated => 2,
+        };
+        let kind = name.split('/').next().unwrap_or_default().to_owned();
+        let mut answer = Err(unreachable());
+        for _ in 0..times {
+            let (given, bytes) = request(&mut self.objects.lock());
+            answer = Ok(given);
+            let mut counts = self.counts.lock();
+            let count = counts.entry((verb, kind.clone())).or_default();
+            count.requests += 1;
+            count.bytes += bytes as u64;
+        }
+        match fate {
+            Fate::AnswerLost => Err(unreachable()),
+            _ => answer,
+        }
+    }
+}
+
+impl Remote for MemoryRemote {
+    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
+        self.ask(Verb::Create, name.as_str(), |objects| {
+            if objects.contains_key(name) {
+                return (Created::AlreadyThere, 0);
+            }
+            objects.insert(name.clone(), bytes.to_vec());
+            (Created::New, bytes.len())
+        })
+    }
+
+    fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+        let found = self.ask(Verb::Read, name.as_str(), |objects| {
+            let found = objects.get(name).cloned();
+            let len = found.as_ref().map_or(0, Vec::len);
+            (found, len)
+        })?;
+        match found {
+            Some(bytes) if bytes.len() as u64 > bytes_max => Err(Error::TooLong {
+                name: name.to_string(),
+                max: bytes_max,
+            }),
+            found => Ok(found),
+        }
+    }
+
+    fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
+        self.ask(Verb::Read, name.as_str(), |objects| {
+            let part = objects.get(name).map(|bytes| {
+                let at =
+                    |at: u64| usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
+                bytes[at(range.start)..at(range.end)].to_vec()
+            });
+            let len = part.as_ref().map_or(0, Vec::len);
+            (part, len)
+        })
+    }
+
+    fn list(&self, kind: &str) -> Result<Vec<Listed>> {
+        self.ask(Verb::List, kind, |objects| {
+            let of_kind = objects.iter().filter_map(|(name, bytes)| {
+                let (found, name) = name.split();
+                (found == Some(kind)).then(|| Listed {
+                    name: name.to_owned(),
+                    len: bytes.len() as u64,
+                })
+            });
+            (of_kind.collect(), 0)
+        })
+    }
+
+    fn remove(&self, name: &ObjectName) -> Result<()> {
+        self.ask(Verb::Remove, name.as_str(), |objects| {
+            objects.remove(name);
+            ((), 0)
+        })
+    }
+
+    /// One after the other, so that a plan meets them in one order.
+    fn transfers(&self) -> usize {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+    use crate::Address;
+
+    #[test]
+    fn a_remote_in_memory_is_an_address_while_a_test_holds_it_and_keeps_its_objects() {
+        let remote = MemoryRemote::at("held");
+        let name = ObjectName::new("segments/a").unwrap();
+        let open = || Address::parse("memory:held").unwrap().open().unwrap();
+        assert_eq!(open().create(&name, b"bytes").unwrap(), Created::New);
+        assert_eq!(open().read(&name, 5).unwrap().unwrap(), b"bytes");
+        assert_eq!(open().read_range(&name, 3..9).unwrap().unwrap(), b"es");
+        assert_eq!(open().list("segments").unwrap()[0].len, 5);
+        let counts = remote.take_counts();
+        let created = counts[&(Verb::Create, "segments".to_owned())];
+        assert_eq!((created.requests, created.bytes), (1, 5));
+        drop(remote);
+        let error = Address::parse("memory:held").unwrap_err().to_string();
+        assert!(error.contains("no remote is reached that way"), "{error}");
+    }
+
+    #[test]
+    fn a_request_fails_before_or_after_it_takes_effect_or_comes_twice() {
+        let remote = MemoryRemote::at("bad");
+        let name = ObjectName::new("a").unwrap();
+        for (fate, is_told, is_there) in [
+            (Fate::Lost, None, false),
+            (Fate::AnswerLost, None, true),
+            (Fate::Repeated, Some(Created::AlreadyThere), true),
+            (Fate::Served, Some(Created::New), true),
+        ] {
+            remote.plan(Some(Box::new(move |_, _| fate)));
+            assert_eq!(remote.create(&name, b"x").ok(), is_told, "{fate:?}");
+            remote.plan(None);
+            let there = remote.with_objects(|objects| objects.remove(&name).is_some());
+            assert_eq!(there, is_there, "{fate:?}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Carries out one history and brings it to its end.
+//!
+//! Takes   a seed, and which sort of history it is
+//! Gives   what happened in it; the first violation
+//! Never   takes an error for a violation that a fault explains, or the guide
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use strongroom::{
+    CLONED_FROM, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning, Vault,
+};
+use strongroom_remote::testing::MemoryRemote;
+
+use crate::random::Choices;
+use crate::sync::contents::{Piece, Truth};
+use crate::sync::device::{Device, ShiftedClock, Standing, engine};
+use crate::sync::files::{self, Fail};
+use crate::sync::judge::judge;
+use crate::sync::steps::brief;
+use crate::unseen;
+
+/// Steps of one history.
+const STEPS: u64 = 100;
+
+/// Rounds in which all sync one after the other, after which nothing may be left to say.
+const ROUNDS_MAX: usize = 12;
+
+/// What the device that made the vault calls the remote.
+const STICK: &str = "stick";
+
+/// A day, in nanoseconds.
+pub(crate) const DAY: i64 = 86_400_000_000_000;
+
+/// The sort of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Everything that a vault promises to get over.
+    Usual,
+    /// The folder of a device is put back from an older copy, too.
+    PutBack,
+}
+
+/// What happened in a history.
+#[derive(Debug, Default)]
+pub struct Story {
+    /// What was done, a line each.
+    pub lines: Vec<String>,
+    /// Whether each line is printed when it is told.
+    pub is_told: bool,
+    /// See `COUNTED`.
+    pub counts: [u64; COUNTED.len()],
+}
+
+/// What is counted.
+pub(crate) const COUNTED: [&str; 6] = [
+    "syncs that ended well",
+    "that met a fault",
+    "kills",
+    "changes of keys",
+    "clones",
+    "folders put back",
+];
+
+/// The index of each.
+#[derive(Clone, Copy)]
+pub(crate) enum Counted {
+    Syncs,
+    Faults,
+    Kills,
+    Keys,
+    Clones,
+    PutBack,
+}
+
+impl Story {
+    pub(crate) fn count(&mut self, what: Counted) {
+        self.counts[what as usize] += 1;
+    }
+
+    pub(crate) fn tell(&mut self, line: String) {
+        if self.is_told {
+            println!("  {line}");
+        }
+        self.lines.push(line);
+    }
+}
+
+pub(crate) struct History<'a> {
+    pub(crate) story: &'a mut Story,
+    pub(crate) choices: Choices,
+    pub(crate) remote: Arc<MemoryRemote>,
+    pub(crate) address: String,
+    pub(crate) place: &'a Path,
+    pub(crate) key: KeyFile,
+    pub(crate) now: Arc<AtomicI64>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) truth: Truth,
+    /// Who changed keys or members and has not published that.
+    pub(crate) keys_by: Option<usize>,
+    /// An older copy of the folder of a device, with what was durable and not published then.
+    pub(crate) older: Option<(usize, PathBuf, Vec<Piece>)>,
+    pub(crate) copies: usize,
+}
+
+/// Runs the history of `seed` in the empty folder `place`.
+///
+/// # Errors
+/// The violation, in words.
+pub fn run(seed: u64, mode: Mode, place: &Path, story: &mut Story) -> Result<(), String> {
+    let name = format!("{seed}-{mode:?}");
+    let mut history = History {
+        story,
+        choices: Choices::named(seed, &[71, mode as u64]),
+        remote: MemoryRemote::at(&name),
+        address: format!("memory:{name}"),
+        place,
+        key: KeyFile::random(&SystemRandom).map_err(|error| error.to_string())?,
+        now: Arc::new(AtomicI64::new(20_000 * DAY)),
+        devices: Vec::new(),
+        truth: Truth::default(),
+        keys_by: None,
+        older: None,
+        copies: 0,
+    };
+    history
+        .begin()
+        .map_err(|error| format!("(1): the first device: {error}"))?;
+    for _ in 1..2 + history.choices.below(3) {
+        history.add_device()?;
+    }
+    for step in 0..STEPS {
+        history.step(step, mode)?;
+    }
+    history.end()
+}
+
+impl History<'_> {
+    pub(crate) fn clock(&mut self) -> ShiftedClock {
+        let shift =
+            self.choices.below(8) as i64 * DAY - 4 * DAY + self.choices.below(1_000_000) as i64;
+        ShiftedClock {
+            now: self.now.clone(),
+            shift: AtomicI64::new(shift),
+        }
+    }
+
+    /// The first device makes the vault, and the remote.
+    fn begin(&mut self) -> Result<(), Error> {
+        let folder = self.place.join("0");
+        let options = CreateOptions::new()
+            .key_file(self.key.clone())
+            .seen(unseen().seen)
+            .tuning(Tuning::AsItIs)
+            .engine(engine());
+        let vault = Vault::create(&folder, options)?.vault;
+        vault.add_remote(STICK, &self.address)?;
+        vault.close()?;
+        let clock = self.clock();
+        let device = Device::new(0, folder, STICK, clock, &self.key)?;
+        device.sync()?;
+        self.devices.push(device);
+        Ok(())
+    }
+
+    /// One that may go on: a member, or somebody who does not know yet that he is none.
+    fn some_device(&mut self) -> usize {
+        let can = |device: &&Device| !matches!(device.standing, Standing::Stuck);
+        let can: Vec<usize> = self
+            .devices
+            .iter()
+            .filter(can)
+            .map(|device| device.number)
+            .collect();
+        // The last member is never removed, and only one device is ever put back.
+        *self.choices.one_of(&can)
+    }
+
+    fn step(&mut self, step: u64, mode: Mode) -> Result<(), String> {
+        let number = self.some_device();
+        let kind = self.choices.below(100);
+        let done = match kind {
+            0..55 => {
+                let device = &mut self.devices[number];
+                files::change(device, &mut self.truth, &mut self.choices)
+            }
+            55..59 => self.make_durable(number),
+            59..63 => self.snapshot(number),
+            63..66 => self.remove_snapshot(number),
+            66..68 => self.compact(number),
+            68..78 => self.sync(number, 0, false),
+            78..86 => self.sync(number, 12, false),
+            86..91 => self.sync(number, 4, true),
+            91..93 => self.kill(number),
+            93..94 => self.devices[number]
+                .reopen()
+                .map(|()| "closed and opened".to_owned())
+                .map_err(Fail::Vault),
+            94..96 => self.rotate(number),
+            96..97 => self.remove_device(number),
+            97..98 => self.add_device().map_err(Fail::Violation),
+            98.. if mode == Mode::PutBack => self.put_back(number),
+            98..99 => self.shift_clock(number),
+            _ => self.devices[number]
+                .drive()
+                .map(|()| "background work".to_owned())
+                .map_err(Fail::Vault),
+        };
+        let number = match kind {
+            97 => self.devices.len() - 1,
+            _ => number,
+        };
+        match done {
+            Ok(done) => self.story.tell(format!("{step}: device {number}: {done}")),
+            Err(Fail::Violation(why)) => return Err(format!("step {step}: {why}")),
+            Err(Fail::Vault(error)) => self
+                .met(number, &error)
+                .map_err(|why| format!("step {step}: {why}"))?,
+        }
+        Ok(())
+    }
+
+    /// An error that a device met: whether it may. (1)
+    fn met(&mut self, number: usize, error: &Error) -> Result<(), String> {
+        let device = &mut self.devices[number];
+        let text = error.to_string();
+        let is_cut = matches!(error, Error::Remote(_)) && text.contains("the line was cut");
+        // The guide names both.
+        let is_stuck = device.was_put_back
+            && (text.contains("a snapshot at the remote lacks blocks")
+                || text.contains("the device of this copy was removed"));
+        match () {
+            () if is_cut => self.story.count(Counted::Faults),
+            () if matches!(
+                device.standing,
+                Standing::Leaving { .. } | Standing::Removed
+            ) => {}
+            () if is_stuck => device.standing = Standing::Stuck,
+            () => return Err(format!("(1): device {number}: {error}")),
+        }
+        self.story.tell(format!("device {number}: {text}"));
+        Ok(())
+    }
+
+    /// All faults stop, everybody syncs until nothing is left to say, and all is judged.
+    fn end(&mut self) -> Result<(), String> {
+        self.remote.plan(None);
+        self.settle()?;
+        for number in 0..self.devices.len() {
+            if self.devices[number].standing != Standing::Removed {
+                continue;
+            }
+            if let Ok(report) = self.devices[number].sync() {
+                self.has_pushed(number, &report)?; // (6)
+            }
+        }
+        let folder = self.place.join("newcomer");
+        let cloned = self.clone_into(&folder);
+        cloned.map_err(|error| format!("(5): a newcomer cannot clone: {error}"))?;
+        let clock = self.clock();
+        let newcomer = Device::new(self.devices.len(), folder, CLONED_FROM, clock, &self.key);
+        let newcomer = newcomer.map_err(|error| format!("(5): a newcomer's vault: {error}"))?;
+        let members = self.devices.iter().filter(|device| device.is_member());
+        let all: Vec<&Device> = members.chain([&newcomer]).collect();
+        judge(&all, &self.truth)
+    }
+
+    /// (3)
+    fn settle(&mut self) -> Result<(), String> {
+        let mut said = String::new();
+        for round in 0..ROUNDS_MAX {
+            let mut is_quiet = true;
+            for number in 0..self.devices.len() {
+                if !matches!(
+                    self.devices[number].standing,
+                    Standing::Member | Standing::Leaving { .. }
+                ) {
+                    continue;
+                }
+                let synced = self.devices[number].sync_counting();
+                let report = match synced {
+                    Ok((report, 0)) => report,
+                    Ok((_, sealed)) => {
+                        return Err(format!(
+                            "(7): device {number} sealed {sealed} bytes of content to sync"
+                        ));
+                    }
+                    Err(error) => {
+                        self.met(number, &error)?;
+                        continue;
+                    }
+                };
+                self.has_pushed(number, &report)?;
+                if report != SyncReport::default() {
+                    is_quiet = false;
+                    said = format!(
+                        "device {number} in round {round}: {}",
+                        brief(&report, &self.remote)
+                    );
+                    self.story.tell(said.clone());
+                }
+            }
+            if is_quiet {
+                return Ok(());
+            }
+        }
+        Err(format!("(3): there is always something to say; {said}"))
+    }
+}

@@ -1,0 +1,132 @@
+//! Says whether the end of a history is as it must be.
+//!
+//! Takes   devices that have synced until nothing was left to say, and the truth
+//! Gives   the first violation, with the number of the rule in the head of `sync.rs`
+//! Never   changes anything but that it accepts devices that others added, as a person does
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use strongroom::filesystem::NodeKind;
+use strongroom::{Error, GoOn, Links, VerifyOptions};
+
+use crate::sync::contents::{Piece, Truth};
+use crate::sync::device::Device;
+use crate::sync::files::{Fail, nodes, pieces};
+
+/// A tree: each path with what is there.
+type Tree = BTreeMap<String, String>;
+
+fn words(fail: Fail) -> String {
+    match fail {
+        Fail::Vault(error) => format!("(1): reading: {error}"),
+        Fail::Violation(why) => format!("(2): {why}"),
+    }
+}
+
+/// What a device shows, and the pieces that are in it.
+fn look(device: &Device, truth: &Truth) -> Result<(Tree, BTreeSet<Piece>), Fail> {
+    let (mut tree, mut found) = (Tree::new(), BTreeSet::new());
+    let vault = device.vault();
+    for node in nodes(device)? {
+        let is = &node.is;
+        let mut what = format!(
+            "{:?} {:o} {}:{} names {} mtime {} ctime {}",
+            is.kind, is.mode, is.uid, is.gid, is.nlink, is.mtime.0, is.ctime.0
+        );
+        match is.kind {
+            NodeKind::File => {
+                let pieces = pieces(device, truth, &node.path)?;
+                what += &format!(" {pieces:?}");
+                found.extend(pieces);
+            }
+            NodeKind::Symlink => what += &format!(" to {:?}", vault.read_link(&*node.path)?),
+            _ => {}
+        }
+        for name in vault.xattrs(&*node.path, Links::Stay)? {
+            let value = vault.xattr(&*node.path, Links::Stay, &name)?;
+            what += &format!(" {name:?}={value:?}");
+        }
+        tree.insert(node.path, what);
+    }
+    Ok((tree, found))
+}
+
+/// Whether somebody gave the last name in `path`, or a merge did. (2)
+fn is_given(path: &str, truth: &Truth) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut name = name.to_owned();
+    // A conflict name may come into a conflict again.
+    while let Some((before, behind)) = name.rsplit_once(" (conflict") {
+        let Some((_, extension)) = behind.split_once(')') else {
+            return false;
+        };
+        name = format!("{before}{extension}");
+    }
+    truth.names.contains(&name) || path == "/moved"
+}
+
+/// Judges the devices that are members, all of which have the same by now.
+pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
+    let mut first: Option<(&Device, Tree)> = None;
+    for device in devices {
+        let (tree, found) = look(device, truth).map_err(words)?;
+        if let Some(path) = tree.keys().find(|path| !is_given(path, truth)) {
+            return Err(format!(
+                "(2): nobody gave the name {path} on device {}",
+                device.number
+            ));
+        }
+        let lost: Vec<&Piece> = (truth.published.difference(&truth.removed))
+            .filter(|piece| !found.contains(piece))
+            .collect();
+        if !lost.is_empty() {
+            let number = device.number;
+            return Err(format!("(4): device {number} has lost the pieces {lost:?}"));
+        }
+        if let Some((other, like)) = &first {
+            let differs = |path: &&String| tree.get(*path) != like.get(*path);
+            if let Some(path) = tree.keys().chain(like.keys()).find(differs) {
+                return Err(format!(
+                    "(3): {path} differs on devices {} and {}: {:?} and {:?}",
+                    other.number,
+                    device.number,
+                    like.get(path),
+                    tree.get(path)
+                ));
+            }
+        } else {
+            first = Some((device, tree));
+        }
+        sound(device).map_err(|why| format!("(5): device {}: {why}", device.number))?;
+    }
+    Ok(())
+}
+
+/// (5)
+fn sound(device: &Device) -> Result<(), String> {
+    let vault = device.vault();
+    let failed = |what: &'static str| move |error: Error| format!("{what}: {error}");
+    vault
+        .accept_records()
+        .map_err(failed("accepting devices"))?;
+    let deep = VerifyOptions {
+        deep: true,
+        resume: false,
+    };
+    let verified = vault
+        .verify(deep, &mut |_| GoOn::Yes)
+        .map_err(failed("verify"))?;
+    if !verified.is_sound() {
+        return Err(format!("verify --deep: {verified:?}"));
+    }
+    let checked = vault.check().map_err(failed("check"))?;
+    let remote = vault.check_remote(device.remote, true, &mut |_| GoOn::Yes);
+    let remote = remote.map_err(failed("remote check"))?;
+    if let Some(problem) = checked.problems.iter().chain(&remote.problems).next() {
+        return Err(format!("check: {problem}"));
+    }
+    match vault.rotation().map_err(failed("rotation"))? {
+        rotation if rotation.is_running => Err(format!("old keys stay: {rotation:?}")),
+        _ => Ok(()),
+    }
+}

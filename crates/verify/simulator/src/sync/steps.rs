@@ -1,0 +1,353 @@
+//! What is done to whole devices: they sync over a good or a bad line, are killed, change keys, come, and are put back.
+//!
+//! Takes   a history, and the number of a device
+//! Gives   what was done, in words; the truth knows what is durable and published
+//! Never   lets two devices change keys before either has synced: the guide says that this cannot be joined
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone};
+use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
+
+use crate::random::Choices;
+use crate::sync::device::{Device, Standing, copy};
+use crate::sync::files::Fail;
+use crate::sync::history::{Counted, DAY, History};
+use crate::unseen;
+
+/// Devices that may be there at once, a newcomer at the end beside them.
+const DEVICES_MAX: usize = 5;
+
+/// What a request meets on a bad line.
+struct Line {
+    choices: Choices,
+    /// Of a hundred requests, how many fail.
+    faults: u64,
+    asked: u64,
+    /// At which request the process is killed.
+    kill_at: u64,
+}
+
+/// What becomes of a request if so many of a hundred fail.
+fn fate(choices: &mut Choices, faults: u64) -> Fate {
+    match choices.below(100) < faults {
+        true => *choices.one_of(&[Fate::Lost, Fate::AnswerLost, Fate::Repeated]),
+        false => Fate::Served,
+    }
+}
+
+impl History<'_> {
+    pub(crate) fn make_durable(&mut self, number: usize) -> Result<String, Fail> {
+        let device = &mut self.devices[number];
+        device.vault().sync()?;
+        device.made_durable();
+        Ok("all made durable".to_owned())
+    }
+
+    pub(crate) fn snapshot(&mut self, number: usize) -> Result<String, Fail> {
+        let device = &mut self.devices[number];
+        let taken = device.vault().take_revision(&NewRevision::default())?;
+        device.made_durable();
+        Ok(format!(
+            "snapshot {}",
+            taken.map_or(String::new(), |one| one.id.to_string())
+        ))
+    }
+
+    pub(crate) fn remove_snapshot(&mut self, number: usize) -> Result<String, Fail> {
+        let vault = self.devices[number].vault();
+        let all = vault.revisions()?;
+        if all.len() < 2 {
+            return Ok("no snapshot to remove".to_owned());
+        }
+        let one = self.choices.one_of(&all);
+        vault.remove_revision(one.id)?;
+        Ok(format!("snapshot {} of {} removed", one.id, all.len()))
+    }
+
+    pub(crate) fn compact(&mut self, number: usize) -> Result<String, Fail> {
+        let device = &self.devices[number];
+        device.vault().compact()?;
+        device.drive()?;
+        Ok("compacted".to_owned())
+    }
+
+    pub(crate) fn shift_clock(&mut self, number: usize) -> Result<String, Fail> {
+        let clock = self.clock();
+        let shift = clock.shift.into_inner();
+        self.devices[number]
+            .clock
+            .shift
+            .store(shift, Ordering::Relaxed);
+        Ok(format!(
+            "its clock is shifted by {} hours",
+            shift / (DAY / 24)
+        ))
+    }
+
+    fn new_copy(&mut self) -> PathBuf {
+        self.copies += 1;
+        self.place.join(format!("copy{}", self.copies))
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) -> Result<String, Fail> {
+        let into = self.new_copy();
+        let device = &mut self.devices[number];
+        copy(&device.folder, &into).expect("a folder in memory can be copied");
+        device.go_on_from(&into)?;
+        self.story.count(Counted::Kills);
+        Ok("killed".to_owned())
+    }
+
+    /// Lets the line be bad; gives whether the process was killed at a request, and where its folder was copied to then.
+    fn bad_line(&mut self, number: usize, faults: u64, kills: bool) -> (Arc<AtomicBool>, PathBuf) {
+        let into = self.new_copy();
+        let killed = Arc::new(AtomicBool::new(false));
+        let mut line = Line {
+            choices: Choices::new(self.choices.number()),
+            faults,
+            asked: 0,
+            kill_at: if kills { 1 + self.choices.below(25) } else { 0 },
+        };
+        let (folder, copied, was) = (
+            self.devices[number].folder.clone(),
+            into.clone(),
+            killed.clone(),
+        );
+        self.remote.plan(Some(Box::new(move |_: Verb, _: &str| {
+            line.asked += 1;
+            if was.load(Ordering::Relaxed) {
+                return Fate::Lost;
+            }
+            if line.asked == line.kill_at {
+                copy(&folder, &copied).expect("a folder in memory can be copied");
+                was.store(true, Ordering::Relaxed);
+                return *line.choices.one_of(&[Fate::Lost, Fate::AnswerLost]);
+            }
+            fate(&mut line.choices, line.faults)
+        })));
+        (killed, into)
+    }
+
+    pub(crate) fn sync(&mut self, number: usize, faults: u64, kills: bool) -> Result<String, Fail> {
+        let only = self.choices.below(6);
+        let has_faults = faults > 0 || kills;
+        let bad = has_faults.then(|| self.bad_line(number, faults, kills));
+        let device = &self.devices[number];
+        let done = match only {
+            0 => device
+                .vault()
+                .pull(device.remote, &mut |_| GoOn::Yes)
+                .map(|pulled| {
+                    (
+                        "pulled",
+                        SyncReport {
+                            pulled,
+                            ..SyncReport::default()
+                        },
+                    )
+                }),
+            1 => device
+                .vault()
+                .push(device.remote, &mut |_| GoOn::Yes)
+                .map(|pushed| {
+                    (
+                        "pushed",
+                        SyncReport {
+                            pushed,
+                            ..SyncReport::default()
+                        },
+                    )
+                }),
+            _ => device.sync().map(|report| ("synced", report)),
+        };
+        self.remote.plan(None);
+        if let Some((killed, copied)) = bad
+            && killed.load(Ordering::Relaxed)
+        {
+            self.story.count(Counted::Kills);
+            self.devices[number].go_on_from(&copied)?;
+            return Ok("killed while it synced".to_owned());
+        }
+        match done {
+            Ok((what, report)) => {
+                if only != 0 {
+                    self.has_pushed(number, &report).map_err(Fail::Violation)?;
+                }
+                Ok(format!("{what}: {}", brief(&report, &self.remote)))
+            }
+            // What is sealed again goes on by itself.
+            Err(error @ Error::KeysInUse) => {
+                self.devices[number].drive()?;
+                Ok(error.to_string())
+            }
+            Err(error @ Error::RemoteAhead) if only == 1 => Ok(error.to_string()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All of a device is at the remote. (6)
+    pub(crate) fn has_pushed(&mut self, number: usize, report: &SyncReport) -> Result<(), String> {
+        let device = &mut self.devices[number];
+        if device.standing == Standing::Removed && report.pushed.publications > 0 {
+            return Err(format!(
+                "(6): device {number} was removed and has published"
+            ));
+        }
+        if matches!(device.standing, Standing::Member | Standing::Leaving { .. }) {
+            device.published(&mut self.truth);
+        }
+        self.story.count(Counted::Syncs);
+        self.keys_by = self.keys_by.filter(|by| *by != number);
+        for other in &mut self.devices {
+            if other.standing == (Standing::Leaving { by: number }) {
+                other.standing = Standing::Removed;
+                other.durable.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this device may change keys now: it has all that others changed, and they will have what it changes.
+    fn may_change_keys(&mut self, number: usize) -> Result<bool, Fail> {
+        if !self.devices[number].is_member() || self.keys_by.is_some_and(|by| by != number) {
+            return Ok(false);
+        }
+        let report = self.devices[number].sync()?;
+        self.has_pushed(number, &report).map_err(Fail::Violation)?;
+        self.keys_by = Some(number);
+        self.story.count(Counted::Keys);
+        Ok(true)
+    }
+
+    fn keys(&self, number: usize) -> Result<Keys, Error> {
+        let device = &self.devices[number];
+        Keys::open_with(&device.folder, &device.secret(), unseen())
+    }
+
+    pub(crate) fn rotate(&mut self, number: usize) -> Result<String, Fail> {
+        if !self.may_change_keys(number)? {
+            return Ok("may not change keys".to_owned());
+        }
+        self.keys(number)?.rotate()?;
+        Ok("keys rotated".to_owned())
+    }
+
+    pub(crate) fn remove_device(&mut self, number: usize) -> Result<String, Fail> {
+        let members = self
+            .devices
+            .iter()
+            .filter(|device| device.is_member())
+            .count();
+        if members < 3 || !self.may_change_keys(number)? {
+            return Ok("may not remove a device".to_owned());
+        }
+        let others: Vec<usize> = (0..self.devices.len())
+            .filter(|other| *other != number && self.devices[*other].is_member())
+            .collect();
+        let other = *self.choices.one_of(&others);
+        let members = self.devices[other].vault().information()?.members;
+        let id = members
+            .into_iter()
+            .find(|member| member.is_device && member.is_this);
+        let id = id.map(|member| member.id).unwrap_or_default();
+        match self.keys(number)?.remove_device(&id) {
+            Ok(()) => {}
+            // It is a new device since it changed keys, and this one does not know that yet.
+            Err(Error::Keys(why)) => return Ok(format!("device {other} is not removed: {why}")),
+            Err(error) => return Err(error.into()),
+        }
+        self.devices[other].standing = Standing::Leaving { by: number };
+        if self.choices.chance(1, 2) {
+            self.keys(number)?.rotate()?;
+        }
+        Ok(format!("device {other} removed"))
+    }
+
+    /// A new device, over a bad line or a good one.
+    pub(crate) fn add_device(&mut self) -> Result<String, String> {
+        let members = self
+            .devices
+            .iter()
+            .filter(|device| device.is_member())
+            .count();
+        if members >= DEVICES_MAX || self.keys_by.is_some() {
+            return Ok("no new device now".to_owned());
+        }
+        let number = self.devices.len();
+        let faults = self.choices.below(2) * 15;
+        let mut line = Choices::new(self.choices.number());
+        self.remote
+            .plan(Some(Box::new(move |_, _| fate(&mut line, faults))));
+        let folder = self.place.join(number.to_string());
+        let cloned = self.clone_into(&folder);
+        self.remote.plan(None);
+        match cloned {
+            Err(error) if error.to_string().contains("the line was cut") => {
+                self.story.count(Counted::Faults);
+                let again = self.clone_into(&folder);
+                again.map_err(|error| format!("(1): a clone goes on: {error}"))?;
+            }
+            cloned => cloned.map_err(|error| format!("(1): a clone: {error}"))?,
+        }
+        let clock = self.clock();
+        let device = Device::new(number, folder, CLONED_FROM, clock, &self.key);
+        self.devices
+            .push(device.map_err(|error| format!("(1): a clone does not open: {error}"))?);
+        self.keys_by = Some(number);
+        self.story.count(Counted::Clones);
+        Ok("cloned".to_owned())
+    }
+
+    pub(crate) fn clone_into(&self, folder: &Path) -> Result<(), Error> {
+        let secret = strongroom::Secret::KeyFile(self.key.clone());
+        let options = CloneOptions { trust: unseen() };
+        clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes).map(drop)
+    }
+
+    /// Keeps a copy of the folder of a device, or puts it back.
+    pub(crate) fn put_back(&mut self, number: usize) -> Result<String, Fail> {
+        let Some((of, copied, durable)) = self.older.take() else {
+            let into = self.new_copy();
+            let device = &mut self.devices[number];
+            if !device.is_member() {
+                return Ok("no copy of it is kept".to_owned());
+            }
+            device.vault().sync()?;
+            device.made_durable();
+            copy(&device.folder, &into).expect("a folder in memory can be copied");
+            self.older = Some((number, into, device.durable.clone()));
+            return Ok("a copy of its folder is kept".to_owned());
+        };
+        let device = &mut self.devices[of];
+        if !device.is_member() {
+            return Ok("no folder is put back".to_owned());
+        }
+        device.was_put_back = true;
+        device.durable = durable;
+        device.go_on_from(&copied)?;
+        self.keys_by = self.keys_by.filter(|by| *by != of);
+        self.story.count(Counted::PutBack);
+        Ok(format!("the folder of device {of} was put back"))
+    }
+}
+
+/// A report in few words, with the kinds of objects that were made.
+pub(crate) fn brief(report: &SyncReport, remote: &MemoryRemote) -> String {
+    let SyncReport { pulled, pushed } = report;
+    let made = remote.take_counts().into_iter();
+    let made = made.filter(|((verb, _), count)| *verb == Verb::Create && count.bytes > 0);
+    let made = made
+        .map(|((_, kind), count)| format!("{} {kind} of {} bytes", count.requests, count.bytes));
+    format!(
+        "{} publications came, {} names, {} nodes, {} conflicts; {} went, {}",
+        pulled.publications,
+        pulled.names,
+        pulled.nodes,
+        pulled.conflicts,
+        pushed.publications,
+        made.collect::<Vec<_>>().join(", ")
+    )
+}

@@ -1,0 +1,21 @@
+//! A small part of what `strongroom-sim sync` does; its thousands of histories are for `make sync-sim`.
+
+use strongroom_simulator::sync::{Story, mode, run};
+
+/// Seeds that met most of what can happen, a folder that is put back among them.
+const SEEDS: std::ops::Range<u64> = 0..16;
+
+/// Several devices write, sync over a bad line, are killed, come and go: all come to one tree with everything that was acknowledged.
+#[test]
+fn devices_that_are_cut_and_killed_come_to_one_tree_and_lose_nothing() {
+    let mut counts = Story::default().counts;
+    for seed in SEEDS {
+        let place = tempfile::tempdir().unwrap();
+        let mut story = Story::default();
+        let done = run(seed, mode(seed), place.path(), &mut story);
+        assert_eq!(done, Ok(()), "seed {seed}: {:#?}", story.lines);
+        let both = counts.iter_mut().zip(story.counts);
+        both.for_each(|(sum, count)| *sum += count);
+    }
+    assert!(!counts.contains(&0), "something never happened: {counts:?}");
+}
