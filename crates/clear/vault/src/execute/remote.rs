@@ -269,13 +269,14 @@ fn missing(session: &Session, remote: u64, limit: usize) -> Result<Vec<VaultObje
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
         if found.len() < limit
-            && !let_go.contains(&id)
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
-            && reader
-                .published(remote, Published::Revision(id, Epoch(epoch)))?
-                .is_none()
         {
-            found.push(VaultObject::Revision { id, epoch });
+            let how = reader.published(remote, Published::Revision(id, Epoch(epoch)))?;
+            let is_there = how.is_some_and(|how| how.hash != LET_GO);
+            // A head has to be there for whoever pulls it, also if somebody let it go.
+            if !is_there && (id == head || !let_go.contains(&id)) {
+                found.push(VaultObject::Revision { id, epoch });
+            }
         }
         if id == head {
             break;
