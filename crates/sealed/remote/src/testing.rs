@@ -189,6 +189,7 @@ impl Remote for MemoryRemote {
                 (found == Some(kind)).then(|| Listed {
                     name: name.to_owned(),
                     len: bytes.len() as u64,
+                    created_s: 0,
                 })
             });
             (of_kind.collect(), 0)

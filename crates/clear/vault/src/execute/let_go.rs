@@ -16,7 +16,7 @@ use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
 use strongroom_sync::object_hash;
 
-use crate::execute::published::segment_files;
+use crate::execute::published::{change, segment_files};
 use crate::execute::session::Session;
 use crate::execute::standing::{LET_GO, each_published};
 use crate::folder::{REVISIONS, SEGMENTS};
@@ -54,6 +54,22 @@ pub(super) fn vacate(session: &Session, remote: u64) -> Result<bool> {
         }
     }
     Ok(!segments.is_empty())
+}
+
+/// Writes the record of the head again if it was let go at that remote: it has to be there, and not under a name that was retired.
+pub(super) fn renew_head(session: &Session, remote: u64, head: &[u8; 32]) -> Result<()> {
+    let id = hex::encode(head);
+    for (of, epoch) in session.vault.records.names()? {
+        let item = Published::Revision(*head, Epoch(epoch));
+        let reader = session.filesystem().engine().reader()?;
+        let how = reader.published(remote, item)?;
+        drop(reader);
+        if of == id && how.is_some_and(|how| how.hash == LET_GO) {
+            session.vault.records.renew(session.filesystem(), head)?;
+            change(session, |writer| writer.remove_published(remote, item))?;
+        }
+    }
+    Ok(())
 }
 
 /// What a publication retires of what is noted as published or waits to be.

@@ -89,7 +89,8 @@ pub(super) fn missing(session: &Session, remote: u64, limit: usize) -> Result<Ve
         let name = revision.id.to_string();
         let of_it = records.iter().filter(|(record, _)| *record == name);
         if found.len() < limit
-            && !let_go.contains(&id)
+            // A head has to be there for whoever pulls it, also if somebody let it go.                     [11.4.10]
+            && (id == head || !let_go.contains(&id))
             && let Some(epoch) = of_it.map(|(_, epoch)| *epoch).max()
             && reader
                 .published(remote, Published::Revision(id, Epoch(epoch)))?

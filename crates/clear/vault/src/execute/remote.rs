@@ -16,7 +16,7 @@ use strongroom_sync::{RemoteState, follow, object_hash, open_publication};
 
 use crate::clock::now_s;
 use crate::execute::join::join;
-use crate::execute::let_go::{Retired, vacate};
+use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
     change, is_whole, missing, put_published, put_state, remote_of, rows, segment_files,
@@ -162,6 +162,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     }
     let head = filesystem.heads()?.into_iter().next();
     let head = head.ok_or(Error::Protocol("no revision although one was taken"))?;
+    renew_head(session, number, &head.id)?;
     let was_pushing = state.is_pushing;
     let published_header = state.header;
     let reader = filesystem.engine().reader()?;

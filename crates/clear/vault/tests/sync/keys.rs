@@ -328,3 +328,31 @@ fn a_snapshot_that_was_let_go_does_not_come_back_under_new_keys() {
     assert!(two.revisions().unwrap().len() > kept);
     devices.assert_same();
 }
+
+/// Goal: what a publication names as the newest state is there, also if another device removed that snapshot. Method: one removes the
+/// snapshot that both had last, and has another of the same state; two has nothing newer, and publishes new keys.
+#[test]
+fn the_newest_state_is_published_again_although_it_was_let_go() {
+    let mut devices = Devices::new(2, fill);
+    devices.open_quietly(1);
+    let one = &devices.vaults[0];
+    for _ in 0..2 {
+        one.take_revision(&NewRevision::default()).unwrap();
+    }
+    devices.settle();
+    let revisions = one.revisions().unwrap();
+    let newest = revisions.iter().max_by_key(|revision| revision.time);
+    one.remove_revision(newest.unwrap().id).unwrap();
+    devices.settle();
+    let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    sync_patiently(&devices, 1);
+    seal_again(&devices, 1);
+    sync_patiently(&devices, 1);
+    sync_patiently(&devices, 0);
+    for number in [1, 0, 1, 0] {
+        sync_patiently(&devices, number);
+    }
+    devices.assert_same();
+}

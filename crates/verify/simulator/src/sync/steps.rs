@@ -328,7 +328,6 @@ impl History<'_> {
         device.was_put_back = true;
         device.durable = durable;
         device.go_on_from(&copied)?;
-        self.keys_by = self.keys_by.filter(|by| *by != of);
         self.story.count(Counted::PutBack);
         Ok(format!("the folder of device {of} was put back"))
     }
