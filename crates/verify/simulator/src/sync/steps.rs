@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone};
 use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
@@ -188,6 +189,33 @@ impl History<'_> {
         }
     }
 
+    /// Removes from the remote what is not live there, over a bad line or a good one.
+    pub(crate) fn prune(&mut self, number: usize) -> Result<String, Fail> {
+        let faults = self.choices.below(2) * 8;
+        if faults > 0 {
+            self.bad_line(number, faults, false);
+        }
+        let device = &self.devices[number];
+        let pruned = device
+            .vault()
+            .prune_remote(device.remote, Duration::ZERO, &mut |_| GoOn::Yes);
+        self.remote.plan(None);
+        match pruned {
+            Ok(report) => {
+                self.has_pushed(number, &SyncReport::default())
+                    .map_err(Fail::Violation)?;
+                let (objects, bytes) = (report.objects, report.bytes);
+                Ok(format!("pruned: {objects} objects of {bytes} bytes went"))
+            }
+            Err(error @ Error::KeysInUse) => {
+                self.devices[number].drive()?;
+                Ok(error.to_string())
+            }
+            Err(error @ Error::RemoteAhead) => Ok(error.to_string()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// All of a device is at the remote. (6)
     pub(crate) fn has_pushed(&mut self, number: usize, report: &SyncReport) -> Result<(), String> {
         let device = &mut self.devices[number];
@@ -303,7 +331,10 @@ impl History<'_> {
 
     pub(crate) fn clone_into(&self, folder: &Path) -> Result<(), Error> {
         let secret = strongroom::Secret::KeyFile(self.key.clone());
-        let options = CloneOptions { trust: unseen() };
+        let options = CloneOptions {
+            trust: unseen(),
+            ..CloneOptions::default()
+        };
         clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes).map(drop)
     }
 
