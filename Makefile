@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: s3 help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: s3 sync-demo help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -94,6 +94,9 @@ history: build ## the last 200 commits of this repository replayed into a mount,
 
 s3: build ## a vault goes to an S3 server and comes back with its recovery code alone; all compared (installs a server into .tools)
 	tools/s3.sh
+
+sync-demo: build ## one vault on two devices through an S3 server: paired, mounted, cut off, joined, lost and brought back (root)
+	tools/sync_demo.py
 
 rotate: build ## keys change under load on a vault of 5 GiB, killed five times: all under the new epoch, nothing lost (root)
 	tools/rotate.py 5 5
