@@ -188,7 +188,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &[v, "name", EVIL_URL],
             &[no_local, "name", "folder:/nowhere"],
         ]),
-        "remote list" | "pull" | "push" | "remote check" => {
+        "remote list" | "pull" | "push" | "remote check" | "remote prune" => {
             with(&[&[v], &["--json", v], &[no_local]])
         }
         "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),

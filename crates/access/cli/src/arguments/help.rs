@@ -104,7 +104,7 @@ pub(crate) fn remote_prune() -> String {
         "A push does this by itself about once a week, unless the remote was added with --keep. What nothing refers to any more is retired first; the push that finds it \
          still unused a week later removes it. With --now it is removed at once.\n\n{}",
         example(&[
-            "strongroom remote prune --trial photos",
+            "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",
         ])
     )

@@ -131,11 +131,11 @@ pub(crate) struct RemotePrune {
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Remove at once what would stay some days longer: a clone or pull of another device that is under way begins again
-    #[arg(long, conflicts_with = "trial")]
+    #[arg(long, conflicts_with = "dry_run")]
     pub(crate) now: bool,
     /// Remove nothing; say how much does not count any more
     #[arg(long)]
-    pub(crate) trial: bool,
+    pub(crate) dry_run: bool,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

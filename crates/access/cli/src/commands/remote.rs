@@ -154,7 +154,7 @@ fn prune(arguments: &RemotePrune) -> Result<()> {
     let common = &arguments.common;
     with(&arguments.vault, &common.secret, Intent::Change, |vault| {
         let name = meant(vault, arguments.name.as_deref())?;
-        let report = if arguments.trial {
+        let report = if arguments.dry_run {
             vault.unused_at_remote(&name)
         } else {
             let grace = if arguments.now { Duration::ZERO } else { GRACE };
@@ -179,7 +179,7 @@ fn prune(arguments: &RemotePrune) -> Result<()> {
             counted(report.waiting, "object"),
             show_bytes(report.waiting_bytes),
         );
-        match arguments.trial {
+        match arguments.dry_run {
             true => print_line(&format!(
                 "{name}: {} with {} do not count any more",
                 unused.0, unused.1

@@ -149,9 +149,13 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "remote add",
         "opens a vault as `sync` does; what a remote does is tried in vault/tests/remotes.rs",
     ),
+    ("device add", "as `remote add`; it waits for a person"),
+    ("conflicts", "as `find`"),
+    ("conflicts keep", "as `mv`"),
     ("remote list", "as `remote add`"),
     ("remote remove", "as `remote add`"),
     ("remote check", "as `remote add`"),
+    ("remote prune", "as `remote add`"),
     (
         "push",
         "as `remote add`; a segment that is not as it was written is refused",
