@@ -32,6 +32,9 @@ pub fn follow(
 /// How long a device that began a push has for the rest of it, in seconds: the grace of what does not count.
 const PUSH_S_MAX: u64 = 7 * 24 * 60 * 60;
 
+/// How far the clocks of two devices are apart at most, for that.
+const CLOCKS_APART_S: u64 = 24 * 60 * 60;
+
 /// The numbers of publications in the middle of pushes that may still go on, and the last number before the first of them, or of all:
 /// what they name is neither joined nor retired by others.                                                    [11.4.8]
 pub fn unfinished<'p>(
@@ -43,9 +46,12 @@ pub fn unfinished<'p>(
     for body in publications {
         last = body.number;
         let made_s = u64::try_from(body.time / 1_000_000_000).unwrap_or(0);
+        // A time in the future is that of a clock that is wrong, or of a device that wants to hold everybody up.
+        let may_go_on =
+            made_s.saturating_add(PUSH_S_MAX) > now_s && made_s < now_s + CLOCKS_APART_S;
         if body.head != [0; 32] {
             open.remove(&body.device);
-        } else if made_s.saturating_add(PUSH_S_MAX) > now_s {
+        } else if may_go_on {
             open.entry(body.device).or_default().push(body.number);
         }
     }
@@ -126,5 +132,9 @@ mod tests {
         // It never does.
         let late_s = 1_000 + PUSH_S_MAX;
         assert_eq!(unfinished(log.iter(), late_s), (HashSet::new(), 6));
+        // Its clock is years ahead.
+        let mut ahead = publication(1, 1, false);
+        ahead.time = i64::MAX;
+        assert_eq!(unfinished([&ahead].into_iter(), 1_000), (HashSet::new(), 1));
     }
 }

@@ -72,7 +72,8 @@ pub(super) fn seal(
         && head == state.head
         && header == state.header;
     if is_same {
-        if state.is_pushing {
+        // Another session of this device may have brought something up.
+        if state.is_pushing && session.vault.pushes() <= 1 {
             let state = RemoteState {
                 is_pushing: false,
                 ..state

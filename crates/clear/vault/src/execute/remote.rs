@@ -42,6 +42,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         } => {
             let state = RemoteState {
                 keeps: *keeps,
+                // It may be here again: then an earlier push may have left something there.
+                is_pushing: true,
                 ..RemoteState::new(text(address.0)?)
             };
             let remote = Remote {
