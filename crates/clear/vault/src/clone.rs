@@ -187,7 +187,7 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
         Ok((_, keyring, log)) => {
             let mut keyring = keyring.clone();
             keyring.generation() < let_in.generation
-                || log.last.body.number < let_in.publication
+                || log.newest < let_in.publication
                 || keyring.act_as_new(let_in.keys).is_err()
         }
         // The slot of this device is in no header that the remote shows.
@@ -276,8 +276,10 @@ fn headers_by_records(
 
 /// The part of the log that matters, proven.
 struct Log {
-    /// The last publication.
+    /// The last publication with a head.
     last: SignedPublication,
+    /// The number of the newest one: in the middle of a push that has not ended it is greater.
+    newest: u64,
     /// Those from its base on.
     publications: Vec<SignedPublication>,
     live: Live,
@@ -301,18 +303,18 @@ impl Log {
             Ok(open_publication(number, &object, &signer, &sealer)?)
         };
         // A push that has not ended names no head.
-        let mut newest = newest;
-        let mut last = open(newest)?;
+        let mut whole = newest;
+        let mut last = open(whole)?;
         while last.body.head == [0; 32] {
-            newest -= 1;
-            if newest == 0 {
+            whole -= 1;
+            if whole == 0 {
                 return Err(strongroom_sync::Error::Empty.into());
             }
-            last = open(newest)?;
+            last = open(whole)?;
         }
         let mut found = BTreeMap::new();
         in_parallel(
-            last.body.base..newest,
+            last.body.base..whole,
             remote.transfers(),
             open,
             &mut |signed| {
@@ -320,7 +322,7 @@ impl Log {
                 Ok(())
             },
         )?;
-        found.insert(newest, last.clone());
+        found.insert(whole, last.clone());
         let mut live = Live::default();
         let mut before = None;
         for signed in found.values() {
@@ -335,6 +337,7 @@ impl Log {
         }
         Ok(Self {
             last,
+            newest,
             publications: found.into_values().collect(),
             live,
         })
