@@ -130,7 +130,7 @@ pub(crate) struct RemotePrune {
     /// The name of the remote; needed if there are several
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Remove at once what would stay some days longer: a clone or pull of another device that is under way begins again
+    /// Remove at once what would stay some days longer: a clone or pull of another device that is under way may have to be run again
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) now: bool,
     /// Remove nothing; say how much does not count any more

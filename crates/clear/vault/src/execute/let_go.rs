@@ -59,12 +59,15 @@ pub(super) fn vacate(session: &Session, remote: u64) -> Result<bool> {
 /// Writes the record of the head again if it was let go at that remote: it has to be there, and not under a name that was retired.
 pub(super) fn renew_head(session: &Session, remote: u64, head: &[u8; 32]) -> Result<()> {
     let id = hex::encode(head);
-    for (of, epoch) in session.vault.records.names()? {
-        let item = Published::Revision(*head, Epoch(epoch));
+    for (_, epoch) in (session.vault.records.names()?)
+        .iter()
+        .filter(|(of, _)| *of == id)
+    {
+        let item = Published::Revision(*head, Epoch(*epoch));
         let reader = session.filesystem().engine().reader()?;
         let how = reader.published(remote, item)?;
         drop(reader);
-        if of == id && how.is_some_and(|how| how.hash == LET_GO) {
+        if how.is_some_and(|how| how.hash == LET_GO) {
             session.vault.records.renew(session.filesystem(), head)?;
             change(session, |writer| writer.remove_published(remote, item))?;
         }
