@@ -92,9 +92,6 @@ scale: build ## each figure at ten times the work: 10 GiB, 100,000 entries, 1,00
 history: build ## the last 200 commits of this repository replayed into a mount, a snapshot each: all compared, space against restic (root)
 	tools/history.py $(or $(REPOSITORY),.) $(or $(COMMITS),200)
 
-s3: build ## a vault goes to an S3 server and comes back with its recovery code alone; all compared (installs a server into .tools)
-	tools/s3.sh
-
 sync-demo: build ## one vault on two devices through an S3 server: paired, mounted, cut off, joined, lost and brought back (root)
 	tools/sync_demo.py
 

@@ -7,71 +7,22 @@ An S3 server of the package `moto` stands for the store, behind a relay that can
 """
 
 import hashlib
-import http.client
 import json
 import os
 import random
 import re
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-import urllib.parse
 from pathlib import Path
+
+from object_store import ObjectStore, Relay
 
 ROOT = Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
 PATIENCE_S = 300
 CANARY = "a sentence that must not be found at the store"
-
-
-class Relay:
-    """Passes connections on to a port of this machine, until it is cut."""
-
-    def __init__(self, port):
-        self.port, self.is_cut, self.open = port, False, set()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.own_port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            near, _ = self.listener.accept()
-            if self.is_cut:
-                near.close()
-                continue
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:
-                near.close()
-                continue
-            self.open |= {near, far}
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
-
-    def pump(self, one, other):
-        try:
-            while data := one.recv(1 << 16):
-                other.sendall(data)
-        except OSError:
-            pass
-        for end in (one, other):
-            end.close()
-            self.open.discard(end)
-
-    def cut(self):
-        self.is_cut = True
-        for end in list(self.open):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def mend(self):
-        self.is_cut = False
 
 
 class Demo:
@@ -81,8 +32,7 @@ class Demo:
         self.mounts, self.server = [], None
         self.environment = {
             **os.environ,
-            "AWS_ACCESS_KEY_ID": "demo",
-            "AWS_SECRET_ACCESS_KEY": "demo",
+            **ObjectStore.CREDENTIALS,
             "XDG_STATE_HOME": str(place / "state"),
             "XDG_CONFIG_HOME": str(place / "config"),
         }
@@ -98,42 +48,10 @@ class Demo:
         return done.stdout + done.stderr
 
     def serve(self):
-        tools = ROOT / ".tools/moto"
-        if not tools.exists():
-            self.say("installing an S3 server into .tools")
-            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts", "--root-user-action=ignore", "--target", str(tools), "moto[server]"]
-            if subprocess.run(install).returncode != 0:
-                raise SystemExit(f"moto cannot be installed; type: {' '.join(install)}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        environment = {**os.environ, "PYTHONPATH": str(tools)}
-        self.log = open(self.place / "server.log", "wb")
-        self.server = subprocess.Popen(command, env=environment, stdout=self.log, stderr=self.log)
-        until("the S3 server answers", lambda: self.answers(port))
-        self.store_port = port
-        self.store("PUT", "/bucket")
-        self.relay = Relay(port)
+        self.server = ObjectStore(self.place, say=self.say)
+        self.server.create_bucket("bucket")
+        self.relay = Relay(self.server.port)
         self.url = f"s3://bucket/vault?endpoint=http://127.0.0.1:{self.relay.own_port}&region=us-east-1"
-
-    def answers(self, port):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return True
-        except OSError:
-            return False
-
-    def store(self, method, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.store_port)
-        # The server does not check who signs, but wants to see that somebody did.
-        signed = "AWS4-HMAC-SHA256 Credential=demo/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
-        connection.request(method, path, headers={"Authorization": signed})
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"the store answers {method} {path} with {answer.status}")
-        return body
 
     def mount(self, vault, key, at):
         at.mkdir()
@@ -170,8 +88,7 @@ class Demo:
         for at in list(self.mounts):
             subprocess.run([BINARY, "umount", str(at)], env=self.environment, capture_output=True)
         if self.server:
-            self.server.kill()
-            self.server.wait()
+            self.server.stop()
 
 
 def until(what, holds):
@@ -296,17 +213,9 @@ def play(demo):
 def search(demo):
     """Reads every object of the store and looks for names and contents of the vault."""
     words = [CANARY, "canary.txt", "Cargo.toml", "from-one", "letter", "main.rs"]
-    objects, token = [], ""
-    while True:
-        query = f"/bucket?list-type=2{'&continuation-token=' + urllib.parse.quote(token) if token else ''}"
-        listing = demo.store("GET", query).decode()
-        objects += re.findall("<Key>([^<]+)</Key>", listing)
-        more = re.search("<NextContinuationToken>([^<]+)</NextContinuationToken>", listing)
-        if not more:
-            break
-        token = more[1]
+    objects = demo.server.objects("bucket")
     for name in objects:
-        body = demo.store("GET", f"/bucket/{urllib.parse.quote(name)}")
+        body = demo.server.read("bucket", name)
         for word in words:
             if word in name or word.encode() in body:
                 raise SystemExit(f"the store shows {word!r} in {name}")

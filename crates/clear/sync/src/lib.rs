@@ -21,7 +21,7 @@ mod sealed_publication;
 mod state;
 
 pub use error::{Error, Result};
-pub use log::{Live, follow, unfinished};
+pub use log::{Live, Unfinished, follow, unfinished};
 pub use mailbox::{Letter, Mailbox, Run, remove_stale_pairings};
 pub use marker::Marker;
 pub use names::{

@@ -35,29 +35,44 @@ const PUSH_S_MAX: u64 = 7 * 24 * 60 * 60;
 /// How far the clocks of two devices are apart at most, for that.
 const CLOCKS_APART_S: u64 = 24 * 60 * 60;
 
-/// The numbers of publications in the middle of pushes that may still go on, and the last number before the first of them, or of all:
-/// what they name is neither joined nor retired by others.                                                    [11.4.8]
+/// Publications in the middle of pushes that may still go on: what they name is neither joined nor retired by others.  [11.4.8]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Their numbers.
+    pub numbers: HashSet<u64>,
+    /// The number before the first of them; without one, that of the last publication.
+    pub before: u64,
+    /// When the first of them does not count as unfinished any more, in seconds since 1970.
+    pub until_s: u64,
+}
+
+/// Those of `publications`, which are in order, that are unfinished.
 pub fn unfinished<'p>(
     publications: impl Iterator<Item = &'p Publication>,
     now_s: u64,
-) -> (HashSet<u64>, u64) {
-    let mut open: HashMap<PrincipalId, Vec<u64>> = HashMap::new();
+) -> Unfinished {
+    let mut open: HashMap<PrincipalId, Vec<(u64, u64)>> = HashMap::new();
     let mut last = 0;
     for body in publications {
         last = body.number;
         let made_s = u64::try_from(body.time / 1_000_000_000).unwrap_or(0);
         // A time in the future is that of a clock that is wrong, or of a device that wants to hold everybody up.
-        let may_go_on =
-            made_s.saturating_add(PUSH_S_MAX) > now_s && made_s < now_s + CLOCKS_APART_S;
+        let until_s = made_s.saturating_add(PUSH_S_MAX);
+        let may_go_on = until_s > now_s && made_s < now_s + CLOCKS_APART_S;
         if body.head != [0; 32] {
             open.remove(&body.device);
         } else if may_go_on {
-            open.entry(body.device).or_default().push(body.number);
+            let of_it = open.entry(body.device).or_default();
+            of_it.push((body.number, until_s));
         }
     }
-    let numbers: HashSet<u64> = open.into_values().flatten().collect();
-    let before = numbers.iter().min().map_or(last, |first| first - 1);
-    (numbers, before)
+    let open: Vec<(u64, u64)> = open.into_values().flatten().collect();
+    let first = open.iter().map(|(number, _)| *number).min();
+    Unfinished {
+        before: first.map_or(last, |first| first - 1),
+        until_s: open.iter().map(|(_, until_s)| *until_s).min().unwrap_or(0),
+        numbers: open.into_iter().map(|(number, _)| number).collect(),
+    }
 }
 
 /// What is live at a remote: the sum of its publications.
@@ -125,16 +140,21 @@ mod tests {
             publication(5, 1, false),
             publication(6, 2, true),
         ];
-        assert_eq!(unfinished(log.iter(), 1_000), (HashSet::from([3, 5]), 2));
+        let found = |numbers: &[u64], before, until_s| Unfinished {
+            numbers: numbers.iter().copied().collect(),
+            before,
+            until_s,
+        };
+        let until_s = 1_000 + PUSH_S_MAX;
+        assert_eq!(unfinished(log.iter(), 1_000), found(&[3, 5], 2, until_s));
         // It ends.
         let ended = [&log[..], &[publication(7, 1, true)]].concat();
-        assert_eq!(unfinished(ended.iter(), 1_000), (HashSet::new(), 7));
+        assert_eq!(unfinished(ended.iter(), 1_000), found(&[], 7, 0));
         // It never does.
-        let late_s = 1_000 + PUSH_S_MAX;
-        assert_eq!(unfinished(log.iter(), late_s), (HashSet::new(), 6));
+        assert_eq!(unfinished(log.iter(), until_s), found(&[], 6, 0));
         // Its clock is years ahead.
         let mut ahead = publication(1, 1, false);
         ahead.time = i64::MAX;
-        assert_eq!(unfinished([&ahead].into_iter(), 1_000), (HashSet::new(), 1));
+        assert_eq!(unfinished([&ahead].into_iter(), 1_000), found(&[], 1, 0));
     }
 }

@@ -26,9 +26,10 @@ use strongroom_sync::limits::{
 };
 use strongroom_sync::{
     Live, Marker, RemoteState, follow, in_parallel, object_hash, open_publication,
-    publication_name, publication_number, revision_name, segment_name,
+    publication_name, publication_number, revision_name, segment_name, unfinished,
 };
 
+use crate::clock::now_s;
 use crate::create::{claim_for, leave_empty};
 use crate::execute::published::put_published;
 use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
@@ -140,8 +141,8 @@ pub(crate) fn clone_as(
     if let Some(let_in) = let_in {
         write_replica(&folder, keyring.clone(), let_in.keys)?;
     }
-    let (objects, bytes) = download(remote, &folder, &log.live, told)?;
-    remove_strangers(&folder, &log.live)?;
+    let (objects, bytes) = download(remote, &folder, &log.joined, told)?;
+    remove_strangers(&folder, &log.joined)?;
     let wanted = log.header_bytes(remote, &header, keyring.generation())?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
@@ -283,6 +284,10 @@ struct Log {
     /// Those from its base on.
     publications: Vec<SignedPublication>,
     live: Live,
+    /// What is live of pushes that have ended; the rest comes with a later pull.                                [11.4.8]
+    joined: Live,
+    /// Up to which publication that is all.
+    joined_up_to: u64,
 }
 
 impl Log {
@@ -323,7 +328,8 @@ impl Log {
             },
         )?;
         found.insert(whole, last.clone());
-        let mut live = Live::default();
+        let unfinished = unfinished(found.values().map(|one| &one.body), now_s());
+        let (mut live, mut joined) = (Live::default(), Live::default());
         let mut before = None;
         for signed in found.values() {
             if signed.body.remote != marker.remote {
@@ -334,12 +340,17 @@ impl Log {
             }
             before = Some((signed.body.number, signed.id));
             live.add(signed);
+            if !unfinished.numbers.contains(&signed.body.number) {
+                joined.add(signed);
+            }
         }
         Ok(Self {
             last,
             newest,
             publications: found.into_values().collect(),
             live,
+            joined,
+            joined_up_to: unfinished.before,
         })
     }
 
@@ -511,7 +522,7 @@ fn note_remote(
         base: *base,
         header: header.1,
         head: *head,
-        joined: log.last.body.number,
+        joined: log.joined_up_to,
         ..RemoteState::new(address.to_owned())
     };
     let row = RemoteRow {

@@ -497,6 +497,22 @@ mod tests {
             running.look(&self.ending).unwrap();
         }
 
+        /// The requests of a device from here on, which reaches its remote as it does a store.
+        fn count(&mut self, device: usize) -> Arc<AtomicU64> {
+            let requests = Arc::new(AtomicU64::new(0));
+            let below = Address::parse(&self.address()).unwrap().open().unwrap();
+            let place = &mut self.devices[device].places[0];
+            // Stores are reached once; a folder is not held open.
+            assert!(place.is_folder && place.remote.is_none());
+            place.is_folder = false;
+            let counted = Arc::clone(&requests);
+            place.remote = Some(Arc::new(Counting {
+                below,
+                requests: counted,
+            }));
+            requests
+        }
+
         fn events(&self) -> Vec<String> {
             std::mem::take(&mut *self.events.lock())
         }
@@ -555,17 +571,7 @@ mod tests {
     fn nothing_is_written_and_one_request_is_made_while_nothing_changes() {
         let mut scene = Scene::new();
         scene.look(0);
-        let requests = Arc::new(AtomicU64::new(0));
-        let below = Address::parse(&scene.address()).unwrap().open().unwrap();
-        let place = &mut scene.devices[0].places[0];
-        // Stores are reached once; a folder is not held open.
-        assert!(place.is_folder && place.remote.is_none());
-        place.is_folder = false;
-        let counted = Arc::clone(&requests);
-        place.remote = Some(Arc::new(Counting {
-            below,
-            requests: counted,
-        }));
+        let requests = scene.count(0);
         scene.look(0);
         let before = commits(&scene.devices[0].vault);
         requests.store(0, Ordering::Relaxed);
@@ -584,6 +590,40 @@ mod tests {
         scene.look(0);
         let push = requests.load(Ordering::Relaxed) - 20;
         assert!(push <= 6, "{push}");
+    }
+
+    /// Goal: a push of another device that was interrupted makes nobody read again what was read before: a look asks for the next
+    /// publication, once to pull and once to push.
+    #[test]
+    fn a_look_beside_an_interrupted_push_reads_nothing_again() {
+        let mut scene = Scene::new();
+        scene.look(0);
+        let publications = || {
+            fs::read_dir(scene.remote().join("publications"))
+                .unwrap()
+                .count()
+        };
+        let two = scene.devices[1].vault.clone();
+        two.write("/letter", "dear").unwrap();
+        two.push_in_pages_of(1);
+        let before = publications();
+        let stopped = two.push(CLONED_FROM, &mut |_| match publications() == before {
+            true => GoOn::Yes,
+            false => GoOn::No,
+        });
+        assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+        let requests = scene.count(0);
+        scene.look(0);
+        requests.store(0, Ordering::Relaxed);
+        for _ in 0..20 {
+            scene.look(0);
+        }
+        assert_eq!(requests.load(Ordering::Relaxed), 40);
+        // It is seen all the same when it goes on.
+        two.push(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        scene.look(0);
+        let one = &scene.devices[0].vault;
+        assert_eq!(one.read("/letter").unwrap(), b"dear");
     }
 
     #[test]

@@ -99,6 +99,15 @@ pub(crate) enum Reached {
     Before,
 }
 
+/// What is not joined at a remote because somebody is in the middle of a push.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// Up to which publication everything is joined, and the last that was taken in.
+    state: (u64, u64),
+    /// When the first of those pushes does not count as unfinished any more, in seconds since 1970.
+    until_s: u64,
+}
+
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
     below("writing what comes from the remote")
 }
@@ -202,6 +211,15 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
+        if start == Start::Joined
+            && self.waits_for_others(row)
+            && !self.has_publication(remote, row.last + 1)?
+        {
+            return match reached == Reached::Now && self.is_cut(remote, row.last)? {
+                true => Ok(Pulled::Nothing),
+                false => Ok(Pulled::Whole),
+            };
+        }
         let first = match (start, row.last) {
             (Start::Base, _) | (Start::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
             (Start::Joined, last) => last.min(row.joined) + 1,
@@ -250,11 +268,11 @@ impl Vault {
         let (_, header) = found[whole].1.body.header;
         self.take_headers_if_other(remote, header, oldest)?;
         let bodies = found.iter().map(|(_, one)| &one.body);
-        let (unfinished, _) = unfinished(bodies, now_s());
+        let unfinished = unfinished(bodies, now_s());
         let mut live = Live::default();
         let joining = found.iter().map(|(_, one)| one);
         joining
-            .filter(|one| !unfinished.contains(&one.body.number))
+            .filter(|one| !unfinished.numbers.contains(&one.body.number))
             .for_each(|one| live.add(one));
         if start == Start::Joined {
             self.leave_out_known(row.number, &mut live, row.joined)?;
@@ -275,6 +293,12 @@ impl Vault {
         }
         let is_new = |number: &u64| *number > row.last;
         report.publications += (first..behind).filter(is_new).count() as u64;
+        let joined_up_to = unfinished.before.max(row.joined);
+        let waits = Waits {
+            state: (joined_up_to, row.last.max(behind - 1)),
+            until_s: unfinished.until_s,
+        };
+        self.shared.waits.lock().insert(row.number, waits);
         report.names += joined.names;
         report.nodes += joined.nodes;
         report.conflicts += joined.conflicts;
@@ -282,6 +306,17 @@ impl Vault {
         // Nothing more is needed of what they are sealed under. (2)
         self.take_headers_if_other(remote, header, Epoch(u32::MAX))?;
         Ok(pulled)
+    }
+
+    /// Whether all that there is was joined but for pushes of others that may still go on: then only what is new says more.
+    fn waits_for_others(&self, row: &RemoteFields) -> bool {
+        let waits = self.shared.waits.lock();
+        let waits = waits.get(&row.number);
+        waits.is_some_and(|waits| {
+            waits.state == (row.joined, row.last)
+                && row.joined < row.last
+                && now_s() < waits.until_s
+        })
     }
 
     /// Leaves what was joined and is only named once more.

@@ -11,6 +11,7 @@
 //!  (2) No segment that is to go up is removed from the vault folder before it went.              [11.4.2]
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
 use strongroom_format::segment::{ScanTail, scan};
@@ -78,6 +79,13 @@ impl Vault {
         let _turn = self.shared.remote_turn.lock();
         let (row, remote) = self.reach(name)?;
         self.push_to(&row, &*remote, told)
+    }
+
+    /// Lets a publication of this vault name that many objects at most, so that tests see many of them in one push.
+    #[doc(hidden)]
+    pub fn push_in_pages_of(&self, objects: u64) {
+        let page = objects.clamp(1, PUSH_PAGE as u64);
+        self.shared.push_page.store(page, Ordering::Relaxed);
     }
 
     /// The same to a remote that was reached, in a turn of the caller.
@@ -156,15 +164,15 @@ impl Attempt<'_> {
             bytes_total: begun.bytes,
         };
         let mut header_is_there = begun.is_header_there;
+        let limit = self.vault.shared.push_page.load(Ordering::Relaxed);
         loop {
-            let missing: Vec<VaultObject> = self
-                .vault
-                .ask_for(&Request::Remote(RemoteRequest::Missing { remote }))?;
+            let request = RemoteRequest::Missing { remote, limit };
+            let missing: Vec<VaultObject> = self.vault.ask_for(&Request::Remote(request))?;
             // What has arrived whole is not stopped at its end.
             if !missing.is_empty() {
                 go_on(told(&progress))?;
             }
-            let is_last = missing.len() < PUSH_PAGE;
+            let is_last = (missing.len() as u64) < limit;
             let mut named = NamedFields {
                 uploaded: self.upload(missing, &mut progress, told)?,
                 ..NamedFields::default()

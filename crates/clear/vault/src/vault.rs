@@ -1,5 +1,6 @@
 //! The public API of a vault: the same calls whether this process owns it or another does.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,10 +15,12 @@ use strongroom_remote::Pace;
 use crate::directory::Directory;
 use crate::file::{File, FileOptions};
 use crate::join::{Joining, SecretSource};
+use crate::limits::PUSH_PAGE;
 use crate::observer::{Observer, Subscription};
 use crate::owner::client::Unanswered;
 use crate::owner::port::Port;
 use crate::path::{Links, VaultPath};
+use crate::pull::Waits;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Access, Opening, Request, Response};
 use crate::{Error, OpenOptions, Result, Secret};
@@ -58,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) writes: AtomicU64,
     /// Held while something moves to or from a remote: a session pushes to one at a time.
     pub(crate) remote_turn: Mutex<()>,
+    /// How many objects a publication names at most.
+    pub(crate) push_page: AtomicU64,
+    /// What pulls from remotes left until others have ended their pushes.
+    pub(crate) waits: Mutex<HashMap<u64, Waits>>,
     /// How fast remotes are used, if there is a limit.
     pub(crate) pace: Mutex<Option<Arc<Pace>>>,
     /// Held by the one that waits for a lock at another process.
@@ -147,6 +154,8 @@ impl Vault {
             joining,
             writes: AtomicU64::default(),
             remote_turn: Mutex::default(),
+            push_page: AtomicU64::new(PUSH_PAGE as u64),
+            waits: Mutex::default(),
             pace: Mutex::default(),
             lock_turn: Mutex::default(),
         });

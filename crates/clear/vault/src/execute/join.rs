@@ -57,11 +57,11 @@ pub(crate) fn join(
     let Some(last) = signed.last() else {
         return Ok(JoinedFields::default());
     };
-    let (unfinished, joined_up_to) = unfinished(signed.iter().map(|one| &one.body), now_s());
+    let unfinished = unfinished(signed.iter().map(|one| &one.body), now_s());
     let mut live = Live::default();
     let joining = signed.iter();
     joining
-        .filter(|one| !unfinished.contains(&one.body.number))
+        .filter(|one| !unfinished.numbers.contains(&one.body.number))
         .for_each(|one| live.add(one));
     if from == Start::Joined {
         leave_out_known(session, remote, &mut live, state.joined)?;
@@ -100,7 +100,7 @@ pub(crate) fn join(
         base: state.head,
     }
     .run()?;
-    note_joined(session, remote, joined_up_to)?;
+    note_joined(session, remote, unfinished.before)?;
     incoming::remove(&folder)?;
     Ok(joined)
 }

@@ -64,7 +64,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             change(session, |writer| writer.remove_remote(row.number)).map(Into::into)
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
-        RemoteRequest::Missing { remote } => Ok(missing(session, *remote, PUSH_PAGE)?.into()),
+        RemoteRequest::Missing { remote, limit } => {
+            let limit = usize::try_from(*limit).map_or(PUSH_PAGE, |limit| limit.min(PUSH_PAGE));
+            Ok(missing(session, *remote, limit)?.into())
+        }
         RemoteRequest::Seal {
             remote,
             header,

@@ -27,9 +27,10 @@ pub(crate) enum RemoteRequest<'a> {
     BeginPush {
         remote: u64,
     },
-    /// What that remote lacks: the next page.
+    /// What that remote lacks: the next page, of `limit` objects at most.
     Missing {
         remote: u64,
+        limit: u64,
     },
     /// A publication, sealed; no bytes if there is nothing to publish.
     Seal {

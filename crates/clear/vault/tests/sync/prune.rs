@@ -382,3 +382,40 @@ fn a_push_prunes_once_a_week() {
     assert!(all.difference(&left).count() > 0, "{left:?}");
     assert_whole(&devices, 0);
 }
+
+/// Goal: whoever comes while another device is in the middle of a push takes nothing from it: what that has named is not known to be
+/// needed yet, and is.
+#[test]
+fn a_device_cloned_in_the_middle_of_a_push_retires_nothing_of_it() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let one = &devices.vaults[0];
+    one.write("/large", content(5 << 20, 80)).unwrap();
+    one.push_in_pages_of(1);
+    let before = objects(&devices, "publications");
+    let stopped = one.push(
+        NAME,
+        &mut |_| match objects(&devices, "publications") == before {
+            true => GoOn::Yes,
+            false => GoOn::No,
+        },
+    );
+    assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+    let named = one.read("/large").unwrap();
+    devices.vaults[1]
+        .write("/meanwhile", content(9_000, 81))
+        .unwrap();
+    devices.sync(1);
+    devices.add(2);
+    let newcomer = &devices.vaults[2];
+    assert!(newcomer.read("/large").is_err() && newcomer.read("/meanwhile").is_ok());
+    newcomer.write("/mine", content(9_000, 82)).unwrap();
+    newcomer.compact().unwrap();
+    devices.sync(2);
+    devices.settle();
+    for vault in &devices.vaults {
+        assert_eq!(vault.read("/large").unwrap(), named);
+    }
+    devices.assert_same();
+    assert_whole(&devices, 0);
+}

@@ -1,0 +1,157 @@
+"""An S3 server on this machine for demos and measurements, and a line to it that can be slow or cut.
+
+The server is that of the package `moto`, installed into .tools when it is missing. It keeps its objects in memory and temporary files.
+"""
+
+import http.client
+import os
+import queue
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+START_S = 60
+# The server does not check the one that signs, but wants to see that somebody did.
+SIGNED = "AWS4-HMAC-SHA256 Credential=demo/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+
+
+class ObjectStore:
+    """`within`: the beginning of a command that runs it elsewhere, as in a network namespace, where `host` is its address."""
+
+    CREDENTIALS = {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}
+
+    def __init__(self, place, host="127.0.0.1", within=(), say=print):
+        tools = ROOT / ".tools/moto"
+        if not tools.exists():
+            say("installing an S3 server into .tools")
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts", "--root-user-action=ignore", "--target", str(tools), "moto[server]"]
+            if subprocess.run(install).returncode != 0:
+                raise SystemExit(f"moto cannot be installed; type: {' '.join(install)}")
+        self.host = host
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = [*within, sys.executable, "-m", "moto.server", "-H", host, "-p", str(self.port)]
+        environment = {**os.environ, "PYTHONPATH": str(tools), "TMPDIR": str(place)}
+        self.log = place / "server.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        begun = time.monotonic()
+        while not self.answers():
+            if time.monotonic() - begun > START_S or self.process.poll() is not None:
+                raise SystemExit(f"the S3 server does not start: {self.log.read_text()}")
+            time.sleep(0.05)
+
+    def answers(self):
+        try:
+            socket.create_connection((self.host, self.port), timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def request(self, method, path):
+        connection = http.client.HTTPConnection(self.host, self.port)
+        connection.request(method, path, headers={"Authorization": SIGNED})
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"the store answers {method} {path} with {answer.status}")
+        return body
+
+    def create_bucket(self, name):
+        self.request("PUT", f"/{name}")
+
+    def read(self, bucket, name):
+        return self.request("GET", f"/{bucket}/{urllib.parse.quote(name)}")
+
+    def objects(self, bucket):
+        """The names of all objects."""
+        found, token = [], ""
+        while True:
+            query = f"/{bucket}?list-type=2{'&continuation-token=' + urllib.parse.quote(token) if token else ''}"
+            listing = self.request("GET", query).decode()
+            found += re.findall("<Key>([^<]+)</Key>", listing)
+            more = re.search("<NextContinuationToken>([^<]+)</NextContinuationToken>", listing)
+            if not more:
+                return found
+            token = more[1]
+
+    def requests(self):
+        """How many requests it has answered until now."""
+        return self.log.read_bytes().count(b'HTTP/1.1" ')
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Relay:
+    """Passes connections on to a port of `host`, each way `delay_s` later, until it is cut."""
+
+    def __init__(self, port, host="127.0.0.1", delay_s=0.0):
+        self.far, self.delay_s, self.is_cut, self.open = (host, port), delay_s, False, set()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.own_port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near, _ = self.listener.accept()
+            if self.is_cut:
+                near.close()
+                continue
+            try:
+                far = socket.create_connection(self.far)
+            except OSError:
+                near.close()
+                continue
+            self.open |= {near, far}
+            ended = []
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for one, other in ((near, far), (far, near)):
+                passing = queue.Queue(maxsize=1024)
+                threading.Thread(target=self.take, args=(one, passing), daemon=True).start()
+                threading.Thread(target=self.give, args=(passing, other, ended), daemon=True).start()
+
+    def take(self, one, passing):
+        data = True
+        while data:
+            try:
+                data = one.recv(1 << 16)
+            except OSError:
+                data = b""
+            passing.put((time.monotonic() + self.delay_s, data))
+
+    def give(self, passing, other, ended):
+        """What comes from one end goes to the other in its order; nothing at all is the end of it."""
+        data = True
+        while data:
+            due, data = passing.get()
+            time.sleep(max(0.0, due - time.monotonic()))
+            try:
+                other.sendall(data) if data else other.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+        ended.append(other)
+        if len(ended) == 2:
+            for end in ended:
+                end.close()
+                self.open.discard(end)
+
+    def cut(self):
+        self.is_cut = True
+        for end in list(self.open):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def mend(self):
+        self.is_cut = False
