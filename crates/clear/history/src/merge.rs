@@ -17,67 +17,10 @@ use strongroom_metadata::NodeKind;
 use crate::conflict_name::labelled;
 use crate::delta::{Delta, Name, NodeId};
 use crate::entry::Entry;
+use crate::plan::{Becomes, ConflictCopy, Living, Plan};
 
 /// What a directory is called that was moved into what was moved into it, where its name before is no more.
 const MOVED: &[u8] = b"moved";
-
-/// The living state of this device, which is *mine*.
-pub trait Living {
-    /// Why nothing could be said.
-    type Error;
-
-    /// The root directory.
-    fn root(&self) -> NodeId;
-
-    /// What a name means.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn node(&self, name: &Name) -> Result<Option<NodeId>, Self::Error>;
-
-    /// The names of a node; none of the root, and of what is not there.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn names(&self, node: NodeId) -> Result<Vec<Name>, Self::Error>;
-}
-
-/// What a node is to become.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Becomes {
-    /// What it is here; `None` if it is not.
-    pub mine: Option<Entry>,
-    /// What it becomes. Its content and extended attributes are those of `content` and `xattrs`; how many names it has is not in it.
-    pub entry: Entry,
-    /// Where content comes from, if it changes.
-    pub content: Option<Entry>,
-    /// Where extended attributes come from: what they were in common, and what theirs are.
-    pub xattrs: Option<(Option<Entry>, Entry)>,
-}
-
-/// A copy of what a file is here, beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConflictCopy {
-    /// The file.
-    pub of: Entry,
-    /// The name of the copy.
-    pub at: Name,
-}
-
-/// What has to change here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// What each name means here and is to mean.
-    pub names: BTreeMap<Name, (Option<NodeId>, Option<NodeId>)>,
-    /// What nodes become; those that lose their last name are not in it.
-    pub nodes: BTreeMap<NodeId, Becomes>,
-    /// What nodes are here that lose a name and are not in `nodes`: a change of theirs that nobody knew of makes another plan.
-    pub untouched: Vec<Entry>,
-    /// Copies, made before nodes change.
-    pub copies: Vec<ConflictCopy>,
-    /// Names that were given because of a conflict.
-    pub conflicts: Vec<Name>,
-}
 
 /// What is known of one node that a side changed.
 #[derive(Default)]
