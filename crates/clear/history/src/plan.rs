@@ -6,11 +6,14 @@
 //! Spec    spec/11-sync.md, 11.6
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use strongroom_metadata::Timestamp;
 
 use crate::delta::{Name, NodeId};
 use crate::entry::Entry;
 
-/// The living state of this device, which is *mine*.
+/// The living state of this device, which is *mine*, and contents.
 pub trait Living {
     /// Why nothing could be said.
     type Error;
@@ -29,6 +32,36 @@ pub trait Living {
     /// # Errors
     /// Those of the store.
     fn names(&self, node: NodeId) -> Result<Vec<Name>, Self::Error>;
+
+    /// One content with what both sides wrote to a file; `None` if both contents have to stay.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn merged(
+        &self,
+        base: &Entry,
+        mine: &Entry,
+        theirs: &Entry,
+    ) -> Result<Option<Arc<[u8]>>, Self::Error>;
+}
+
+/// What is said of a node where both sides changed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Conflicts<'a> {
+    /// What conflict names say in brackets.
+    pub label: &'a str,
+    /// When both sides were as they are: the later of the times of their revisions. A content that is new to both is from then, or
+    /// from just after either wrote.
+    pub time: Timestamp,
+}
+
+/// Where the content of a node comes from that changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewContent {
+    /// From that node, which was published.
+    Of(Box<Entry>),
+    /// What both sides wrote, merged.
+    Merged(Arc<[u8]>),
 }
 
 /// What a node is to become.
@@ -38,8 +71,8 @@ pub struct Becomes {
     pub mine: Option<Entry>,
     /// What it becomes. Its content and extended attributes are those of `content` and `xattrs`; how many names it has is not in it.
     pub entry: Entry,
-    /// Where content comes from, if it changes.
-    pub content: Option<Entry>,
+    /// The content, if it changes.
+    pub content: Option<NewContent>,
     /// Where extended attributes come from: what they were in common, and what theirs are.
     pub xattrs: Option<(Option<Entry>, Entry)>,
 }
@@ -66,4 +99,6 @@ pub struct Plan {
     pub copies: Vec<ConflictCopy>,
     /// Names that were given because of a conflict.
     pub conflicts: Vec<Name>,
+    /// Names of files whose content is what both sides wrote, merged.
+    pub merged: Vec<Name>,
 }
