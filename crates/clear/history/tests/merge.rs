@@ -709,7 +709,7 @@ fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
     *fresh += 1;
     match random.below(11) {
         0 | 1 if !tree.names.contains_key(&to) => {
-            let text = if *fresh % 2 == 0 { TEXTS } else { 0 };
+            let text = if fresh.is_multiple_of(2) { TEXTS } else { 0 };
             tree.file((parent, name), *fresh, text + *fresh);
         }
         2 if !tree.names.contains_key(&to) => {

@@ -260,6 +260,40 @@ fn texts_whose_beginning_is_gone_are_kept_twice() {
     assert_eq!(devices.assert_same().len(), 2);
 }
 
+/// Goal: a pull does not fail because merged texts take room. Method: a quota that leaves less than a text takes.
+#[test]
+fn without_room_for_what_is_merged_both_texts_stay() {
+    let text_of = |at: usize| {
+        let mut text = lines(200_000 / 3);
+        text[at] = format!("{}\n", "x".repeat(3 << 20));
+        text.concat()
+    };
+    let devices = Devices::new(2, |vault| rewrite(vault, "/letter", &text_of(30_000)));
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    let edited = |what: &str, at: usize| text_of(30_000).replacen(&format!("line {at}\n"), what, 1);
+    rewrite(one, "/letter", &edited("from one\n", 100));
+    rewrite(two, "/letter", &edited("from two\n", 60_000));
+    devices.sync(0);
+    two.sync().unwrap();
+    let mut quota = 1 << 30;
+    two.set_quota(Some(quota)).unwrap();
+    while two.space().unwrap().free_bytes > 1 << 20 {
+        quota -= two.space().unwrap().free_bytes / 2;
+        two.set_quota(Some(quota)).unwrap();
+    }
+    let report = two.pull(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!((report.merged, report.conflicts), (0, 1), "{report:?}");
+    two.set_quota(None).unwrap();
+    devices.settle();
+    devices.assert_same();
+    let copy = paths(&report.conflict_paths).remove(0);
+    assert!(text(one, "/letter") == edited("from one\n", 100));
+    assert!(text(one, &copy) == edited("from two\n", 60_000));
+}
+
 /// Goal: whatever three devices write where, each line that one of them wrote is in a file in the end, and all have the same files.
 #[test]
 fn random_edits_of_three_devices_lose_no_line_and_end_in_the_same_files() {
