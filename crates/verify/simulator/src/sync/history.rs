@@ -284,9 +284,10 @@ impl History<'_> {
                 let synced = self.devices[number].sync_counting();
                 let report = match synced {
                     Ok((report, sealed)) if sealed == 0 || report.pulled.merged > 0 => report,
-                    Ok((_, sealed)) => {
+                    Ok((report, sealed)) => {
                         return Err(format!(
-                            "(7): device {number} sealed {sealed} bytes of content to sync"
+                            "(7): device {number} sealed {sealed} bytes of content to sync: {}",
+                            brief(&report, &self.remote)
                         ));
                     }
                     Err(error) => {
