@@ -156,7 +156,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  strongroom remote add photos stick folder:/media/stick/photos\n  strongroom push photos stick"
     )]
     Remote(Remote),
-    /// Brings what other devices pushed to a remote into the vault; what changed here and there is kept twice
+    /// Brings what other devices pushed to a remote into the vault, and joins it with what changed here
     #[command(after_help = help::pull())]
     Pull(Push),
     /// Brings a remote to the state of the vault; only what it lacks is sent

@@ -58,3 +58,18 @@ pub const RELEASED_PAGE: usize = 256;
 
 /// The most names and nodes by which two trees that are joined may differ: some 2 GiB of memory.
 pub const DELTA_ITEMS_MAX: usize = 4_000_000;
+
+/// The longest file that is merged line by line, in bytes, and how many lines and extents it may have.
+pub const TEXT_BYTES_MAX: u64 = 4 << 20;
+
+/// See `TEXT_BYTES_MAX`: a comparison takes steps in proportion to some power 3/2 of them.
+pub const TEXT_LINES_MAX: usize = 100_000;
+
+/// See `TEXT_BYTES_MAX`: each extent may open a block of its own.
+pub const TEXT_EXTENTS_MAX: usize = 1_024;
+
+/// What one merge of two states reads of files to merge them, in bytes.
+pub const TEXTS_BYTES_MAX: u64 = 64 << 20;
+
+/// ... and how many lines it compares.
+pub const TEXTS_LINES_MAX: usize = 1_000_000;

@@ -2,13 +2,15 @@
 //!
 //! Takes   two differences with one beginning: *mine*, the state here, and *theirs*, which was published
 //! Gives   a plan: names and nodes that become what theirs has, and copies of what would be lost
-//! Never   looks at a disk or a clock: equal differences give equal plans, on every device
+//! Never   looks at a disk or a clock: equal differences give equal plans, on every device that can read the same contents
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) Content that one side wrote and the other did not have is in the result, under its name or a conflict name.   [11.6.2]
 //!  (2) If mine changed nothing, the result is theirs.                                                              [11.6.3]
 //!  (3) The result is a tree: each directory has one name, and a way up to the root.
+
+mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,67 +19,10 @@ use strongroom_metadata::NodeKind;
 use crate::conflict_name::labelled;
 use crate::delta::{Delta, Name, NodeId};
 use crate::entry::Entry;
+use crate::plan::{Becomes, Conflicts, Living, Plan};
 
 /// What a directory is called that was moved into what was moved into it, where its name before is no more.
 const MOVED: &[u8] = b"moved";
-
-/// The living state of this device, which is *mine*.
-pub trait Living {
-    /// Why nothing could be said.
-    type Error;
-
-    /// The root directory.
-    fn root(&self) -> NodeId;
-
-    /// What a name means.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn node(&self, name: &Name) -> Result<Option<NodeId>, Self::Error>;
-
-    /// The names of a node; none of the root, and of what is not there.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn names(&self, node: NodeId) -> Result<Vec<Name>, Self::Error>;
-}
-
-/// What a node is to become.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Becomes {
-    /// What it is here; `None` if it is not.
-    pub mine: Option<Entry>,
-    /// What it becomes. Its content and extended attributes are those of `content` and `xattrs`; how many names it has is not in it.
-    pub entry: Entry,
-    /// Where content comes from, if it changes.
-    pub content: Option<Entry>,
-    /// Where extended attributes come from: what they were in common, and what theirs are.
-    pub xattrs: Option<(Option<Entry>, Entry)>,
-}
-
-/// A copy of what a file is here, beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConflictCopy {
-    /// The file.
-    pub of: Entry,
-    /// The name of the copy.
-    pub at: Name,
-}
-
-/// What has to change here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// What each name means here and is to mean.
-    pub names: BTreeMap<Name, (Option<NodeId>, Option<NodeId>)>,
-    /// What nodes become; those that lose their last name are not in it.
-    pub nodes: BTreeMap<NodeId, Becomes>,
-    /// What nodes are here that lose a name and are not in `nodes`: a change of theirs that nobody knew of makes another plan.
-    pub untouched: Vec<Entry>,
-    /// Copies, made before nodes change.
-    pub copies: Vec<ConflictCopy>,
-    /// Names that were given because of a conflict.
-    pub conflicts: Vec<Name>,
-}
 
 /// What is known of one node that a side changed.
 #[derive(Default)]
@@ -178,7 +123,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The plan that joins `theirs` into the state here. `label`: what conflict names say in brackets.
+/// The plan that joins `theirs` into the state here.
 ///
 /// # Errors
 /// Those of `living`.
@@ -186,16 +131,18 @@ pub fn merge<L: Living>(
     mine: &Delta,
     theirs: &Delta,
     living: &L,
-    label: &str,
+    conflicts: Conflicts<'_>,
 ) -> Result<Plan, L::Error> {
     let mut merge = Merge {
         known: known(mine, theirs),
+        deltas: [mine, theirs],
         living,
-        label,
+        conflicts,
         revived: BTreeSet::new(),
         now: BTreeMap::new(),
         places: BTreeMap::new(),
         late: Vec::new(),
+        replaced: BTreeMap::new(),
         plan: Plan::default(),
     };
     merge.revive()?;
@@ -259,8 +206,9 @@ fn known<'a>(mine: &'a Delta, theirs: &'a Delta) -> BTreeMap<NodeId, Known<'a>> 
 
 struct Merge<'a, L: Living> {
     known: BTreeMap<NodeId, Known<'a>>,
+    deltas: [&'a Delta; 2],
     living: &'a L,
-    label: &'a str,
+    conflicts: Conflicts<'a>,
     /// Directories that one side removed, and that something needs which the other put there.
     revived: BTreeSet<NodeId>,
     /// What names mean in the result, where it was looked at.
@@ -269,6 +217,8 @@ struct Merge<'a, L: Living> {
     places: BTreeMap<NodeId, Name>,
     /// What was in directories of mine that joined one of theirs.
     late: Vec<(NodeId, Name)>,
+    /// Nodes of theirs that have the content of one of mine too.
+    replaced: BTreeMap<NodeId, Becomes>,
     plan: Plan,
 }
 
@@ -379,6 +329,10 @@ impl<'a, L: Living> Merge<'a, L> {
                 return Ok(());
             }
         }
+        if self.merge_replaced(&name, mine, theirs)? {
+            self.set(name, Some(theirs));
+            return Ok(());
+        }
         let beside = self.conflict_name(&name)?;
         self.set(name, Some(theirs));
         self.set(beside.clone(), Some(mine));
@@ -468,101 +422,12 @@ impl<'a, L: Living> Merge<'a, L> {
         Ok(None)
     }
 
-    // ---- nodes
-
-    fn nodes(&mut self) -> Result<(), L::Error> {
-        let ids: Vec<NodeId> = self.known.keys().copied().collect();
-        for id in ids {
-            if !self.lives(id) {
-                continue;
-            }
-            let known = &self.known[&id];
-            let (base, mine, theirs) = (known.base, known.mine, known.theirs);
-            let becomes = match (mine, theirs) {
-                (None, Some(theirs)) => Becomes {
-                    mine: None,
-                    entry: theirs.clone(),
-                    content: Some(theirs.clone()),
-                    xattrs: Some((None, theirs.clone())),
-                },
-                (Some(mine), Some(theirs)) if mine != theirs && base != Some(theirs) => {
-                    self.both(base, mine, theirs)?
-                }
-                _ => continue,
-            };
-            self.plan.nodes.insert(id, becomes);
-        }
-        Ok(())
-    }
-
-    /// A node that theirs changed, and mine perhaps.
-    fn both(
-        &mut self,
-        base: Option<&Entry>,
-        mine: &Entry,
-        theirs: &Entry,
-    ) -> Result<Becomes, L::Error> {
-        let is_mine_as_before = base == Some(mine);
-        let theirs_wrote = base.is_none_or(|base| content_differs(base, theirs));
-        let mine_wrote = base.is_none_or(|base| content_differs(base, mine));
-        let differ = content_differs(mine, theirs);
-        let takes = theirs_wrote && differ;
-        if takes && mine_wrote && !is_directory(mine) {
-            let place = self.place(mine.node())?;
-            if let Some(place) = place {
-                let at = self.conflict_name(&place)?;
-                // Nobody else may get that name.
-                self.now.insert(at.clone(), None);
-                self.plan.copies.push(ConflictCopy {
-                    of: mine.clone(),
-                    at: at.clone(),
-                });
-                self.plan.conflicts.push(at);
-            }
-        }
-        let xattrs = (mine.xattrs != theirs.xattrs
-            && base.is_none_or(|base| base.xattrs != theirs.xattrs))
-        .then(|| (base.cloned(), theirs.clone()));
-        let content = takes.then(|| theirs.clone());
-        if is_mine_as_before {
-            // (2)
-            return Ok(Becomes {
-                mine: Some(mine.clone()),
-                entry: theirs.clone(),
-                content,
-                xattrs,
-            });
-        }
-        let version = mine.content_version.max(theirs.content_version);
-        let written = if theirs_wrote { theirs } else { mine };
-        let entry = Entry {
-            mode: chosen(base, mine, theirs, |entry| entry.mode),
-            uid: chosen(base, mine, theirs, |entry| entry.uid),
-            gid: chosen(base, mine, theirs, |entry| entry.gid),
-            atime: mine.atime.max(theirs.atime),
-            mtime: chosen(base, mine, theirs, |entry| entry.mtime),
-            ctime: mine.ctime.max(theirs.ctime),
-            btime: chosen(base, mine, theirs, |entry| entry.btime),
-            size: written.size,
-            body: written.body.clone(),
-            // One version has one content, on every device: where the sides differ, the version is one that neither gave out.
-            content_version: version + u64::from(differ && !is_directory(mine)),
-            ..mine.clone()
-        };
-        Ok(Becomes {
-            mine: Some(mine.clone()),
-            entry,
-            content,
-            xattrs,
-        })
-    }
-
     /// A free name beside `name` that says who made it.
     fn conflict_name(&self, (parent, name): &Name) -> Result<Name, L::Error> {
         for number in 1_u32.. {
             let label = match number {
-                1 => format!(" ({})", self.label),
-                number => format!(" ({} {number})", self.label),
+                1 => format!(" ({})", self.conflicts.label),
+                number => format!(" ({} {number})", self.conflicts.label),
             };
             let free = (*parent, labelled(name, label.as_bytes()));
             if self.node(&free)?.is_none() && !self.now.contains_key(&free) {
@@ -570,18 +435,5 @@ impl<'a, L: Living> Merge<'a, L> {
             }
         }
         unreachable!("a directory has fewer names than there are numbers")
-    }
-}
-
-/// What theirs says where theirs changed it, else what mine says.
-fn chosen<T: PartialEq>(
-    base: Option<&Entry>,
-    mine: &Entry,
-    theirs: &Entry,
-    field: impl Fn(&Entry) -> T,
-) -> T {
-    match base {
-        Some(base) if field(base) == field(theirs) => field(mine),
-        _ => field(theirs),
     }
 }

@@ -154,6 +154,39 @@ impl<'b, B: Blocks> Tree<'b, B> {
         }
     }
 
+    /// The content of a file; `None` if a block of it is lost, or it has more than `extents_max` extents. It takes as much memory as the
+    /// entry says that the file has: look at that first.
+    ///
+    /// # Errors
+    /// `Error::Damaged`; those of the blocks.
+    pub fn content(&self, node: &Entry, extents_max: usize) -> Result<Option<Vec<u8>>, B::Error> {
+        let extents = self.extents(node, 0, node.size, extents_max + 1)?;
+        let len = usize::try_from(node.size).ok();
+        let Some(len) = len.filter(|_| extents.len() <= extents_max) else {
+            return Ok(None);
+        };
+        let mut content = vec![0; len];
+        let mut block: Option<(BlockId, Vec<u8>)> = None;
+        for extent in &extents {
+            let opened = match block.take() {
+                Some((id, opened)) if id == extent.block => opened,
+                _ => match self.blocks.open(Kind::Data, &extent.block)? {
+                    Some(opened) => opened,
+                    None => return Ok(None),
+                },
+            };
+            let end = extent.end().min(node.size);
+            let len = (end - extent.start) as usize;
+            let from = opened
+                .get(extent.block_offset as usize..)
+                .and_then(|rest| rest.get(..len));
+            let Some(from) = from else { return Ok(None) };
+            content[extent.start as usize..][..len].copy_from_slice(from);
+            block = Some((extent.block, opened));
+        }
+        Ok(Some(content))
+    }
+
     /// Gives to `take` each entry by which the directories `one` and `other` differ, before and after, behind the name
     /// `after`, until it gives false. What is the same on both sides is not opened. Gives whether the end was reached.
     ///

@@ -4,15 +4,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use strongroom_format::BlockId;
 use strongroom_history::{
-    Body, Content, Delta, Entry, Extent, Living, Name, NodeId, Plan, Xattrs, merge,
+    Body, Conflicts, Content, Delta, Entry, Extent, Living, Name, NewContent, NodeId, Plan, Xattrs,
+    merge,
 };
 use strongroom_metadata::{InodeId, NodeKind, Timestamp};
 
 const ROOT: NodeId = (InodeId(1), 7);
 const LABEL: &str = "conflict, cellar, 2026-11-23 14.03";
+
+/// When both sides were as they are.
+const TIME: Timestamp = Timestamp(1_000);
+
+/// Contents with numbers from here on are texts, which are merged if both sides have such a one.
+const TEXTS: u64 = 30_000_000;
 
 /// A tree that is only its names and nodes.
 #[derive(Clone, PartialEq)]
@@ -119,6 +127,12 @@ impl Tree {
         self.names.insert((to.0, to.1.into()), id);
         self.nodes.get_mut(&id).unwrap().ctime.0 += 1;
         self.count();
+    }
+
+    /// As a program does that writes a new file and gives it the name of the old one.
+    fn replace(&mut self, at: (NodeId, &str), number: u64, wrote: u64) {
+        self.remove(at);
+        self.file(at, number, wrote);
     }
 
     fn remove(&mut self, at: (NodeId, &str)) {
@@ -265,7 +279,11 @@ impl Tree {
             assert_eq!(self.nodes.get(id), becomes.mine.as_ref());
             let mut entry = becomes.entry.clone();
             entry.body = match (&becomes.content, &becomes.mine) {
-                (Some(from), _) => from.body.clone(),
+                (Some(NewContent::Of(from)), _) => from.body.clone(),
+                (Some(NewContent::Merged(bytes)), _) => {
+                    assert_eq!(entry.size, bytes.len() as u64);
+                    content(u64::from_le_bytes(bytes[..].try_into().unwrap()))
+                }
                 (None, Some(mine)) => mine.body.clone(),
                 (None, None) => panic!("a new node has content from somewhere"),
             };
@@ -282,6 +300,19 @@ impl Tree {
             }
         }
         result
+    }
+}
+
+/// The content that two texts become: a number that says both, and not whose is whose.
+fn merged(one: u64, other: u64) -> u64 {
+    one.min(other) << 32 | one.max(other)
+}
+
+/// What a content has in it: itself, or the two that it was merged of.
+fn parts(number: u64) -> BTreeSet<u64> {
+    match number >> 32 {
+        0 => [number].into(),
+        one => [one, number & 0xffff_ffff].into(),
     }
 }
 
@@ -313,10 +344,32 @@ impl Living for Tree {
         let found = self.names.iter().filter(|(_, one)| **one == node);
         Ok(found.map(|(name, _)| name.clone()).collect())
     }
+
+    fn merged(
+        &self,
+        base: &Entry,
+        mine: &Entry,
+        theirs: &Entry,
+    ) -> Result<Option<Arc<[u8]>>, Infallible> {
+        let texts = [base, mine, theirs].map(|one| number(one).filter(|one| *one >= TEXTS));
+        let [Some(_), Some(mine), Some(theirs)] = texts else {
+            return Ok(None);
+        };
+        let number = if mine == theirs {
+            mine
+        } else {
+            merged(mine, theirs)
+        };
+        Ok(Some(number.to_le_bytes().into()))
+    }
 }
 
 fn join(base: &Tree, mine: &Tree, theirs: &Tree) -> (Tree, Plan) {
-    let Ok(plan) = merge(&base.delta(mine), &base.delta(theirs), mine, LABEL);
+    let conflicts = Conflicts {
+        label: LABEL,
+        time: TIME,
+    };
+    let Ok(plan) = merge(&base.delta(mine), &base.delta(theirs), mine, conflicts);
     let result = mine.apply(&plan);
     result.check();
     (result, plan)
@@ -366,6 +419,91 @@ fn content_that_both_wrote_is_kept_twice_and_equal_content_once() {
     // A version that two contents have would hide a change from whoever compares versions.
     let version = result.at("letter.txt").unwrap().content_version;
     assert_ne!(version, mine.at("letter.txt").unwrap().content_version);
+}
+
+/// Goal: the same bytes and the same version whoever merges, with times by which nobody takes it for what either side had.
+#[test]
+fn texts_that_both_wrote_are_merged_to_one_content_on_every_device() {
+    let (base, mut mine, mut theirs) = sides(|tree| {
+        tree.file((ROOT, "letter.txt"), 2, TEXTS);
+        tree.file((ROOT, "picture"), 3, 30);
+    });
+    let id = (InodeId(2), 2000);
+    mine.write(id, TEXTS + 1);
+    theirs.write(id, TEXTS + 2);
+    theirs.write(id, TEXTS + 3);
+    let last = Timestamp(2_000);
+    theirs.nodes.get_mut(&id).unwrap().ctime = last;
+    mine.write((InodeId(3), 3000), 31);
+    theirs.write((InodeId(3), 3000), 32);
+    let (result, plan) = join(&base, &mine, &theirs);
+    let (other_way, _) = join(&base, &theirs, &mine);
+    let letter = result.at("letter.txt").unwrap();
+    assert_eq!(number(letter), Some(merged(TEXTS + 1, TEXTS + 3)));
+    assert_eq!(plan.merged, [(ROOT, b"letter.txt".to_vec())]);
+    assert_eq!(Some(letter), other_way.at("letter.txt"));
+    let before = [&mine, &theirs].map(|side| side.at("letter.txt").unwrap());
+    assert!(
+        before
+            .iter()
+            .all(|one| one.content_version < letter.content_version)
+    );
+    assert_eq!((letter.mtime, letter.ctime), (TIME, Timestamp(last.0 + 1)));
+    // What is no text is kept twice.
+    assert_eq!(result.wrote(&format!("picture ({LABEL})")), Some(31));
+    assert_eq!(plan.conflicts.len(), 1);
+    // Who wrote nothing gets the other content, and nothing is merged.
+    let (followed, plan) = join(&base, &base, &theirs);
+    assert_eq!(followed.wrote("letter.txt"), Some(TEXTS + 3));
+    assert!(plan.merged.is_empty());
+    // Without a base nobody knows which lines are new.
+    let nothing = Tree::new();
+    let (result, plan) = join(&nothing, &mine, &theirs);
+    assert_eq!(result.wrote("letter.txt"), Some(TEXTS + 3));
+    assert_eq!(
+        result.wrote(&format!("letter ({LABEL}).txt")),
+        Some(TEXTS + 1)
+    );
+    assert!(plan.merged.is_empty());
+}
+
+/// Goal: it makes no difference by which way a program writes a text. Method: each side writes it in place, or by a new file.
+#[test]
+fn texts_that_took_the_place_of_another_are_merged_too() {
+    for (mine_replaces, theirs_replaces) in [(true, true), (true, false), (false, true)] {
+        let (base, mut mine, mut theirs) = sides(|tree| {
+            tree.file((ROOT, "letter"), 2, TEXTS);
+        });
+        let write = |tree: &mut Tree, replaces: bool, number: u64, wrote: u64| match replaces {
+            true => tree.replace((ROOT, "letter"), number, wrote),
+            false => tree.write((InodeId(2), 2000), wrote),
+        };
+        write(&mut mine, mine_replaces, 10, TEXTS + 1);
+        write(&mut theirs, theirs_replaces, 20, TEXTS + 2);
+        let case = format!("{mine_replaces} {theirs_replaces}");
+        let (result, plan) = join(&base, &mine, &theirs);
+        assert_eq!(
+            result.wrote("letter"),
+            Some(merged(TEXTS + 1, TEXTS + 2)),
+            "{case}"
+        );
+        assert_eq!((plan.merged.len(), plan.conflicts.len()), (1, 0), "{case}");
+        assert_eq!((result.names.len(), result.nodes.len()), (1, 2), "{case}");
+        // Two devices that did the same each for itself agree about the file.
+        let (other_way, _) = join(&base, &theirs, &mine);
+        assert_eq!(other_way.wrote("letter"), result.wrote("letter"), "{case}");
+        for known in [&mine, &theirs, &base] {
+            let (met, plan) = join(known, &other_way, &result);
+            assert!(plan.conflicts.is_empty(), "{case}");
+            assert_eq!(met.wrote("letter"), result.wrote("letter"), "{case}");
+        }
+        // What was not made out of one file is none.
+        theirs.file((ROOT, "list"), 30, TEXTS + 3);
+        mine.file((ROOT, "list"), 40, TEXTS + 4);
+        let (result, plan) = join(&base, &mine, &theirs);
+        assert_eq!(result.wrote("list"), Some(TEXTS + 3), "{case}");
+        assert_eq!(plan.conflicts.len(), 1, "{case}");
+    }
 }
 
 /// Goal: one version never has two contents, or a revision takes the content of before for that of now. Method: mine has a merge
@@ -569,9 +707,10 @@ fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
     let name = NAMES[random.below(NAMES.len())];
     let to: Name = (parent, name.into());
     *fresh += 1;
-    match random.below(9) {
+    match random.below(11) {
         0 | 1 if !tree.names.contains_key(&to) => {
-            tree.file((parent, name), *fresh, *fresh);
+            let text = if fresh.is_multiple_of(2) { TEXTS } else { 0 };
+            tree.file((parent, name), *fresh, text + *fresh);
         }
         2 if !tree.names.contains_key(&to) => {
             tree.directory((parent, name), *fresh);
@@ -584,7 +723,9 @@ fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
                 } else {
                     *fresh
                 };
-                tree.write(id, number);
+                // A text stays one.
+                let is_text = number_of(tree, id).is_some_and(|number| number >= TEXTS);
+                tree.write(id, if is_text { TEXTS + number } else { number });
             }
         }
         5 | 6 => {
@@ -613,6 +754,15 @@ fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
                 tree.count();
             }
         }
+        9 | 10 => {
+            if let Some((parent, name)) = random.pick(&names)
+                && let Some(number) = number_of(tree, tree.names[&(parent, name.clone())])
+            {
+                let text = if number >= TEXTS { TEXTS } else { 0 };
+                let name = String::from_utf8(name).unwrap();
+                tree.replace((parent, &name), *fresh, text + *fresh);
+            }
+        }
         8 if !tree.names.contains_key(&to) => {
             if let Some(id) = random.pick(&files) {
                 tree.names.insert(to, id);
@@ -621,6 +771,10 @@ fn change(tree: &mut Tree, random: &mut Random, fresh: &mut u64) {
         }
         _ => {}
     }
+}
+
+fn number_of(tree: &Tree, id: NodeId) -> Option<u64> {
+    tree.nodes.get(&id).and_then(number)
 }
 
 fn kinds(tree: &Tree, directories: bool) -> Vec<NodeId> {
@@ -651,6 +805,7 @@ fn whatever_two_sides_do_the_result_is_a_tree_with_all_that_either_wrote() {
         let case = std::panic::catch_unwind(|| {
             let (result, _) = join(&base, &mine, &theirs);
             // (1)
+            let has: BTreeSet<u64> = result.contents().into_iter().flat_map(parts).collect();
             let before = base.contents();
             let wrote = mine
                 .contents()
@@ -658,10 +813,7 @@ fn whatever_two_sides_do_the_result_is_a_tree_with_all_that_either_wrote() {
                 .copied()
                 .collect::<BTreeSet<_>>();
             for content in wrote.difference(&before) {
-                assert!(
-                    result.contents().contains(content),
-                    "{content} is lost in {result:?}"
-                );
+                assert!(has.contains(content), "{content} is lost in {result:?}");
             }
             // (2)
             let (followed, plan) = join(&base, &base, &theirs);

@@ -52,6 +52,10 @@ pub struct PullReport {
     pub conflicts: u64,
     /// The paths of the first thousand of them.
     pub conflict_paths: Vec<Vec<u8>>,
+    /// Texts that both sides changed in different lines: they have the lines of both.
+    pub merged: u64,
+    /// The paths of the first thousand of them.
+    pub merged_paths: Vec<Vec<u8>>,
 }
 
 /// What a sync did.
@@ -303,6 +307,8 @@ impl Vault {
         report.nodes += joined.nodes;
         report.conflicts += joined.conflicts;
         report.conflict_paths.extend(joined.conflict_paths);
+        report.merged += joined.merged;
+        report.merged_paths.extend(joined.merged_paths);
         // Nothing more is needed of what they are sealed under. (2)
         self.take_headers_if_other(remote, header, Epoch(u32::MAX))?;
         Ok(pulled)

@@ -10,12 +10,13 @@
 //!
 //! What must hold:
 //!  (1) Nothing but a fault that was made, or a case that the guide names, keeps anybody from working.
-//!  (2) Every content is one that somebody gave a file, and every name one that somebody gave, a conflict name, or `moved`.
+//!  (2) Every content is one that somebody gave a file, or lines of several of them, each once; every name is one that somebody gave, a
+//!      conflict name, or `moved`.
 //!  (3) Without faults all come to one tree, in a bounded number of rounds, and then have nothing to say any more.
 //!  (4) What was acknowledged as durable is there then, unless somebody who knew of it removed it.
 //!  (5) All are sound then: `verify --deep`, `check`, `remote check --deep`; a newcomer has the same.
 //!  (6) A device that was removed publishes nothing once that was published.
-//!  (7) A sync seals no content again while keys stay.
+//!  (7) A sync seals no content again while keys stay, but for texts that it merges.
 
 mod command;
 mod contents;

@@ -136,7 +136,8 @@ pub(crate) fn push() -> String {
 pub(crate) fn pull() -> String {
     format!(
         "Changes of other devices are joined with what changed here, in one step. Where one side removed a file and the other changed it, \
-         the change stays. Where both changed the content of a file, the published one keeps the name, and yours stays beside it under a \
+         the change stays. Where both changed different lines of a text, the file has the lines of both. Where both changed the content of \
+         a file otherwise, the published one keeps the name, and yours stays beside it under a \
          name like `letter (conflict, 5f2c9a01, 2026-11-23 14.03).txt`. Others may use the vault meanwhile, a mount too. Stopped at any \
          moment, the vault stays as it was, and the next pull brings nothing again that arrived.\n\n{}",
         example(&["strongroom pull photos", "strongroom pull photos stick"])
@@ -316,7 +317,8 @@ pub(crate) fn compression() -> String {
 
 pub(crate) fn conflicts() -> String {
     format!(
-        "Where this device and another changed the content of one file before either had heard of the other, the published file keeps \
+        "Where this device and another changed the content of one file before either had heard of the other, and it was no text in which \
+         they changed different lines, the published file keeps \
          the name, and what was here lies beside it, as `letter (conflict, DEVICE, TIME).txt`. Looks at every name in the \
          vault, which takes seconds for a million.\n\n{}",
         example(&[

@@ -139,6 +139,12 @@ fn log(event: &SyncEvent) {
                 counted(pushed.objects, "object"),
                 show_bytes(pushed.bytes)
             );
+            if pulled.merged > 0 {
+                log::info!(
+                    "remote {remote}: {} changed here and there in different lines; each has the lines of both",
+                    counted(pulled.merged, "file")
+                );
+            }
             if pulled.conflicts > 0 {
                 log::warn!(
                     "remote {remote}: {} changed here and there; each is kept twice, with \"conflict\" in the name of one",

@@ -277,7 +277,7 @@ pub(crate) fn pull(arguments: &Push) -> Result<()> {
 }
 
 pub(crate) fn pull_json(name: &str, report: &PullReport) -> Value {
-    let conflicts = report.conflict_paths.iter().map(|path| path_json(path));
+    let paths = |paths: &[Vec<u8>]| paths.iter().map(|path| path_json(path)).collect::<Vec<_>>();
     json!({
         "remote": name,
         "objects": report.objects,
@@ -286,7 +286,9 @@ pub(crate) fn pull_json(name: &str, report: &PullReport) -> Value {
         "names": report.names,
         "changed": report.nodes,
         "conflicts": report.conflicts,
-        "conflict_paths": conflicts.collect::<Vec<_>>(),
+        "conflict_paths": paths(&report.conflict_paths),
+        "merged": report.merged,
+        "merged_paths": paths(&report.merged_paths),
     })
 }
 
@@ -302,23 +304,32 @@ pub(crate) fn show_pull(name: &str, report: &PullReport) -> Result<()> {
             counted(report.nodes, "file")
         )?,
     }
-    if report.conflicts > 0 {
-        writeln!(
-            out,
-            "{} changed here and there; each is kept twice, yours as:",
-            counted(report.conflicts, "file")
-        )?;
+    show_paths(
+        &mut out,
+        "changed here and there in different lines; each has the lines of both:",
+        (report.merged, &report.merged_paths),
+    )?;
+    show_paths(
+        &mut out,
+        "changed here and there; each is kept twice, yours as:",
+        (report.conflicts, &report.conflict_paths),
+    )?;
+    Ok(out.flush()?)
+}
+
+/// How many files something is so of, and which.
+fn show_paths(out: &mut impl Write, what: &str, (count, paths): (u64, &[Vec<u8>])) -> Result<()> {
+    if count > 0 {
+        writeln!(out, "{} {what}", counted(count, "file"))?;
     }
-    for path in &report.conflict_paths {
+    for path in paths {
         writeln!(out, "  {}", show(path))?;
     }
-    let more = report
-        .conflicts
-        .saturating_sub(report.conflict_paths.len() as u64);
+    let more = count.saturating_sub(paths.len() as u64);
     if more > 0 {
         writeln!(out, "  and {more} more")?;
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// Makes everything durable, and brings the vault and its remotes to the same state.

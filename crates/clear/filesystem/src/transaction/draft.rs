@@ -323,7 +323,7 @@ impl Draft<'_> {
         Ok(attributes_of_row(inode))
     }
 
-    fn resize(&mut self, node: &Arc<Node>, size: u64) -> Result<()> {
+    pub(crate) fn resize(&mut self, node: &Arc<Node>, size: u64) -> Result<()> {
         self.drafts.wait_for_content(node);
         let now = self.drafts.now;
         let old = self.drafts.drafted(node).inode.size;
@@ -391,7 +391,7 @@ impl Draft<'_> {
     }
 
     /// Makes the sealed blocks of content `index` the content of its range.
-    fn install(&mut self, held: &Held, index: usize) -> Result<()> {
+    pub(crate) fn install(&mut self, held: &Held, index: usize) -> Result<()> {
         let Some(blocks) = &mut self.blocks else {
             return Ok(());
         };

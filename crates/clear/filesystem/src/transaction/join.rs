@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use strongroom_history::{
-    Becomes, Body, Entry, Extent as TreeExtent, Name, NodeId, Plan, Revision, XattrList,
+    Becomes, Body, Entry, Extent as TreeExtent, Name, NewContent, NodeId, Plan, Revision, XattrList,
 };
 use strongroom_metadata::{Base, Entry as Row, Inode, InodeId, NodeKind, Transaction, can_name};
 
@@ -32,8 +32,10 @@ use crate::{Error, Result};
 /// What a plan brings that is read from trees.
 #[derive(Debug, Default)]
 pub struct Brought {
-    /// Extents of files whose content changes.
+    /// Extents of files whose content becomes a published one.
     pub extents: HashMap<NodeId, Vec<TreeExtent>>,
+    /// Files whose content is merged: which content of the transaction it is.
+    pub merged: HashMap<NodeId, usize>,
     /// Extended attributes of nodes that get others.
     pub xattrs: HashMap<NodeId, XattrList>,
 }
@@ -407,8 +409,15 @@ impl Joiner<'_, '_, '_> {
 
     fn node(&mut self, id: NodeId, becomes: &Becomes) -> Result<()> {
         let held = self.held(id)?;
-        if held.inode.kind == NodeKind::File && becomes.content.is_some() {
-            self.content(&held, id, becomes.entry.size)?;
+        match &becomes.content {
+            Some(content) if held.inode.kind == NodeKind::File => {
+                match content {
+                    NewContent::Of(_) => self.content(&held, id, becomes.entry.size)?,
+                    NewContent::Merged(bytes) => self.merged(&held, id, bytes.len() as u64)?,
+                }
+                self.shown.contents.push(held.node.id);
+            }
+            _ => {}
         }
         if becomes.xattrs.is_some() {
             self.xattrs(held.node.id, id)?;
@@ -446,7 +455,18 @@ impl Joiner<'_, '_, '_> {
         drafted.has_new_content = true;
         drafted.inode.size = size;
         drafted.ended.push(0..u64::MAX);
-        self.shown.contents.push(held.node.id);
+        Ok(())
+    }
+
+    /// Makes what both sides wrote the content of a file: its blocks were sealed for this transaction.
+    fn merged(&mut self, held: &Held, id: NodeId, size: u64) -> Result<()> {
+        let content = self.brought.merged.get(&id).copied();
+        let content = content.ok_or(Error::DamagedHistory)?;
+        self.draft.resize(&held.node, 0)?;
+        if size > 0 {
+            self.draft.install(held, content)?;
+        }
+        self.draft.drafts.drafted(&held.node).inode.size = size;
         Ok(())
     }
 

@@ -2,23 +2,25 @@
 //!
 //! Takes   publications that were not taken in yet, and what they name, in the folder of what came
 //! Gives   the living state with both sides in it; names that were given because of a conflict
-//! Never   loses what was written here meanwhile: then the plan is made again
+//! Never   loses what was written here meanwhile: then the plan is made again; fails for want of room for what is merged: then both
+//!         contents stay
 //! Spec    spec/11-sync.md, 11.6
 //!
 //! Invariants
 //!  (1) What came is counted in the transaction that also shows it: cut anywhere, the state is the one before or the one behind.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_filesystem::{
-    Arrived, Brought, Caller, Durability, Ending, Error as FileError, Shown, Taken,
+    Arrived, Brought, Caller, Content, Durability, Ending, Error as FileError, Shown, Taken,
 };
 use strongroom_format::publication::{Publication, RemoteId, SignedPublication};
 use strongroom_history::{
-    self as history, Delta, Living, Name, NewRevision, NodeId, Plan, Revision, RevisionId,
-    SCHEDULED, Tree, XattrList, delta, merge,
+    self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
+    Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
 };
 use strongroom_metadata::{InodeId, Published, PublishedAs, Reader, Remote, Timestamp};
 use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name, unfinished};
@@ -40,8 +42,8 @@ const ATTEMPTS: usize = 16;
 /// Names of one file that are looked at for one that stays: more than any file has.
 const LINKS_LOOKED_AT_MAX: usize = 1 << 17;
 
-/// Conflict names that are told; the rest is counted.
-const CONFLICTS_TOLD_MAX: usize = 1_000;
+/// Paths that are told, of each kind; the rest is counted.
+const PATHS_TOLD_MAX: usize = 1_000;
 
 /// Takes in the publications of these numbers, which came.
 pub(crate) fn join(
@@ -217,9 +219,20 @@ struct Joining<'a> {
     base: [u8; 32],
 }
 
-/// The living state, as rows have it.
+/// The living state, as rows have it, and contents, as blocks have them that are here or came.
 struct Rows<'r> {
     reader: Reader<'r>,
+    tree: Tree<'r, Arrival<'r>>,
+    /// `None`: there is no room for what is merged.
+    texts: Option<RefCell<Texts>>,
+}
+
+/// What a plan takes to be carried out, beside the blocks that are here or came.
+#[derive(Default)]
+struct Means {
+    brought: Brought,
+    /// What is sealed for it.
+    contents: Vec<Content>,
 }
 
 impl Rows<'_> {
@@ -260,12 +273,23 @@ impl Living for Rows<'_> {
         }
         Ok(names)
     }
+
+    fn merged(
+        &self,
+        base: &history::Entry,
+        mine: &history::Entry,
+        theirs: &history::Entry,
+    ) -> Result<Option<Arc<[u8]>>> {
+        let texts = self.texts.as_ref();
+        Ok(texts.and_then(|texts| texts.borrow_mut().merged(&self.tree, base, mine, theirs)))
+    }
 }
 
 impl Joining<'_> {
     fn run(&self) -> Result<JoinedFields> {
         let filesystem = self.session.filesystem();
         let mut is_placed = false;
+        let mut merges_texts = true;
         for _ in 0..ATTEMPTS {
             let mine = self.mine()?;
             if mine
@@ -280,7 +304,7 @@ impl Joining<'_> {
                 }
                 self.place(&mut is_placed)?;
                 let _turn = filesystem.hold_revisions();
-                let done = self.carry_out(&Plan::default(), &Brought::default(), None);
+                let done = self.carry_out(&Plan::default(), &Means::default(), None);
                 match done {
                     Err(Error::File(FileError::WouldBlock)) => continue,
                     done => return done.map(|_| JoinedFields::default()),
@@ -294,7 +318,7 @@ impl Joining<'_> {
                 Some(mine) if follows => Some(mine.clone()),
                 _ => self.known(RevisionId(self.base)),
             };
-            let (plan, brought) = self.plan(base.as_deref(), mine.as_deref())?;
+            let (plan, means) = self.plan(base.as_deref(), mine.as_deref(), merges_texts)?;
             self.place(&mut is_placed)?;
             // Nobody takes a revision between the look at the newest and the end.
             let _turn = filesystem.hold_revisions();
@@ -307,8 +331,13 @@ impl Joining<'_> {
                 theirs: self.theirs,
                 mine: mine.as_deref(),
             };
-            match self.carry_out(&plan, &brought, Some(ending)) {
+            match self.carry_out(&plan, &means, Some(ending)) {
                 Err(Error::File(FileError::WouldBlock)) => {}
+                Err(Error::File(FileError::NoSpace | FileError::QuotaExceeded))
+                    if !means.contents.is_empty() =>
+                {
+                    merges_texts = false;
+                }
                 Ok(shown) => return Ok(self.told(&plan, &shown)),
                 Err(error) => return Err(error),
             }
@@ -368,7 +397,12 @@ impl Joining<'_> {
         false
     }
 
-    fn plan(&self, base: Option<&Revision>, mine: Option<&Revision>) -> Result<(Plan, Brought)> {
+    fn plan(
+        &self,
+        base: Option<&Revision>,
+        mine: Option<&Revision>,
+        merges_texts: bool,
+    ) -> Result<(Plan, Means)> {
         let tree = Tree::new(self.arrival);
         let root = |revision: &Revision| tree.root(&revision.body.root);
         let base_root = base.map(&root).transpose()?;
@@ -392,20 +426,39 @@ impl Joining<'_> {
         };
         let rows = Rows {
             reader: self.session.filesystem().engine().reader()?,
+            tree: Tree::new(self.arrival),
+            texts: merges_texts.then(RefCell::default),
         };
-        let plan = merge(&ours, &theirs, &rows, &self.label(mine))?;
-        let mut brought = Brought::default();
+        let conflicts = Conflicts {
+            label: &self.label(mine),
+            time: mine.map_or(self.theirs.body.time, |mine| {
+                self.theirs.body.time.max(mine.body.time)
+            }),
+        };
+        let plan = merge(&ours, &theirs, &rows, conflicts)?;
+        let means = self.means(&tree, &plan)?;
+        Ok((plan, means))
+    }
+
+    /// What it takes to carry out `plan`.
+    fn means(&self, tree: &Tree<'_, Arrival<'_>>, plan: &Plan) -> Result<Means> {
+        let Means {
+            mut brought,
+            mut contents,
+        } = Means::default();
         for (id, becomes) in &plan.nodes {
-            if let Some(from) = &becomes.content {
-                let mut extents = Vec::new();
-                let mut at = 0;
-                loop {
-                    let page = tree.extents(from, at, from.size, 4096)?;
-                    let Some(last) = page.last() else { break };
-                    at = last.end();
-                    extents.extend(page);
+            match &becomes.content {
+                None => {}
+                Some(NewContent::Of(from)) => {
+                    brought.extents.insert(*id, extents(tree, from)?);
                 }
-                brought.extents.insert(*id, extents);
+                Some(NewContent::Merged(data)) => {
+                    brought.merged.insert(*id, contents.len());
+                    contents.push(Content {
+                        offset: 0,
+                        data: Arc::clone(data),
+                    });
+                }
             }
             if let Some((base, theirs)) = &becomes.xattrs {
                 let of = |entry: &Option<history::Entry>| match entry {
@@ -416,7 +469,7 @@ impl Joining<'_> {
                 brought.xattrs.insert(*id, joined);
             }
         }
-        Ok((plan, brought))
+        Ok(Means { brought, contents })
     }
 
     /// What conflict names of this device say in brackets: by what was written here, so that it is the same if it is tried again.
@@ -441,19 +494,14 @@ impl Joining<'_> {
     }
 
     /// (1)
-    fn carry_out(
-        &self,
-        plan: &Plan,
-        brought: &Brought,
-        ending: Option<Ending<'_>>,
-    ) -> Result<Shown> {
+    fn carry_out(&self, plan: &Plan, means: &Means, ending: Option<Ending<'_>>) -> Result<Shown> {
         let arrived: &Arrived = &self.arrival.arrived;
         let caller = Caller::root();
         let filesystem = self.session.filesystem();
-        filesystem.transaction(&caller, &[], Durability::OnReturn, |draft| {
+        filesystem.transaction(&caller, &means.contents, Durability::OnReturn, |draft| {
             let is_as_base = draft.is_as_base()?;
             draft.take_in(arrived)?;
-            let shown = draft.join(plan, brought)?;
+            let shown = draft.join(plan, &means.brought)?;
             if let Some(ending) = ending {
                 draft.end_join(ending, is_as_base && !shown.renumbered)?;
             }
@@ -476,12 +524,17 @@ impl Joining<'_> {
         let nodes = nodes.into_iter().map(|inode| Change::Attributes { inode });
         let changes: Vec<Change> = names.chain(contents).chain(nodes).collect();
         self.session.tell(&changes);
-        let told = plan.conflicts.iter().take(CONFLICTS_TOLD_MAX);
+        let paths = |names: &[Name]| {
+            let told = names.iter().take(PATHS_TOLD_MAX);
+            told.map(|name| self.path(name)).collect()
+        };
         JoinedFields {
             names: plan.names.len() as u64,
             nodes: plan.nodes.len() as u64,
             conflicts: plan.conflicts.len() as u64,
-            conflict_paths: told.map(|name| self.path(name)).collect(),
+            conflict_paths: paths(&plan.conflicts),
+            merged: plan.merged.len() as u64,
+            merged_paths: paths(&plan.merged),
         }
     }
 
@@ -502,6 +555,19 @@ impl Joining<'_> {
         }
         path
     }
+}
+
+/// All extents of a file.
+fn extents(tree: &Tree<'_, Arrival<'_>>, file: &history::Entry) -> Result<Vec<history::Extent>> {
+    let mut extents = Vec::new();
+    let mut at = 0;
+    loop {
+        let page = tree.extents(file, at, file.size, 4096)?;
+        let Some(last) = page.last() else { break };
+        at = last.end();
+        extents.extend(page);
+    }
+    Ok(extents)
 }
 
 /// Each attribute as theirs has it where theirs changed it, else as mine has it.

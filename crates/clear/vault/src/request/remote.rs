@@ -203,6 +203,10 @@ pub(crate) struct JoinedFields {
     pub(crate) conflicts: u64,
     /// and the paths of some of them.
     pub(crate) conflict_paths: Vec<Vec<u8>>,
+    /// Files that have what both sides wrote, merged,
+    pub(crate) merged: u64,
+    /// and the paths of some of them.
+    pub(crate) merged_paths: Vec<Vec<u8>>,
 }
 
 /// A publication that was taken in, or why it was not.

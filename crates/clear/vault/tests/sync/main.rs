@@ -8,6 +8,7 @@ mod pairing;
 mod prune;
 #[path = "../support/mod.rs"]
 mod support;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;

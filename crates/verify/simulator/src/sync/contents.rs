@@ -1,7 +1,8 @@
 //! Contents that say what they are: a file is a list of pieces, each with a number that no other has.
 //!
 //! Takes   numbers and lengths of pieces
-//! Gives   their bytes; the numbers in a content, if it is made of whole pieces and nothing else
+//! Gives   their bytes; the numbers in a content, if it is made of whole pieces and nothing else, which somebody put together so; or, of
+//!         lines, each once: merges put those together too
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,14 +11,26 @@ use crate::random::Choices;
 /// The number of a piece: from 0, in the order in which they were written.
 pub(crate) type Piece = usize;
 
-/// Number and length, 8 bytes each.
+/// Number and length, 8 bytes each; of a line its beginning, 10 digits and a space.
 const HEAD: usize = 16;
+
+/// How a piece that is a line begins: as no number does that a piece of bytes can have.
+const LINE: &[u8] = b"line ";
+
+/// What a piece is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Bytes that are no text.
+    Bytes,
+    /// One line of text.
+    Line,
+}
 
 /// What was written, by whom it was removed, and what must be there in the end.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
-    /// The length of each piece that was written.
-    lens: Vec<usize>,
+    /// The length and form of each piece that was written.
+    lens: Vec<(usize, Form)>,
     /// Contents that a file had at a time.
     contents: HashSet<Vec<Piece>>,
     /// Names that somebody gave.
@@ -28,7 +41,13 @@ pub(crate) struct Truth {
     pub(crate) removed: BTreeSet<Piece>,
 }
 
-fn bytes(number: Piece, len: usize) -> Vec<u8> {
+fn bytes(number: Piece, (len, form): (usize, Form)) -> Vec<u8> {
+    if form == Form::Line {
+        let mut line = format!("line {number:010} ").into_bytes();
+        line.resize(len - 1, b'x');
+        line.push(b'\n');
+        return line;
+    }
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&(number as u64).to_le_bytes());
     bytes.extend_from_slice(&(len as u64).to_le_bytes());
@@ -38,13 +57,17 @@ fn bytes(number: Piece, len: usize) -> Vec<u8> {
 
 impl Truth {
     /// A new piece.
-    pub(crate) fn piece(&mut self, len: usize) -> Piece {
-        self.lens.push(len.max(HEAD));
+    pub(crate) fn piece(&mut self, len: usize, form: Form) -> Piece {
+        self.lens.push((len.max(HEAD + 1), form));
         self.lens.len() - 1
     }
 
+    pub(crate) fn form(&self, piece: Piece) -> Form {
+        self.lens[piece].1
+    }
+
     pub(crate) fn len(&self, pieces: &[Piece]) -> usize {
-        pieces.iter().map(|piece| self.lens[*piece]).sum()
+        pieces.iter().map(|piece| self.lens[*piece].0).sum()
     }
 
     pub(crate) fn bytes(&self, pieces: &[Piece]) -> Vec<u8> {
@@ -62,11 +85,10 @@ impl Truth {
         let mut pieces = Vec::new();
         let mut rest = content;
         while !rest.is_empty() {
-            let number = rest.first_chunk().map(|head| u64::from_le_bytes(*head));
-            let number = number.map_or(usize::MAX, |number| number as usize);
-            let known = self.lens.get(number).filter(|len| **len <= rest.len());
-            let is_it = known.filter(|len| bytes(number, **len) == rest[..**len]);
-            let Some(len) = is_it else {
+            let number = number_of(rest).unwrap_or(usize::MAX);
+            let known = self.lens.get(number).filter(|one| one.0 <= rest.len());
+            let is_it = known.filter(|one| bytes(number, **one) == rest[..one.0]);
+            let Some((len, _)) = is_it else {
                 let at = content.len() - rest.len();
                 return Err(format!(
                     "bytes that nobody wrote, behind {pieces:?} at {at}"
@@ -75,9 +97,20 @@ impl Truth {
             pieces.push(number);
             rest = &rest[*len..];
         }
-        match pieces.is_empty() || self.contents.contains(&pieces) {
+        let are_lines = || pieces.iter().all(|piece| self.form(*piece) == Form::Line);
+        let are_once = || pieces.iter().collect::<HashSet<_>>().len() == pieces.len();
+        match self.contents.contains(&pieces) || (are_lines() && are_once()) {
             true => Ok(pieces),
             false => Err(format!("pieces that nobody put together: {pieces:?}")),
         }
     }
+}
+
+/// The number that the first piece of `content` says it has.
+fn number_of(content: &[u8]) -> Option<Piece> {
+    if let Some(line) = content.strip_prefix(LINE) {
+        return std::str::from_utf8(line.get(..10)?).ok()?.parse().ok();
+    }
+    let number = u64::from_le_bytes(*content.first_chunk()?);
+    usize::try_from(number).ok()
 }

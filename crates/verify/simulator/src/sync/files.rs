@@ -10,7 +10,7 @@ use strongroom::filesystem::{
 use strongroom::{Error, FileOptions, Links};
 
 use crate::random::Choices;
-use crate::sync::contents::{Piece, Truth};
+use crate::sync::contents::{Form, Piece, Truth};
 use crate::sync::device::Device;
 
 /// Few names, so that devices meet.
@@ -147,11 +147,19 @@ impl Change<'_> {
         Ok((node, pieces))
     }
 
-    fn piece(&mut self) -> Piece {
+    fn piece(&mut self, form: Form) -> Piece {
         let rare = self.choices.chance(1, 8);
         let index = self.choices.index(if rare { LENS.len() } else { 2 });
         let len = LENS[index] + self.choices.below(50);
-        self.truth.piece(len as usize)
+        self.truth.piece(len as usize, form)
+    }
+
+    /// What a file is made of that has these pieces: what it was made of before, most of the time.
+    fn form(&mut self, was: &[Piece]) -> Form {
+        match was.first() {
+            Some(first) if !self.choices.chance(1, 16) => self.truth.form(*first),
+            _ => *self.choices.one_of(&[Form::Bytes, Form::Line]),
+        }
     }
 
     /// What goes with the name of `node`, if it is the only one.
@@ -194,19 +202,32 @@ impl Change<'_> {
             Some(_) => return Err(Error::File(FileError::Exists).into()),
             None => Vec::new(),
         };
-        let new: Vec<Piece> = (0..=self.choices.below(3)).map(|_| self.piece()).collect();
+        let form = self.form(&[]);
+        // Devices change different lines of a text if there are many.
+        let count = match form {
+            Form::Bytes => 1 + self.choices.below(3),
+            Form::Line => 10 + self.choices.below(20),
+        };
+        let new: Vec<Piece> = (0..count).map(|_| self.piece(form)).collect();
         let synced = self.put(&path, FileOptions::new().create().truncate(), &[], 0, &new)?;
         self.truth.removed.extend(was);
         Ok(format!("write {path}: {new:?}{synced}"))
     }
 
     fn overwrite(&mut self) -> Done {
-        let (node, was) = self.file()?;
+        let (mut node, mut was) = self.file()?;
+        // Long texts first: devices are to meet in one of them, and not in one line.
+        for _ in 0..4 {
+            if was.len() < 10 {
+                (node, was) = self.file()?;
+            }
+        }
         if was.is_empty() {
             return Ok(format!("nothing to overwrite in {}", node.path));
         }
         let at = self.choices.index(was.len());
-        let new = self.truth.piece(self.truth.len(&was[at..=at]));
+        let form = self.form(&was);
+        let new = self.truth.piece(self.truth.len(&was[at..=at]), form);
         let synced = self.put(&node.path, FileOptions::new(), &was, at, &[new])?;
         self.truth.removed.insert(was[at]);
         Ok(format!(
@@ -217,7 +238,8 @@ impl Change<'_> {
 
     fn append(&mut self) -> Done {
         let (node, was) = self.file()?;
-        let new = self.piece();
+        let form = self.form(&was);
+        let new = self.piece(form);
         let synced = self.put(&node.path, FileOptions::new(), &was, was.len(), &[new])?;
         Ok(format!("append to {}: {new}{synced}", node.path))
     }

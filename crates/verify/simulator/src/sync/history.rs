@@ -54,13 +54,14 @@ pub struct Story {
 }
 
 /// What is counted.
-pub(crate) const COUNTED: [&str; 6] = [
+pub(crate) const COUNTED: [&str; 7] = [
     "syncs that ended well",
     "that met a fault",
     "kills",
     "changes of keys",
     "clones",
     "folders put back",
+    "syncs that merged texts",
 ];
 
 /// The index of each.
@@ -72,6 +73,7 @@ pub(crate) enum Counted {
     Keys,
     Clones,
     PutBack,
+    Merges,
 }
 
 impl Story {
@@ -281,10 +283,11 @@ impl History<'_> {
                 }
                 let synced = self.devices[number].sync_counting();
                 let report = match synced {
-                    Ok((report, 0)) => report,
-                    Ok((_, sealed)) => {
+                    Ok((report, sealed)) if sealed == 0 || report.pulled.merged > 0 => report,
+                    Ok((report, sealed)) => {
                         return Err(format!(
-                            "(7): device {number} sealed {sealed} bytes of content to sync"
+                            "(7): device {number} sealed {sealed} bytes of content to sync: {}",
+                            brief(&report, &self.remote)
                         ));
                     }
                     Err(error) => {

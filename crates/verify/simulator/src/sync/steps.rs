@@ -228,6 +228,9 @@ impl History<'_> {
             device.published(&mut self.truth);
         }
         self.story.count(Counted::Syncs);
+        if report.pulled.merged > 0 {
+            self.story.count(Counted::Merges);
+        }
         self.keys_by = self.keys_by.filter(|by| *by != number);
         for other in &mut self.devices {
             if other.standing == (Standing::Leaving { by: number }) {
@@ -372,11 +375,12 @@ pub(crate) fn brief(report: &SyncReport, remote: &MemoryRemote) -> String {
     let made = made
         .map(|((_, kind), count)| format!("{} {kind} of {} bytes", count.requests, count.bytes));
     format!(
-        "{} publications came, {} names, {} nodes, {} conflicts; {} went, {}",
+        "{} publications came, {} names, {} nodes, {} conflicts, {} merged; {} went, {}",
         pulled.publications,
         pulled.names,
         pulled.nodes,
         pulled.conflicts,
+        pulled.merged,
         pushed.publications,
         made.collect::<Vec<_>>().join(", ")
     )
