@@ -181,6 +181,8 @@ fn mend(stage: &Stage, device: &mut Device) -> Result<Vec<String>, String> {
     // Once the remote tells the truth, what is left is mended.
     if !report.left.is_sound() {
         stage.put(&stage.all);
+        stage.remote.lie(None);
+        stage.remote.plan(None);
         let report = repair(&device.folder, &stage.secret(), options, &mut |_| {});
         let report = report.map_err(text)?;
         if !report.left.is_sound() {

@@ -351,7 +351,7 @@ pub(crate) fn right(object: Object, lie: Lie, command: Command) -> &'static [Wor
         // It was never made, as far as somebody can know who has not seen it.
         (O::Newest, L::Gone, _) if matches!(command, C::Pull | C::Sync | C::Clone) => &[Word::Fine],
         (O::Newest, L::Gone, _) if is_clone => &[Word::Older],
-        (O::Newest, L::Gone, _) => &[Word::WentBack],
+        (O::Newest, L::Gone, _) if !matches!(command, C::Repair) => &[Word::WentBack],
         (_, _, Need::Never) => &[Word::Fine],
         (_, L::Gone, Need::Perhaps) => &[Word::Fine, Word::Missing],
         (_, _, Need::Perhaps) => &[Word::Fine, Word::Damaged, Word::TooLong],
