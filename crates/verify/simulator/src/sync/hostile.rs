@@ -166,7 +166,7 @@ fn afterwards(stage: &mut Stage, case: Case, mut done: Asked) -> Result<(), Stri
     let mut objects = stage.objects();
     objects.retain(|name, _| {
         let is_publication = name.split().0 == Some("publications");
-        !done.spoiled.contains(name) && !(is_split && is_publication)
+        !(done.spoiled.contains(name) || is_split && is_publication)
     });
     objects.extend(done.honest);
     stage.put(&objects);
@@ -249,6 +249,9 @@ fn settle(stage: &mut Stage, devices: &[Device], may_need_help: bool) -> Result<
     Err(format!("there is always something to say; {said}"))
 }
 
+/// The words that were said, by case.
+pub type Heard = BTreeMap<String, Vec<String>>;
+
 /// Runs the cases of these numbers that are `step` apart, on as many threads, in `place`. Gives what was said, and what was broken.
 ///
 /// # Errors
@@ -258,7 +261,7 @@ pub fn sweep(
     step: usize,
     jobs: usize,
     place: &Path,
-) -> Result<(BTreeMap<String, Vec<String>>, Vec<String>), String> {
+) -> Result<(Heard, Vec<String>), String> {
     let all = cases();
     let next = AtomicU64::new(numbers.start);
     let (heard, broken) = (Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));

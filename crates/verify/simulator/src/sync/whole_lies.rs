@@ -146,7 +146,7 @@ impl Whole {
                 (Self::Fickle, Answer::Bytes(Some(bytes))) => {
                     let times = read.entry(name.to_owned()).or_default();
                     *times += 1;
-                    if let Some(byte) = bytes.last_mut().filter(|_| *times % 2 == 0) {
+                    if let Some(byte) = bytes.last_mut().filter(|_| (*times).is_multiple_of(2)) {
                         *byte ^= 1;
                     }
                 }
@@ -191,6 +191,8 @@ impl Whole {
             (Self::ListsMadeUp, C::Prune) => &[Word::Fine, Word::Damaged],
             (Self::ListsMadeUp | Self::ListsTooLong, _) => &[Word::Fine],
             (Self::HasNot("publications"), _) if pushes => &[Word::Missing],
+            // A push looks once more whether there is something to say.
+            (Self::KeepsNot("publications"), C::Push | C::Watch) => &[Word::WentBack],
             (Self::HasNot(_) | Self::KeepsNot(_), C::Push | C::Watch) => &[Word::Fine],
             (Self::HasNot(_) | Self::KeepsNot(_), _) => &[],
             (Self::Fickle, _) => &[
