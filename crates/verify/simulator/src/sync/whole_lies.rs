@@ -28,7 +28,7 @@ pub(crate) enum Whole {
     /// Only its marker is left.
     Emptied,
     Nothing,
-    /// Another remote of the vault stands in its place.
+    /// Another remote of the vault is where it was.
     OtherRemote,
     OtherVault,
     /// A device that was removed put its own state there, for who was away while the log was cut.
