@@ -16,6 +16,12 @@ pub enum Error {
     /// Caller: the remote belongs to another vault.
     #[error("the remote belongs to another vault")]
     OtherVault,
+    /// Caller: it is of this vault, and another one than was added under this name.
+    #[error(
+        "this is another remote of this vault than the one that was added under this name: bring that one back, or add this one under a name \
+         of its own"
+    )]
+    OtherRemote,
     /// Caller: it was made by a newer version.
     #[error(
         "the remote has format {found}; this version of Strongroom knows format 1: use a newer one"
@@ -41,10 +47,20 @@ pub enum Error {
     /// Tampering: what a remote showed once is not there any more.
     #[error(
         "the remote went back: it has no publication {number}, which this device has seen. An older copy of the remote was put in its \
-         place, or it hides what is newer"
+         place, or it hides what is newer. To go on from what it has now, run `strongroom remote remove`, then `strongroom remote add`"
     )]
     WentBack {
         /// The number of the publication.
+        number: u64,
+    },
+    /// Tampering: it goes on from another state than this device has seen.
+    #[error(
+        "the remote shows another history than this device has seen, from publication {number} on: an older copy of it was put in its place \
+         and others went on there, or it shows each device another one. To join what it has now, run `strongroom remote remove`, then \
+         `strongroom remote add`"
+    )]
+    Forked {
+        /// The number of the first publication that is another one, as far as this device knows.
         number: u64,
     },
     /// Caller: whoever made a publication has the keys, and is no device that this vault knows.

@@ -29,6 +29,22 @@ pub fn follow(
     Ok(())
 }
 
+/// The same behind the last publication that this device has seen.                                               (2)
+///
+/// # Errors
+/// `Damaged`; `Forked` if it goes on from another one of that number.
+pub fn follow_seen(
+    remote: RemoteId,
+    last: (u64, PublicationId),
+    next: &SignedPublication,
+) -> Result<()> {
+    let is_next = next.body.remote == remote && next.body.number == last.0 + 1;
+    match follow(remote, last, next) {
+        Err(_) if is_next => Err(Error::Forked { number: last.0 }),
+        followed => followed,
+    }
+}
+
 /// How long a device that began a push has for the rest of it, in seconds: the grace of what does not count.
 const PUSH_S_MAX: u64 = 7 * 24 * 60 * 60;
 

@@ -50,6 +50,14 @@ pub fn publication_number(name: &str) -> Option<u64> {
     is_number.then(|| name.parse().ok()).flatten()
 }
 
+/// Generation and hash of the header that is called `name` below its kind; `None` if no header is.
+#[must_use]
+pub fn header_parts(name: &str) -> Option<(u64, [u8; 32])> {
+    let (generation, hash) = name.split_once('-')?;
+    let (generation, hash) = (publication_number(generation)?, hex::decode(hash)?);
+    (header_name(generation, &hash).split().1 == name).then_some((generation, hash))
+}
+
 fn name(name: String) -> ObjectName {
     ObjectName::new(name).expect("hexadecimal and decimal digits are plain")
 }

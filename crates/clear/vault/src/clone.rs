@@ -25,8 +25,9 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, Marker, RemoteState, follow, in_parallel, object_hash, open_publication,
-    publication_name, publication_number, revision_name, segment_name, unfinished,
+    Live, Marker, RemoteState, follow, header_name, header_parts, in_parallel, object_hash,
+    open_publication, publication_name, publication_number, revision_name, segment_name,
+    unfinished,
 };
 
 use crate::clock::now_s;
@@ -36,7 +37,7 @@ use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UN
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
 use crate::recovery::report::RecoverReport;
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::{RemoteProgress, go_on, newest_number};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
 use crate::seen::{self, Sight, Trust, Watch};
@@ -193,6 +194,10 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
         }
         // The slot of this device is in no header that the remote shows.
         Err(Error::WrongSecret(_)) => true,
+        // It has nothing at all.
+        Err(Error::Remote(strongroom_sync::Error::Empty | strongroom_sync::Error::OtherVault)) => {
+            true
+        }
         Err(_) => false,
     };
     match is_older {
@@ -214,23 +219,27 @@ fn write_replica(folder: &Folder, mut keyring: Keyring, keys: &NewDeviceKeys) ->
 /// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
 /// may have left a newer one, without keys that what was published before needs.
 fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result<State> {
-    let mut names: Vec<String> = remote
-        .list("headers")?
-        .into_iter()
-        .map(|one| one.name)
+    let listed = remote.list("headers")?;
+    let mut names: Vec<(u64, [u8; 32])> = listed
+        .iter()
+        .filter_map(|one| header_parts(&one.name))
         .collect();
     names.sort_unstable_by(|one, next| next.cmp(one));
+    if names.is_empty() && newest_number(remote)? > 0 {
+        let object = "all headers of the vault".to_owned();
+        return Err(strongroom_sync::Error::Missing { object }.into());
+    }
     // Why the newest that opened did not do; else why none opened.
     let mut unread = None;
     // A header from before a change of members would make a removed device one again.                 [11.5.5]
     let mut members: Option<Vec<Record>> = None;
     let mut last = Error::from(strongroom_sync::Error::Empty);
     names.truncate(HEADERS_MAX);
-    let generation = |name: &String| name.split('-').next().map(str::to_owned);
-    let generations = names.chunk_by(|one, next| generation(one) == generation(next));
-    for of_one in generations {
+    for of_one in names.chunk_by(|one, next| one.0 == next.0) {
+        let (headers, damaged) = headers_by_records(remote, of_one)?;
+        last = damaged.map_or(last, Error::from);
         // More than one, if a device changed keys while another forgot some.                          [11.5.5]
-        for (header, records) in headers_by_records(remote, of_one)? {
+        for (header, records) in headers {
             let goes_on = |known: &Vec<Record>| records.starts_with(known);
             if !members.as_ref().is_none_or(goes_on) {
                 continue;
@@ -258,21 +267,32 @@ fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result
     Err(unread.unwrap_or(last))
 }
 
-/// The headers of these names with their membership records, those with more records first. What is no header has none.
+/// Headers with their membership records.
+type Headers = Vec<(Vec<u8>, Vec<Record>)>;
+
+/// The headers of these names, those with more records first; and what is wrong with one that is none.
 fn headers_by_records(
     remote: &dyn Remote,
-    names: &[String],
-) -> Result<Vec<(Vec<u8>, Vec<Record>)>> {
-    let mut headers = Vec::new();
-    for name in names {
-        let name = ObjectName::new(format!("headers/{name}"))?;
-        if let Some(header) = remote.read(&name, HEADER_BYTES_MAX as u64)? {
-            let records = Header::decode(&header).map(|stored| stored.header.records);
-            headers.push((header, records.unwrap_or_default()));
+    names: &[(u64, [u8; 32])],
+) -> Result<(Headers, Option<strongroom_sync::Error>)> {
+    let (mut headers, mut damaged) = (Headers::new(), None);
+    for (generation, hash) in names {
+        let name = header_name(*generation, hash);
+        let found = match remote.read(&name, HEADER_BYTES_MAX as u64) {
+            Err(strongroom_remote::Error::TooLong { .. }) => None,
+            found => found?,
+        };
+        let found = found.filter(|header| object_hash(header) == *hash);
+        let stored = found.as_deref().map(Header::decode);
+        if let (Some(header), Some(Ok(stored))) = (&found, stored) {
+            headers.push((header.clone(), stored.header.records));
+        } else {
+            let (object, why) = (name.to_string(), "it is not the header that was pushed");
+            damaged = Some(strongroom_sync::Error::Damaged { object, why });
         }
     }
     headers.sort_by_key(|(_, records)| Reverse(records.len()));
-    Ok(headers)
+    Ok((headers, damaged))
 }
 
 /// The part of the log that matters, proven.
@@ -333,7 +353,9 @@ impl Log {
         let mut before = None;
         for signed in found.values() {
             if signed.body.remote != marker.remote {
-                return Err(strongroom_sync::Error::OtherVault.into());
+                let object = publication_name(signed.body.number).to_string();
+                let why = "it is of another remote";
+                return Err(strongroom_sync::Error::Damaged { object, why }.into());
             }
             if let Some(before) = before {
                 follow(marker.remote, before, signed)?;
@@ -366,13 +388,14 @@ impl Log {
         if object_hash(newest) == hash || newest_generation > generation {
             return Ok(newest.to_vec());
         }
-        let name = strongroom_sync::header_name(generation, &hash);
-        match remote.read(&name, HEADER_BYTES_MAX as u64)? {
+        let object = header_name(generation, &hash);
+        let found = remote.read(&object, HEADER_BYTES_MAX as u64)?;
+        let object = object.to_string();
+        let why = "its bytes are others than were pushed";
+        match found {
             Some(bytes) if object_hash(&bytes) == hash => Ok(bytes),
-            _ => Err(strongroom_sync::Error::Missing {
-                object: name.to_string(),
-            }
-            .into()),
+            Some(_) => Err(strongroom_sync::Error::Damaged { object, why }.into()),
+            None => Err(strongroom_sync::Error::Missing { object }.into()),
         }
     }
 }

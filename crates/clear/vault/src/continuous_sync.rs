@@ -159,8 +159,8 @@ struct Place {
     changed: Option<Instant>,
     check_at: Instant,
     poll_at: Instant,
-    /// When it was asked for something new last, by the clock of the machine.
-    looked: SystemTime,
+    /// When it was asked for something new last, by the clock of the machine; unless that failed.
+    looked: Option<SystemTime>,
     /// When something moved last.
     moved: Instant,
     /// How long the last push took.
@@ -181,7 +181,7 @@ impl Place {
             changed: None,
             check_at: now,
             poll_at: now,
-            looked: SystemTime::now(),
+            looked: None,
             moved: now,
             took: Duration::ZERO,
             failures: 0,
@@ -277,7 +277,7 @@ impl Running {
                 Err(Error::RemoteStopped) => {}
                 Err(error @ (Error::Closed | Error::OwnerGone)) => return Err(error),
                 Err(error) => {
-                    place.remote = None;
+                    (place.remote, place.looked) = (None, None);
                     let again_in = Duration::from_secs(1 << place.failures.min(6)).min(PAUSE_MAX);
                     place.failures = place.failures.saturating_add(1);
                     place.poll_at = Instant::now() + again_in;
@@ -334,23 +334,17 @@ fn round(
         return Ok((false, report));
     }
     let row = vault.remote_row(place.number)?;
-    let reached = match &place.remote {
-        // A machine that slept may have missed days.
-        Some(_)
-            if place
-                .looked
-                .elapsed()
-                .is_ok_and(|time| time < LOOKED_LONG_AGO) =>
-        {
-            Reached::Before
-        }
-        _ => Reached::Now,
+    // A machine that slept may have missed days.
+    let is_recent = |at: SystemTime| at.elapsed().is_ok_and(|time| time < LOOKED_LONG_AGO);
+    let reached = match place.looked.is_some_and(is_recent) {
+        true => Reached::Before,
+        false => Reached::Now,
     };
     let remote = match &place.remote {
         Some(remote) => Arc::clone(remote),
         None => Arc::clone(place.remote.insert(vault.connect(&row)?)),
     };
-    place.looked = SystemTime::now();
+    place.looked = Some(SystemTime::now());
     if polls && !is_waiting {
         vault.pull_from(&row, &*remote, reached, &mut report.pulled, &mut told)?;
         return Ok((false, report));

@@ -391,6 +391,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Keys were changed on two devices before either had heard of the other.
+    pub(crate) fn keys_diverged() -> Self {
+        Self::Keys(
+            "keys or devices were changed here and on another device before either had synced, and the other was first: copy out what only \
+             this vault has, clone the remote into a new folder, and put it there"
+                .to_owned(),
+        )
+    }
+
     /// Names what was attempted when the system refused.
     pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { what, source }
@@ -553,8 +562,12 @@ fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
         Sync::Remote(Remote::Full) => Kind::StorageFull,
         Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,
         Sync::NoVault | Sync::Empty => Kind::NotFound,
-        Sync::OtherVault => Kind::AlreadyExists,
-        Sync::Missing { .. } | Sync::Damaged { .. } | Sync::WentBack { .. } => Kind::InvalidData,
+        Sync::OtherVault | Sync::OtherRemote => Kind::AlreadyExists,
+        Sync::Missing { .. }
+        | Sync::Damaged { .. }
+        | Sync::WentBack { .. }
+        | Sync::Forked { .. }
+        | Sync::Remote(Remote::TooLong { .. } | Remote::Odd(_)) => Kind::InvalidData,
         _ => Kind::Other,
     }
 }

@@ -107,6 +107,7 @@ impl Vault {
             return self.unused(&row, &*remote);
         }
         let mut report = PruneReport::default();
+        let mut left = usize::MAX;
         loop {
             let (_, round) = self.push_and_prune(&row, &*remote, pruning, told)?;
             report.objects += round.objects;
@@ -116,6 +117,12 @@ impl Vault {
             if !grace.is_zero() || round.objects < UNNAMED_MAX as u64 {
                 return Ok(report);
             }
+            let there = remote.list("segments")?.len() + remote.list("revisions")?.len();
+            if there >= left {
+                let why = "it still lists what it said that it had removed";
+                return Err(Error::RemoteUntrue(why.to_owned()));
+            }
+            left = there;
         }
     }
 
@@ -130,7 +137,7 @@ impl Vault {
 
     fn unused(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<PruneReport> {
         let last = self.catch_up(row, remote)?;
-        if self.is_cut(remote, last)? {
+        if self.is_cut(row, remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let unnamed = self.unnamed(row, remote, &HashSet::new(), Duration::ZERO)?;

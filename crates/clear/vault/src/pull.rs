@@ -9,15 +9,15 @@
 //!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
 //!  (2) A key goes only when what is sealed under it and was published is joined, or does not concern this device.    [11.6.9]
 
-use strongroom_format::Epoch;
 use strongroom_format::publication::SignedPublication;
+use strongroom_format::{Epoch, Header};
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
-    unfinished,
+    Live, header_name, header_parts, in_parallel, object_hash, publication_name, revision_name,
+    segment_name, unfinished,
 };
 
 use crate::clock::now_s;
@@ -26,7 +26,7 @@ use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::push::PushReport;
-use crate::remotes::{RemoteProgress, go_on, newest_number};
+use crate::remotes::{RemoteProgress, go_on, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
@@ -186,6 +186,8 @@ impl Vault {
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
+                // There is nothing that could be the answer to what was refused.
+                Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
                 Ok(Pulled::Nothing) => start = Start::Base,
                 Ok(Pulled::InPart) => {
                     let before = row.joined;
@@ -215,14 +217,14 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<Pulled> {
         go_on(told(&RemoteProgress::default()))?;
-        if start == Start::Joined
+        // Who reaches a remote looks once whether its log is whole.
+        if (start, reached) == (Start::Joined, Reached::Before)
             && self.waits_for_others(row)
-            && !self.has_publication(remote, row.last + 1)?
+            && remote
+                .read_range(&publication_name(row.last + 1), 0..1)?
+                .is_none()
         {
-            return match reached == Reached::Now && self.is_cut(remote, row.last)? {
-                true => Ok(Pulled::Nothing),
-                false => Ok(Pulled::Whole),
-            };
+            return Ok(Pulled::Whole);
         }
         let first = match (start, row.last) {
             (Start::Base, _) | (Start::Joined, 0) => self.first_needed_knowing(remote)?.max(1),
@@ -247,29 +249,38 @@ impl Vault {
                 Err(error) => return Err(error),
             }
         }
-        if found.is_empty()
-            && start == Start::Joined
+        if found.is_empty() && start == Start::Base {
+            return Ok(Pulled::Nothing);
+        }
+        let nothing = found.is_empty() && start == Start::Joined;
+        if nothing
             && (first <= row.last || reached == Reached::Now)
-            && (self.is_cut(remote, row.last)? || first <= row.last)
+            && (self.is_cut(row, remote, row.last)? || first <= row.last)
         {
             return Ok(Pulled::Nothing);
         }
-        if start == Start::Base && pulled == Pulled::Whole {
+        // What is behind a gap would never come, and whoever pushes into it parts what others can read.            [11.3.8]
+        let is_asked = start == Start::Base || nothing && reached == Reached::Now;
+        if is_asked && pulled == Pulled::Whole {
             let next = first + found.len() as u64;
             if next <= newest_number(remote)? {
-                let object = publication_name(next).to_string();
-                return Err(strongroom_sync::Error::Missing { object }.into());
+                let name = publication_name(next);
+                // It may have come just now, with those behind it: then it is for the next pull.
+                if remote.read_range(&name, 0..1)?.is_none() {
+                    let object = name.to_string();
+                    return Err(strongroom_sync::Error::Missing { object }.into());
+                }
             }
         }
         // A push that has not ended is left until it has.
         let Some(whole) = found.iter().rposition(is_head) else {
             // What was sealed here may have had to be sealed again first.
-            self.take_headers_if_other(remote, row.header, oldest)?;
+            self.take_headers_if_other(remote, (0, row.header), oldest)?;
             return Ok(Pulled::Whole);
         };
         found.truncate(whole + 1);
         // Keys that were changed elsewhere count from here on for what is published here, too.
-        let (_, header) = found[whole].1.body.header;
+        let header = found[whole].1.body.header;
         self.take_headers_if_other(remote, header, oldest)?;
         let bodies = found.iter().map(|(_, one)| &one.body);
         let unfinished = unfinished(bodies, now_s());
@@ -335,17 +346,18 @@ impl Vault {
         Ok(())
     }
 
-    /// Takes in the headers of the remote if it has named another one than that in use. `needed`: see `take_headers`.
+    /// Takes in the headers of the remote if it has named another one than that in use; its generation is 0 if nobody knows it.
+    /// `needed`: see `take_headers`.
     fn take_headers_if_other(
         &self,
         remote: &dyn Remote,
-        named: [u8; 32],
+        named: (u64, [u8; 32]),
         needed: Epoch,
     ) -> Result<()> {
         let own = object_hash(&Folder::new(self.folder()).header()?);
-        match named == own || named == [0; 32] {
+        match named.1 == own || named.1 == [0; 32] {
             true => Ok(()),
-            false => self.take_headers(remote, needed),
+            false => self.take_headers(remote, Some(named), needed),
         }
     }
 
@@ -359,7 +371,7 @@ impl Vault {
     ) -> Result<SignedPublication> {
         match self.open_publication(number, object) {
             Err(Error::RemoteUntrue(_)) => {
-                self.take_headers(remote, needed)?;
+                self.take_headers(remote, None, needed)?;
                 self.open_publication(number, object)
             }
             opened => opened,
@@ -370,7 +382,7 @@ impl Vault {
     fn first_needed_knowing(&self, remote: &dyn Remote) -> Result<u64> {
         match self.first_needed(remote) {
             Err(Error::RemoteUntrue(_)) => {
-                self.take_headers(remote, Epoch(u32::MAX))?;
+                self.take_headers(remote, None, Epoch(u32::MAX))?;
                 self.first_needed(remote)
             }
             first => first,
@@ -379,57 +391,83 @@ impl Vault {
 
     /// Takes in the headers of the remote that go on from the one in use, one by one, as far as they have all keys of `needed` and
     /// later epochs that are here. (2)
-    fn take_headers(&self, remote: &dyn Remote, needed: Epoch) -> Result<()> {
-        let mut names: Vec<String> = remote
-            .list("headers")?
-            .into_iter()
-            .map(|one| one.name)
+    ///
+    /// # Errors
+    /// `Remote` if the one that a publication named is not there, or another than that.
+    fn take_headers(
+        &self,
+        remote: &dyn Remote,
+        named: Option<(u64, [u8; 32])>,
+        needed: Epoch,
+    ) -> Result<()> {
+        let listed = remote.list("headers")?;
+        let mut headers: Vec<(u64, [u8; 32])> = listed
+            .iter()
+            .filter_map(|one| header_parts(&one.name))
             .collect();
-        // Generations are written with as many digits.
-        names.sort_unstable();
+        headers.sort_unstable();
         let own = self.information()?.generation;
+        let own_hash = object_hash(&Folder::new(self.folder()).header()?);
+        let named = named.filter(|(generation, _)| *generation > own);
+        if let Some((generation, hash)) = named
+            && !headers.contains(&(generation, hash))
+        {
+            let object = header_name(generation, &hash).to_string();
+            return Err(strongroom_sync::Error::Missing { object }.into());
+        }
         // One that does not go on from the header in use says nothing about those behind it.
-        let mut refused = None;
-        let mut taken = false;
-        let own_header = Folder::new(self.folder()).header()?;
-        let own_name = header_name(own, &object_hash(&own_header)).to_string();
-        let mut diverged = false;
-        for name in names {
-            let generation = name
-                .split_once('-')
-                .and_then(|(number, _)| number.parse().ok());
-            let name = ObjectName::new(format!("headers/{name}"))?;
+        let (mut refused, mut taken, mut diverged) = (None, false, false);
+        for (generation, hash) in headers {
             // Of the same generation: another device changed keys while this one forgot some.
-            if generation.is_none_or(|generation: u64| generation < own)
-                || name.as_str() == own_name
-            {
+            if generation < own || hash == own_hash {
                 continue;
             }
-            let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
-            if let Some(header) = remote.read(&name, bytes_max)? {
-                let header = Bytes(&header);
-                let request = RemoteRequest::TakeHeader {
-                    header,
-                    needed: needed.0,
-                };
-                match self.ask_for(&Request::Remote(request)) {
-                    Ok(is_newer) => taken = taken || is_newer,
-                    Err(error @ Error::KeysInUse) => return Err(error),
-                    Err(_) if generation == Some(own) => diverged = true,
-                    Err(error) => refused = refused.or(Some(error)),
-                }
+            match self.take_header(remote, (generation, hash), needed) {
+                Ok(is_newer) => taken = taken || is_newer,
+                Err(error @ Error::KeysInUse) => return Err(error),
+                Err(Error::Keys(_)) => diverged = true,
+                Err(error) if named == Some((generation, hash)) => return Err(error),
+                Err(error) => refused = refused.or(Some(error)),
             }
         }
         match refused {
             _ if taken => Ok(()),
+            _ if diverged => Err(Error::keys_diverged()),
             Some(error) => Err(error),
-            None if diverged => Err(Error::Keys(
-                "keys or devices were changed here and on another device before either had synced, and the other was first: copy out what \
-                 only this vault has, clone the remote into a new folder, and put it there"
-                    .to_owned(),
-            )),
             None => Ok(()),
         }
+    }
+
+    /// Takes in one header; gives whether it is a newer one than that in use.
+    fn take_header(
+        &self,
+        remote: &dyn Remote,
+        (generation, hash): (u64, [u8; 32]),
+        needed: Epoch,
+    ) -> Result<bool> {
+        let name = header_name(generation, &hash);
+        let damaged = |why| strongroom_sync::Error::Damaged {
+            object: name.to_string(),
+            why,
+        };
+        let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
+        let Some(header) = remote.read(&name, bytes_max)? else {
+            let object = name.to_string();
+            return Err(strongroom_sync::Error::Missing { object }.into());
+        };
+        if object_hash(&header) != hash {
+            return Err(damaged("its bytes are others than were pushed").into());
+        }
+        let stored = Header::decode(&header).map_err(|_| damaged("it is no header of a vault"))?;
+        if stored.header.vault != vault_id(&Folder::new(self.folder()))? {
+            return Err(damaged("it is of another vault").into());
+        }
+        let header = Bytes(&header);
+        let needed = needed.0;
+        self.ask_for(&Request::Remote(RemoteRequest::TakeHeader {
+            header,
+            needed,
+        }))
     }
 
     /// Brings down what the publications name and is not here, and the publications.                             (1)

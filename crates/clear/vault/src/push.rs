@@ -191,6 +191,10 @@ impl Attempt<'_> {
                 Response::KeysStale => return Ok(Ended::Again),
                 sealed => ByteBuffer::try_from(sealed)?.0,
             };
+            // Also where there is nothing to say: a remote that went back is to be known.                  [11.3.5]
+            if self.vault.is_cut(self.row, self.remote, last)? {
+                return Err(Error::RemoteAhead);
+            }
             if object.is_empty() {
                 // What it would have retired is live after all; the log may be longer than anybody needs.
                 if let Some((_, pruning)) = unnamed {
@@ -202,9 +206,6 @@ impl Attempt<'_> {
                 let name = header_name(begun.generation, &header);
                 self.remote.create(&name, &begun.header.0)?;
                 header_is_there = true;
-            }
-            if self.vault.is_cut(self.remote, last)? {
-                return Err(Error::RemoteAhead);
             }
             if !self.publish(last + 1, &object)? {
                 return Ok(Ended::Again);
@@ -252,9 +253,7 @@ impl Attempt<'_> {
         let signed = match self.vault.log(self.row, self.remote, base..last + 1) {
             // Some of it is sealed under keys that are gone: what it named is sealed again, and published, soon. Or another device removed
             // it just now.
-            Err(
-                Error::RemoteUntrue(_) | Error::Remote(strongroom_sync::Error::WentBack { .. }),
-            ) => {
+            Err(Error::RemoteUntrue(_) | Error::Remote(strongroom_sync::Error::Missing { .. })) => {
                 return Ok(());
             }
             signed => signed?,
@@ -309,7 +308,11 @@ impl Attempt<'_> {
             Created::New => Ok(true),
             Created::AlreadyThere => {
                 let found = self.remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
-                Ok(found.as_deref() == Some(object))
+                let object_name = name.to_string();
+                let found = found.ok_or(strongroom_sync::Error::Missing {
+                    object: object_name,
+                })?;
+                Ok(found == object)
             }
         }
     }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use strongroom_crypto::{Random, SystemRandom, UnlockError};
+use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_format::{Header, VaultId};
 use strongroom_remote::{Address, CreateOnly, Limited, ObjectName, Pace, Rates, Remote, probe};
@@ -17,8 +18,8 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, Marker, follow, in_parallel, object_hash, publication_name, publication_number,
-    revision_name, segment_name,
+    Live, MARKER, Marker, follow, header_name, in_parallel, object_hash, publication_name,
+    publication_number, revision_name, segment_name,
 };
 
 use crate::folder::Folder;
@@ -158,8 +159,8 @@ impl Vault {
         self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
     }
 
-    /// Compares a remote with what its publications say that it has: that every object is there, with its length; with `deep`,
-    /// every byte of it. `told` hears of the progress.
+    /// Compares a remote with what its publications say that it has: that every object is there, with its length, and that the header is
+    /// the one that was pushed; with `deep`, every byte of all. `told` hears of the progress.
     ///
     /// # Errors
     /// `UnknownRemote`, `Remote`, `RemoteStopped`.
@@ -171,7 +172,7 @@ impl Vault {
     ) -> Result<RemoteReport> {
         let (row, remote) = self.reach(name)?;
         let last = self.catch_up(&row, &*remote)?;
-        if self.is_cut(&*remote, last)? {
+        if self.is_cut(&row, &*remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let first = self.first_needed(&*remote)?.max(1);
@@ -190,8 +191,14 @@ impl Vault {
             let name = revision_name(&revision.id, revision.epoch, &revision.hash);
             wanted.insert(name, (revision.hash, 0, REVISION_OBJECT_BYTES_MAX));
         }
+        // Without it nobody can clone.
+        if let Some(signed) = log.iter().rfind(|one| one.body.head != [0; 32]) {
+            let (generation, hash) = signed.body.header;
+            let name = header_name(generation, &hash);
+            wanted.insert(name, (hash, 0, HEADER_BYTES_MAX as u64));
+        }
         let mut there = HashMap::new();
-        for kind in ["segments", "revisions"] {
+        for kind in ["segments", "revisions", "headers"] {
             for listed in remote.list(kind)? {
                 there.insert(format!("{kind}/{}", listed.name), listed.len);
             }
@@ -210,29 +217,9 @@ impl Vault {
             }
             Some(_) => true,
         });
-        if deep {
-            in_parallel(
-                wanted.into_iter(),
-                remote.transfers(),
-                |(name, (hash, _, max))| -> Result<(ObjectName, bool, u64)> {
-                    let bytes = remote.read(&name, max)?;
-                    let is_it = bytes
-                        .as_ref()
-                        .is_some_and(|bytes| object_hash(bytes) == hash);
-                    Ok((name, is_it, bytes.map_or(0, |bytes| bytes.len() as u64)))
-                },
-                &mut |(name, is_it, len): (ObjectName, bool, u64)| {
-                    report.bytes += len;
-                    progress.bytes += len;
-                    if !is_it {
-                        report
-                            .problems
-                            .push(format!("{name} is not as it was written"));
-                    }
-                    go_on(told(&progress))
-                },
-            )?;
-        }
+        // The header is short, and nothing opens without it.
+        wanted.retain(|name, _| deep || name.split().0 == Some("headers"));
+        read_all(remote.as_ref(), wanted, &mut report, progress, told)?;
         report.problems.sort();
         Ok(report)
     }
@@ -265,9 +252,16 @@ impl Vault {
     /// The remote of that row, which says that it is the one that was added.
     pub(crate) fn connect(&self, row: &RemoteFields) -> Result<Arc<dyn Remote>> {
         let remote = Address::parse(&row.address)?.open()?;
-        let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
-        if marker.remote.0 != row.id || marker.vault != vault_id(&Folder::new(self.folder()))? {
+        // It was there when the remote was added.
+        let lost = || strongroom_sync::Error::Missing {
+            object: MARKER.to_owned(),
+        };
+        let marker = Marker::read(&*remote)?.ok_or_else(lost)?;
+        if marker.vault != vault_id(&Folder::new(self.folder()))? {
             return Err(strongroom_sync::Error::OtherVault.into());
+        }
+        if marker.remote.0 != row.id {
+            return Err(strongroom_sync::Error::OtherRemote.into());
         }
         Ok(match &*self.shared.pace.lock() {
             Some(pace) => Arc::new(Limited::new(remote, Arc::clone(pace))),
@@ -308,7 +302,9 @@ impl Vault {
     /// Publication `number`, proven.
     fn open_at(&self, remote: &dyn Remote, number: u64) -> Result<SignedPublication> {
         let object = remote.read(&publication_name(number), PUBLICATION_OBJECT_BYTES_MAX)?;
-        let object = object.ok_or(strongroom_sync::Error::WentBack { number })?;
+        let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
+            object: publication_name(number).to_string(),
+        })?;
         self.open_publication(number, &object)
     }
 
@@ -371,27 +367,65 @@ impl Vault {
         Ok(found.into_values().collect())
     }
 
-    /// Whether a publication that was seen is still there.
-    pub(crate) fn has_publication(&self, remote: &dyn Remote, number: u64) -> Result<bool> {
-        Ok(remote
-            .read_range(&publication_name(number), 0..1)?
-            .is_some())
-    }
-
     /// Whether the log of the remote begins behind publication `last`, which was seen: this device was away while others removed the
     /// beginning.
     ///
     /// # Errors
-    /// `Remote` if the log ends before `last`: the remote went back.
-    pub(crate) fn is_cut(&self, remote: &dyn Remote, last: u64) -> Result<bool> {
-        if last == 0 || self.has_publication(remote, last)? {
+    /// `Remote` if the log ends before `last`: the remote went back; `RemoteUntrue` if another publication has that number now: who
+    /// published behind it would part what others can read.
+    pub(crate) fn is_cut(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+        last: u64,
+    ) -> Result<bool> {
+        if last == 0 {
             return Ok(false);
+        }
+        let object = remote.read(&publication_name(last), PUBLICATION_OBJECT_BYTES_MAX)?;
+        if let Some(object) = object {
+            return self
+                .take_publication(row.number, last, &object, true)
+                .map(|_| false);
         }
         match newest_number(remote)? > last {
             true => Ok(true),
             false => Err(strongroom_sync::Error::WentBack { number: last }.into()),
         }
     }
+}
+
+/// Reads these objects, and notes those that have not the hash that they should have; of each: hash, length, greatest length.
+fn read_all(
+    remote: &dyn Remote,
+    wanted: HashMap<ObjectName, ([u8; 32], u64, u64)>,
+    report: &mut RemoteReport,
+    mut progress: RemoteProgress,
+    told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+) -> Result<()> {
+    in_parallel(
+        wanted.into_iter(),
+        remote.transfers(),
+        |(name, (hash, _, max))| -> Result<(ObjectName, bool, u64)> {
+            let bytes = match remote.read(&name, max) {
+                Err(strongroom_remote::Error::TooLong { .. }) => None,
+                read => read?,
+            };
+            let is_it = bytes
+                .as_ref()
+                .is_some_and(|bytes| object_hash(bytes) == hash);
+            Ok((name, is_it, bytes.map_or(0, |bytes| bytes.len() as u64)))
+        },
+        &mut |(name, is_it, len): (ObjectName, bool, u64)| {
+            report.bytes += len;
+            progress.bytes += len;
+            if !is_it {
+                let problem = format!("{name} is not as it was written");
+                report.problems.push(problem);
+            }
+            go_on(told(&progress))
+        },
+    )
 }
 
 /// The number of the newest publication; 0 if there is none.

@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::{Error, Result};
 use crate::limits::LISTED_MAX;
-use crate::object_name::ObjectName;
+use crate::object_name::{ObjectName, is_object};
 use crate::remote::{Created, Listed, Remote};
 
 /// A path in an object store, and what runs the requests.
@@ -153,7 +153,11 @@ impl Remote for Cloud {
                         source: format!("more than {LISTED_MAX} {kind}").into(),
                     });
                 }
-                if let Some(name) = object.location.filename() {
+                if let Some(name) = object
+                    .location
+                    .filename()
+                    .filter(|name| is_object(kind, name))
+                {
                     all.push(Listed {
                         name: name.to_owned(),
                         len: object.size,

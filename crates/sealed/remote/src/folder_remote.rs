@@ -15,7 +15,7 @@ use strongroom_folder::{Folder, Purpose};
 
 use crate::error::{Error, Result};
 use crate::limits::LISTED_MAX;
-use crate::object_name::ObjectName;
+use crate::object_name::{ObjectName, is_object};
 use crate::remote::{Created, Listed, Remote};
 
 /// A folder that keeps objects.
@@ -113,7 +113,7 @@ impl Remote for FolderRemote {
         let mut all = Vec::new();
         for entry in folder.list()? {
             // What is being written, and what no remote has: neither is an object.
-            if entry.kind != FileType::RegularFile || entry.name.starts_with('.') {
+            if entry.kind != FileType::RegularFile || !is_object(kind, &entry.name) {
                 continue;
             }
             if all.len() == LISTED_MAX {

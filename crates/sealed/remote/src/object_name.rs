@@ -44,6 +44,11 @@ impl ObjectName {
     }
 }
 
+/// Whether an object of that kind can have that name: somebody else may keep files in the same place.
+pub(crate) fn is_object(kind: &str, name: &str) -> bool {
+    ObjectName::new(format!("{kind}/{name}")).is_ok()
+}
+
 impl fmt::Display for ObjectName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)

@@ -21,7 +21,7 @@ pub enum Created {
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name below the kind that was listed.
+    /// Its name below the kind that was listed; together they are an `ObjectName`.
     pub name: String,
     /// Its length in bytes.
     pub len: u64,

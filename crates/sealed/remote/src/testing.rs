@@ -1,6 +1,7 @@
 //! Remotes in memory for tests: they keep their objects while a test holds them, count, and fail as a plan says.
 //!
-//! Takes   a name, under which `memory:NAME` is an address in this process; a plan that says what becomes of each request
+//! Takes   a name, under which `memory:NAME` is an address in this process; a plan that says what becomes of each request; a liar
+//!         that changes what is answered
 //! Gives   an ordinary remote at that address; its objects, and what was asked of it
 //! Never   is part of the product: only the feature `testing` compiles it, and only a name that a test holds is an address
 
@@ -59,11 +60,28 @@ pub type Plan = Box<dyn FnMut(Verb, &str) -> Fate + Send>;
 /// All objects of a remote.
 pub type Objects = BTreeMap<ObjectName, Vec<u8>>;
 
+/// What is about to be answered.
+#[derive(Debug)]
+pub enum Answer<'a> {
+    /// What came of creating an object.
+    Created(&'a mut Created),
+    /// All bytes of an object, of which those that were asked for are given.
+    Bytes(&'a mut Option<Vec<u8>>),
+    /// A listing.
+    Listed(&'a mut Vec<Listed>),
+    /// An object was removed, if it was there.
+    Removed,
+}
+
+/// Changes answers about the object or kind of that name, and the objects, as somebody can who has the remote.
+pub type Liar = Box<dyn FnMut(&mut Objects, &str, Answer<'_>) + Send>;
+
 /// A remote in memory. Its address holds as long as it lives.
 pub struct MemoryRemote {
     objects: Mutex<Objects>,
     counts: Mutex<BTreeMap<(Verb, String), Count>>,
     plan: Mutex<Option<Plan>>,
+    liar: Mutex<Option<Liar>>,
 }
 
 static HELD: Mutex<BTreeMap<String, Weak<MemoryRemote>>> = Mutex::new(BTreeMap::new());
@@ -87,6 +105,7 @@ impl MemoryRemote {
             objects: Mutex::default(),
             counts: Mutex::default(),
             plan: Mutex::default(),
+            liar: Mutex::default(),
         });
         let mut held = HELD.lock();
         held.retain(|_, remote| remote.strong_count() > 0);
@@ -97,6 +116,24 @@ impl MemoryRemote {
     /// Lets `plan` decide every request from now on; `None` serves all. It is asked before the request, one at a time.
     pub fn plan(&self, plan: Option<Plan>) {
         *self.plan.lock() = plan;
+    }
+
+    /// Lets `liar` change every answer from now on; `None` ends it.
+    pub fn lie(&self, liar: Option<Liar>) {
+        *self.liar.lock() = liar;
+    }
+
+    fn tell(&self, objects: &mut Objects, name: &str, answer: Answer<'_>) {
+        if let Some(liar) = self.liar.lock().as_mut() {
+            liar(objects, name, answer);
+        }
+    }
+
+    /// The bytes of an object as they are told.
+    fn told(&self, objects: &mut Objects, name: &ObjectName) -> Option<Vec<u8>> {
+        let mut found = objects.get(name).cloned();
+        self.tell(objects, name.as_str(), Answer::Bytes(&mut found));
+        found
     }
 
     /// What was asked of it since this was called last, by verb and kind of object.
@@ -147,17 +184,21 @@ impl MemoryRemote {
 impl Remote for MemoryRemote {
     fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
         self.ask(Verb::Create, name.as_str(), |objects| {
-            if objects.contains_key(name) {
-                return (Created::AlreadyThere, 0);
-            }
-            objects.insert(name.clone(), bytes.to_vec());
-            (Created::New, bytes.len())
+            let (mut created, len) = match objects.contains_key(name) {
+                true => (Created::AlreadyThere, 0),
+                false => (Created::New, bytes.len()),
+            };
+            objects
+                .entry(name.clone())
+                .or_insert_with(|| bytes.to_vec());
+            self.tell(objects, name.as_str(), Answer::Created(&mut created));
+            (created, len)
         })
     }
 
     fn read(&self, name: &ObjectName, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         let found = self.ask(Verb::Read, name.as_str(), |objects| {
-            let found = objects.get(name).cloned();
+            let found = self.told(objects, name);
             let len = found.as_ref().map_or(0, Vec::len);
             (found, len)
         })?;
@@ -172,7 +213,7 @@ impl Remote for MemoryRemote {
 
     fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>> {
         self.ask(Verb::Read, name.as_str(), |objects| {
-            let part = objects.get(name).map(|bytes| {
+            let part = self.told(objects, name).map(|bytes| {
                 let at =
                     |at: u64| usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
                 bytes[at(range.start)..at(range.end)].to_vec()
@@ -192,13 +233,16 @@ impl Remote for MemoryRemote {
                     created_s: 0,
                 })
             });
-            (of_kind.collect(), 0)
+            let mut listed = of_kind.collect();
+            self.tell(objects, kind, Answer::Listed(&mut listed));
+            (listed, 0)
         })
     }
 
     fn remove(&self, name: &ObjectName) -> Result<()> {
         self.ask(Verb::Remove, name.as_str(), |objects| {
             objects.remove(name);
+            self.tell(objects, name.as_str(), Answer::Removed);
             ((), 0)
         })
     }
@@ -249,5 +293,27 @@ mod tests {
             let there = remote.with_objects(|objects| objects.remove(&name).is_some());
             assert_eq!(there, is_there, "{fate:?}");
         }
+    }
+
+    #[test]
+    fn a_liar_changes_what_is_answered_and_what_is_there() {
+        let remote = MemoryRemote::at("liar");
+        let name = ObjectName::new("segments/a").unwrap();
+        remote.lie(Some(Box::new(|objects, name, answer| match answer {
+            Answer::Created(created) => {
+                objects.clear();
+                *created = Created::AlreadyThere;
+            }
+            Answer::Bytes(bytes) => *bytes = Some(name.as_bytes().to_vec()),
+            Answer::Listed(listed) => listed.clear(),
+            Answer::Removed => {}
+        })));
+        assert_eq!(remote.create(&name, b"x").unwrap(), Created::AlreadyThere);
+        assert!(remote.with_objects(|objects| objects.is_empty()));
+        assert_eq!(remote.read_range(&name, 0..3).unwrap().unwrap(), b"seg");
+        assert!(remote.read(&name, 3).is_err());
+        assert_eq!(remote.list("segments").unwrap(), []);
+        remote.lie(None);
+        assert_eq!(remote.read(&name, 3).unwrap(), None);
     }
 }

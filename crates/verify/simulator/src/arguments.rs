@@ -23,6 +23,7 @@ pub(crate) const USAGE: &str = "usage:
   strongroom-sim small-disk [--seeds A..B] [--ops N]
   strongroom-sim alarms [--runs N] [--seed N]
   strongroom-sim sync   [--seeds A..B] [--jobs N] [--tell]
+  strongroom-sim remote [--cases A..B] [--jobs N] [--tell]
   strongroom-sim hostile [--seed N] [--cases N] [--jobs N] [--patience SECONDS] [--program FILE] [--part I/N] [--summary FILE]
                          [--only FILE OPERATION COMMAND]
   strongroom-sim hostile-join SUMMARY...
@@ -49,6 +50,8 @@ alarms  verifies and checks a sound vault N times (default 1000) beside writes, 
 sync    lets two to five devices of one vault write, sync over a bad line, change keys, come and go, and be killed; checks that all
         come to one tree with everything that was acknowledged, and that it is sound; N at a time (needs no root, and a build with
         the feature testing)
+remote  lets a remote tell every lie about every kind of object, and as a whole, to every command that asks it; checks what is said,
+        that no byte is wrong or lost, and that all come to one tree once it is honest (as sync)
 hostile-join puts the parts of one run together: every one must be there
 hostile does everything that somebody who can write a vault folder can do to each of its files, runs every command on it, and
         checks that nothing outside is touched, no wrong byte is read, and the damage is named; -: every one (needs root)

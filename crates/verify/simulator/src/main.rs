@@ -468,6 +468,8 @@ fn main() -> ExitCode {
         Some((verb, rest)) if verb == "alarms" => alarms::command(rest),
         #[cfg(feature = "testing")]
         Some((verb, rest)) if verb == "sync" => sync::command(rest),
+        #[cfg(feature = "testing")]
+        Some((verb, rest)) if verb == "remote" => sync::hostile_command(rest),
         Some((verb, rest)) if hostile::is_verb(verb) => hostile::run(verb, rest),
         Some((verb, _)) if WORKERS.contains(&verb.as_str()) => {
             return end_worker(work_as_told(&arguments));

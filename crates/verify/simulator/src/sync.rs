@@ -18,13 +18,18 @@
 //!  (6) A device that was removed publishes nothing once that was published.
 //!  (7) A sync seals no content again while keys stay, but for texts that it merges.
 
+mod asked;
 mod command;
 mod contents;
 mod device;
 mod files;
 mod history;
+pub mod hostile;
 mod judge;
+mod lies;
+mod stage;
 mod steps;
+mod whole_lies;
 
-pub use command::{command, mode};
+pub use command::{command, hostile_command, mode};
 pub use history::{Mode, Story, run};

@@ -17,13 +17,16 @@ use std::sync::Arc;
 use strongroom_filesystem::{
     Arrived, Brought, Caller, Content, Durability, Ending, Error as FileError, Shown, Taken,
 };
+use strongroom_format::Epoch;
 use strongroom_format::publication::{Publication, RemoteId, SignedPublication};
 use strongroom_history::{
     self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
     Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
 };
 use strongroom_metadata::{InodeId, Published, PublishedAs, Reader, Remote, Timestamp};
-use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_name, unfinished};
+use strongroom_sync::{
+    Live, RemoteState, follow, follow_seen, open_publication, publication_name, unfinished,
+};
 
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
@@ -31,7 +34,7 @@ use crate::execute::published::{change, remote_of};
 use crate::execute::session::Session;
 use crate::execute::standing::each_published;
 use crate::folder::Folder;
-use crate::incoming;
+use crate::incoming::{self, epoch_of};
 use crate::observer::Change;
 use crate::request::remote::{JoinedFields, Start};
 use crate::{Error, Result};
@@ -55,7 +58,13 @@ pub(crate) fn join(
     let _turn = session.vault.joining.lock();
     let (row, state) = remote_of(session, remote)?;
     let folder = session.vault.with_keys(|keys| keys.folder().clone());
-    let signed = publications(session, &folder, RemoteId(row.id), &state, numbers)?;
+    let signed = publications(
+        session,
+        &folder,
+        (remote, RemoteId(row.id)),
+        &state,
+        numbers,
+    )?;
     let Some(last) = signed.last() else {
         return Ok(JoinedFields::default());
     };
@@ -153,7 +162,7 @@ fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
 fn publications(
     session: &Session,
     folder: &Folder,
-    remote: RemoteId,
+    (row, remote): (u64, RemoteId),
     state: &RemoteState,
     numbers: Range<u64>,
 ) -> Result<Vec<SignedPublication>> {
@@ -163,28 +172,48 @@ fn publications(
     let sealer = session.filesystem().engine().sealer();
     let mut before = None;
     let mut all = Vec::new();
+    let mut newest = Epoch(0);
     for number in numbers {
         // Missing: another pull was faster.
         let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
         let signed = open_publication(number, &object, &signer, &sealer)?;
-        if number == state.last.0 + 1 && state.last.0 > 0 {
-            before = Some(state.last);
+        match before {
+            _ if number == state.last.0 + 1 && state.last.0 > 0 => {
+                follow_seen(remote, state.last, &signed)?;
+            }
+            // Who comes new cannot look behind the first that it needs.
+            None => follow(remote, (number - 1, signed.body.link), &signed)?,
+            Some(before) => follow(remote, before, &signed)?,
         }
-        // Who comes new cannot look behind the first that it needs.
-        follow(
-            remote,
-            before.unwrap_or((number - 1, signed.body.link)),
-            &signed,
-        )?;
         if number == state.last.0 && signed.id != state.last.1 {
-            let object = publication_name(number).to_string();
-            let why = "it is another one than this device has seen";
-            return Err(strongroom_sync::Error::Damaged { object, why }.into());
+            return Err(strongroom_sync::Error::Forked { number }.into());
         }
         before = Some((number, signed.id));
+        newest = newest.max(epoch_of(&object));
         all.push(signed);
     }
+    // Nothing links a log that begins behind what was seen to that.                                     [11.3.7]
+    let begins_behind = all
+        .first()
+        .is_some_and(|one| one.body.number > state.last.0 + 1);
+    if state.last.0 > 0 && begins_behind && newest < newest_published(session, row)? {
+        let object = publication_name(all[all.len() - 1].body.number).to_string();
+        let why = "it is sealed under keys that had been replaced in what this device has seen";
+        return Err(strongroom_sync::Error::Damaged { object, why }.into());
+    }
     Ok(all)
+}
+
+/// The newest epoch under which something was published at a remote, as far as it was taken in.
+fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut newest = Epoch(0);
+    each_published(&reader, remote, &mut |item, _| {
+        if let Published::Revision(_, epoch) = item {
+            newest = newest.max(epoch);
+        }
+    })?;
+    Ok(newest)
 }
 
 /// The segments here that the publications retire.

@@ -12,7 +12,7 @@ use strongroom_format::Epoch;
 use strongroom_format::publication::RemoteId;
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentState};
-use strongroom_sync::{RemoteState, follow, object_hash, open_publication};
+use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_publication};
 
 use crate::clock::now_s;
 use crate::execute::join::join;
@@ -244,14 +244,26 @@ fn publication(
         .vault
         .with_keys(|keys| keys.keyring().revision_signer());
     let sealer = filesystem.engine().sealer();
+    if number <= state.last.0 {
+        // It was taken in; is it still that one?                                                              [11.3.5]
+        return Ok(match open_publication(number, object, &signer, &sealer) {
+            Ok(signed) if number == state.last.0 && signed.id != state.last.1 => {
+                let forked = strongroom_sync::Error::Forked { number };
+                PublicationFields::Refused(forked.to_string())
+            }
+            Ok(_) => PublicationFields::Taken { number },
+            Err(error) => PublicationFields::Refused(error.to_string()),
+        });
+    }
     let opened = open_publication(number, object, &signer, &sealer).and_then(|signed| {
         // Who comes new cannot look behind the first that it needs, nor who was away while those before it were removed.
-        let before = match state.last.0 {
-            0 => (number - 1, signed.body.link),
-            last if is_joined && number > last + 1 => (number - 1, signed.body.link),
-            _ => state.last,
+        let (id, unseen) = (RemoteId(row.id), (number - 1, signed.body.link));
+        let followed = match state.last.0 {
+            0 => follow(id, unseen, &signed),
+            last if is_joined && number > last + 1 => follow(id, unseen, &signed),
+            _ => follow_seen(id, state.last, &signed),
         };
-        follow(RemoteId(row.id), before, &signed).map(|()| signed)
+        followed.map(|()| signed)
     });
     let signed = match opened {
         Ok(signed) => signed,

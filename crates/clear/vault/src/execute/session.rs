@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use strongroom_crypto::Keyring;
+use strongroom_crypto::{Keyring, UnlockError};
 use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
 };
@@ -132,7 +132,14 @@ impl OpenVault {
             if has_all_changes_of(keyring, header) {
                 return Ok(None);
             }
-            let next = keyring.follow(header)?;
+            let next = keyring.follow(header).map_err(|error| match error {
+                UnlockError::Diverged => Error::keys_diverged(),
+                // It is that of the remote, not that of this vault, of which somebody without keys made another one.
+                UnlockError::HeaderEdited | UnlockError::Forged(_) => {
+                    Error::RemoteUntrue(format!("a header of it: {error}"))
+                }
+                error => error.into(),
+            })?;
             let held: Vec<Epoch> = keyring.epochs().collect();
             let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
             let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();

@@ -174,7 +174,8 @@ fn said(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// `VmHWM` in bytes.
-fn peak(status: &str) -> Option<u64> {
+#[must_use]
+pub fn peak(status: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)

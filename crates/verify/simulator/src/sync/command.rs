@@ -1,16 +1,23 @@
-//! The command line of histories of sync.
+//! The command lines of histories of sync, and of hostile remotes.
 //!
-//! Takes   a range of seeds, how many to run at a time, whether what is done is printed
-//! Gives   for each violation the seed and the command that repeats it; sums
+//! Takes   a range of seeds or cases, how many to run at a time, whether what is done is printed
+//! Gives   for each violation the command that repeats it; sums
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::hostile::child::{MEMORY_BYTES_MAX, peak};
 use crate::sync::history::{COUNTED, Mode, Story, run};
+use crate::sync::hostile;
 
 /// Of so many histories one has a folder that is put back from an older copy.
 const PUT_BACK_EVERY: u64 = 8;
+
+/// The most address space of hostile remotes: libraries, arenas and stacks beside the memory. A length that is only claimed is more.
+const ADDRESSES_MAX: u64 = 16 << 30;
 
 struct Request {
     seeds: std::ops::Range<u64>,
@@ -18,9 +25,9 @@ struct Request {
     is_told: bool,
 }
 
-fn parse(rest: &[String]) -> Result<Request, String> {
+fn parse(rest: &[String], seeds: std::ops::Range<u64>) -> Result<Request, String> {
     let mut request = Request {
-        seeds: 0..100,
+        seeds,
         jobs: 1,
         is_told: false,
     };
@@ -34,7 +41,7 @@ fn parse(rest: &[String]) -> Result<Request, String> {
         match option.as_str() {
             "--tell" => request.is_told = true,
             "--jobs" => request.jobs = number(value()?)?.clamp(1, 64) as usize,
-            "--seeds" => {
+            "--seeds" | "--cases" => {
                 let value = value()?;
                 request.seeds = match value.split_once("..") {
                     Some((from, to)) => number(from)?..number(to)?,
@@ -61,7 +68,7 @@ pub fn mode(seed: u64) -> Mode {
 /// # Errors
 /// The words are wrong.
 pub fn command(rest: &[String]) -> Result<bool, String> {
-    let request = parse(rest)?;
+    let request = parse(rest, 0..100)?;
     let next = AtomicU64::new(request.seeds.start);
     let (violations, sums) = (AtomicU64::new(0), Mutex::new([0; COUNTED.len()]));
     let work = || loop {
@@ -99,4 +106,42 @@ pub fn command(rest: &[String]) -> Result<bool, String> {
         sums.join(", ")
     );
     Ok(violations == 0)
+}
+
+/// The command line of hostile remotes: every case, or those of `--cases`.
+///
+/// # Errors
+/// The words are wrong, or nothing could be tried.
+pub fn hostile_command(rest: &[String]) -> Result<bool, String> {
+    let request = parse(rest, 0..hostile::count())?;
+    let limit = Rlimit {
+        current: Some(ADDRESSES_MAX),
+        maximum: Some(ADDRESSES_MAX),
+    };
+    setrlimit(Resource::As, limit).map_err(|error| error.to_string())?;
+    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let (said, mut broken) = hostile::sweep(request.seeds, 1, request.jobs, place.path())?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = peak(&status).unwrap_or(0);
+    if most > MEMORY_BYTES_MAX * request.jobs as u64 {
+        broken.push(format!("VIOLATION (1): {} MiB of memory", most >> 20));
+    }
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (case, words) in &said {
+        let words = words.join(", ");
+        if request.is_told {
+            println!("{case}: {words}");
+        }
+        *sums.entry(words).or_default() += 1;
+    }
+    for (words, count) in sums {
+        println!("{count} times: {words}");
+    }
+    println!(
+        "{} lies of a remote, {} violations; {} MiB of memory",
+        said.len() + broken.len(),
+        broken.len(),
+        most >> 20
+    );
+    Ok(broken.is_empty())
 }

@@ -123,7 +123,8 @@ impl Device {
         self.standing == Standing::Member
     }
 
-    fn open(&mut self) -> Result<(), Error> {
+    /// Opens the vault again that was closed.
+    pub(crate) fn open(&mut self) -> Result<(), Error> {
         let options = OpenOptions {
             engine: engine(),
             trust: unseen(),
@@ -133,6 +134,13 @@ impl Device {
         };
         self.vault = Some(Vault::open(&self.folder, self.secret(), options)?);
         Ok(())
+    }
+
+    /// Closes the vault, for somebody who works on its folder.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        let closed = self.vault().close();
+        self.vault = None;
+        closed.map_err(|error| error.to_string())
     }
 
     /// Closes the vault and opens it again: all is durable.
@@ -162,6 +170,12 @@ impl Device {
     pub(crate) fn published(&mut self, truth: &mut Truth) {
         self.made_durable();
         truth.published.extend(self.durable.drain(..));
+    }
+
+    /// Forgets what it knows of the remote, as a person does whom a message says so.
+    pub(crate) fn add_remote_again(&self, address: &str) -> Result<(), Error> {
+        self.vault().remove_remote(self.remote)?;
+        self.vault().add_remote(self.remote, address)
     }
 
     /// Carries a change of keys as far as it can be carried now.

@@ -14,7 +14,7 @@ use crate::sync::device::Device;
 use crate::sync::files::{Fail, nodes, pieces};
 
 /// A tree: each path with what is there.
-type Tree = BTreeMap<String, String>;
+pub(crate) type Tree = BTreeMap<String, String>;
 
 fn words(fail: Fail) -> String {
     match fail {
@@ -65,17 +65,32 @@ fn is_given(path: &str, truth: &Truth) -> bool {
     truth.names.contains(&name) || path == "/moved"
 }
 
+/// The same, if all of it was written by somebody.
+fn shown(device: &Device, truth: &Truth) -> Result<(Tree, BTreeSet<Piece>), String> {
+    let (tree, found) = look(device, truth).map_err(words)?;
+    match tree.keys().find(|path| !is_given(path, truth)) {
+        None => Ok((tree, found)),
+        Some(path) => {
+            let number = device.number;
+            Err(format!(
+                "(2): nobody gave the name {path} on device {number}"
+            ))
+        }
+    }
+}
+
+/// What a device shows, if it is sound by itself, whatever its remote is.
+pub(crate) fn intact(device: &Device, truth: &Truth) -> Result<(Tree, BTreeSet<Piece>), String> {
+    let shown = shown(device, truth)?;
+    sound_alone(device).map_err(|why| format!("(5): device {}: {why}", device.number))?;
+    Ok(shown)
+}
+
 /// Judges the devices that are members, all of which have the same by now.
 pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
     let mut first: Option<(&Device, Tree)> = None;
     for device in devices {
-        let (tree, found) = look(device, truth).map_err(words)?;
-        if let Some(path) = tree.keys().find(|path| !is_given(path, truth)) {
-            return Err(format!(
-                "(2): nobody gave the name {path} on device {}",
-                device.number
-            ));
-        }
+        let (tree, found) = shown(device, truth)?;
         let lost: Vec<&Piece> = (truth.published.difference(&truth.removed))
             .filter(|piece| !found.contains(piece))
             .collect();
@@ -102,10 +117,13 @@ pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
     Ok(())
 }
 
-/// (5)
-fn sound(device: &Device) -> Result<(), String> {
+fn failed(what: &'static str) -> impl Fn(Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+/// (5), without the remote.
+fn sound_alone(device: &Device) -> Result<(), String> {
     let vault = device.vault();
-    let failed = |what: &'static str| move |error: Error| format!("{what}: {error}");
     vault
         .accept_records()
         .map_err(failed("accepting devices"))?;
@@ -120,10 +138,20 @@ fn sound(device: &Device) -> Result<(), String> {
         return Err(format!("verify --deep: {verified:?}"));
     }
     let checked = vault.check().map_err(failed("check"))?;
+    match checked.problems.first() {
+        None => Ok(()),
+        Some(problem) => Err(format!("check: {problem}")),
+    }
+}
+
+/// (5)
+fn sound(device: &Device) -> Result<(), String> {
+    sound_alone(device)?;
+    let vault = device.vault();
     let remote = vault.check_remote(device.remote, true, &mut |_| GoOn::Yes);
     let remote = remote.map_err(failed("remote check"))?;
-    if let Some(problem) = checked.problems.iter().chain(&remote.problems).next() {
-        return Err(format!("check: {problem}"));
+    if let Some(problem) = remote.problems.first() {
+        return Err(format!("remote check: {problem}"));
     }
     match vault.rotation().map_err(failed("rotation"))? {
         rotation if rotation.is_running => Err(format!("old keys stay: {rotation:?}")),

@@ -1,0 +1,212 @@
+//! What a remote does to its log, its headers and its names, and what is said of it; every other lie is in the simulator.
+
+use std::path::Path;
+
+use strongroom::{AddKey, KeyFile, NewKey, SystemRandom};
+
+use super::*;
+
+fn remote(devices: &Devices) -> PathBuf {
+    devices.place.directory.path().join("remote")
+}
+
+/// The newest object of a kind.
+fn newest(devices: &Devices, kind: &str) -> PathBuf {
+    let found = fs::read_dir(remote(devices).join(kind)).unwrap();
+    found.map(|entry| entry.unwrap().path()).max().unwrap()
+}
+
+fn name_of(path: &Path) -> String {
+    let mut parts = path.iter().rev().map(|part| part.to_str().unwrap());
+    let (name, kind) = (parts.next().unwrap(), parts.next().unwrap());
+    format!("{kind}/{name}")
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+fn add_key(devices: &Devices, number: usize) {
+    let mut keys = Keys::open(devices.folder(number), &devices.place.secret).unwrap();
+    let key = KeyFile::random(&SystemRandom).unwrap();
+    keys.add("later", AddKey::Other(NewKey::KeyFile(key)))
+        .unwrap();
+}
+
+fn push(devices: &Devices) -> Result<strongroom::PushReport, Error> {
+    devices.vaults[0].push(NAME, &mut |_| GoOn::Yes)
+}
+
+fn try_clone(devices: &Devices, name: &str) -> Result<strongroom::CloneReport, Error> {
+    let folder = devices.place.directory.path().join(name);
+    let options = CloneOptions::default();
+    let secret = &devices.place.secret;
+    clone(&devices.address(), folder, secret, options, &mut |_| {
+        GoOn::Yes
+    })
+}
+
+/// Goal: where another publication has the number of the last one that a device has seen, that device publishes nothing: what it would
+/// put behind it nobody else could read, nor anything after it.
+/// SECURITY.md, claim 21.
+#[test]
+fn a_remote_that_was_put_back_and_used_since_is_named_before_anything_is_published_there() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let older = devices.place.directory.path().join("older");
+    copy_folder(&remote(&devices), &older);
+    devices.vaults[0].write("/of one", b"1").unwrap();
+    devices.sync(0);
+    fs::remove_dir_all(remote(&devices)).unwrap();
+    copy_folder(&older, &remote(&devices));
+    devices.vaults[1].write("/of two", b"2").unwrap();
+    devices.sync(1);
+    devices.vaults[0].write("/later", b"3").unwrap();
+    for error in [
+        push(&devices).unwrap_err(),
+        devices.try_sync(0).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("another history"), "{error}");
+    }
+    try_clone(&devices, "newcomer").unwrap();
+    // As the message says.
+    devices.vaults[0].remove_remote(NAME).unwrap();
+    devices.vaults[0]
+        .add_remote(NAME, &devices.address())
+        .unwrap();
+    devices.settle();
+    let tree = devices.assert_same();
+    for name in ["/of one", "/of two", "/later"] {
+        assert!(tree.contains_key(name), "{name}");
+    }
+}
+
+/// Goal: where a publication is missing and later ones are there, a device that has not seen it says so, and publishes nothing in its place.
+/// SECURITY.md, claim 21.
+#[test]
+fn a_gap_in_the_log_is_named_and_filled_by_nobody() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    devices.vaults[1].write("/first", b"1").unwrap();
+    devices.sync(1);
+    let hidden = newest(&devices, "publications");
+    devices.vaults[1].write("/second", b"2").unwrap();
+    devices.sync(1);
+    let bytes = fs::read(&hidden).unwrap();
+    fs::remove_file(&hidden).unwrap();
+    devices.vaults[0].write("/mine", b"3").unwrap();
+    let lost = format!("the remote has lost {}", name_of(&hidden));
+    let error = devices.try_sync(0).unwrap_err().to_string();
+    assert!(error.contains(&lost), "{error}");
+    let check = devices.vaults[1].check_remote(CLONED_FROM, false, &mut |_| GoOn::Yes);
+    let error = check.unwrap_err().to_string();
+    assert!(error.contains(&lost), "{error}");
+    fs::write(&hidden, bytes).unwrap();
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: what is wrong with a header at a remote is said of the remote, not of the vault here, which a person would begin to repair.
+/// SECURITY.md, claim 21.
+#[test]
+fn a_header_that_a_remote_changed_or_lost_is_named_by_all_who_need_it() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    add_key(&devices, 1);
+    devices.sync(1);
+    let header = newest(&devices, "headers");
+    let (name, bytes) = (name_of(&header), fs::read(&header).unwrap());
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    let check = || {
+        let check = devices.vaults[1].check_remote(CLONED_FROM, true, &mut |_| GoOn::Yes);
+        check.unwrap().problems
+    };
+    assert_eq!(check(), [""; 0]);
+    for (number, lie) in [Some(&flipped[..]), Some(b""), None]
+        .into_iter()
+        .enumerate()
+    {
+        match lie {
+            Some(lie) => fs::write(&header, lie).unwrap(),
+            None => fs::remove_file(&header).unwrap(),
+        }
+        let cloned = try_clone(&devices, &format!("clone{number}"));
+        let pulled = devices.vaults[0].pull(NAME, &mut |_| GoOn::Yes);
+        for error in [cloned.map(drop).unwrap_err(), pulled.map(drop).unwrap_err()] {
+            let error = error.to_string();
+            assert!(error.contains(&name), "{error}");
+            assert!(error.contains("has lost") == lie.is_none(), "{error}");
+        }
+        let problems = check();
+        assert!(
+            problems.iter().any(|one| one.contains(&name)),
+            "{problems:?}"
+        );
+        fs::write(&header, &bytes).unwrap();
+    }
+    devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: a stick that is another one of the same vault, and one that lost its marker, are called what they are.
+#[test]
+fn another_remote_of_the_vault_and_one_without_a_marker_are_told_apart() {
+    let devices = Devices::new(1, fill);
+    let second = devices.place.directory.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let address = format!("folder:{}", second.display());
+    devices.vaults[0].add_remote("second", &address).unwrap();
+    let kept = devices.place.directory.path().join("kept");
+    fs::rename(remote(&devices), &kept).unwrap();
+    fs::rename(&second, remote(&devices)).unwrap();
+    let error = push(&devices).unwrap_err().to_string();
+    assert!(error.contains("another remote of this vault"), "{error}");
+    fs::rename(remote(&devices), &second).unwrap();
+    fs::rename(&kept, remote(&devices)).unwrap();
+    fs::remove_file(remote(&devices).join("strongroom.json")).unwrap();
+    let error = push(&devices).unwrap_err().to_string();
+    assert!(error.contains("has lost strongroom.json"), "{error}");
+}
+
+/// Goal: files that other programs put into the folder of a remote are in nobody's way.
+#[test]
+fn files_that_are_no_objects_disturb_nobody() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    add_key(&devices, 1);
+    devices.vaults[1].write("/more", b"1").unwrap();
+    devices.sync(1);
+    fs::create_dir_all(remote(&devices).join("pairing")).unwrap();
+    for kind in [
+        "headers",
+        "segments",
+        "revisions",
+        "publications",
+        "pairing",
+    ] {
+        for name in [
+            "desktop.ini",
+            "Thumbs.db",
+            "copy of 1",
+            "zzzz",
+            "z-1",
+            "z-2",
+            "z-3",
+        ] {
+            fs::write(remote(&devices).join(kind).join(name), b"?").unwrap();
+        }
+    }
+    devices.settle();
+    devices.assert_same();
+    try_clone(&devices, "newcomer").unwrap();
+    let invited = devices.vaults[0].invite(NAME, std::time::Instant::now());
+    invited.unwrap();
+}
