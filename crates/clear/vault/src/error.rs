@@ -1,11 +1,14 @@
 //! Why an operation on a vault failed.
 
+mod kind;
+
 use strongroom_crypto::Fingerprint;
 use strongroom_filesystem as filesystem;
 use strongroom_metadata as metadata;
 
 use crate::older_folder::{OlderFolder, show};
 use crate::pairing::PairingError;
+use kind::{file_kind, remote_kind};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -547,57 +550,6 @@ impl Error {
                 Kind::Other
             }
         }
-    }
-}
-
-/// The same of what is wrong with a remote.
-fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
-    use std::io::ErrorKind as Kind;
-    use strongroom_remote::Error as Remote;
-    use strongroom_sync::Error as Sync;
-    match error {
-        Sync::Remote(Remote::Address(_) | Remote::Name(_)) => Kind::InvalidInput,
-        Sync::Remote(Remote::Unreachable(_)) => Kind::HostUnreachable,
-        Sync::Remote(Remote::Refused(_)) => Kind::PermissionDenied,
-        Sync::Remote(Remote::Full) => Kind::StorageFull,
-        Sync::Remote(Remote::NoCreateOnly(_)) | Sync::NewerFormat { .. } => Kind::Unsupported,
-        Sync::NoVault | Sync::Empty => Kind::NotFound,
-        Sync::OtherVault | Sync::OtherRemote => Kind::AlreadyExists,
-        Sync::Missing { .. }
-        | Sync::Damaged { .. }
-        | Sync::WentBack { .. }
-        | Sync::Forked { .. }
-        | Sync::Remote(Remote::TooLong { .. } | Remote::Odd(_)) => Kind::InvalidData,
-        _ => Kind::Other,
-    }
-}
-
-/// The same of what the file system says.
-fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
-    use filesystem::Error as File;
-    use std::io::ErrorKind as Kind;
-    match error {
-        File::NotFound | File::NoAttribute | File::Erased { .. } => Kind::NotFound,
-        File::Exists => Kind::AlreadyExists,
-        File::NotADirectory => Kind::NotADirectory,
-        File::IsADirectory => Kind::IsADirectory,
-        File::NotEmpty => Kind::DirectoryNotEmpty,
-        File::PermissionDenied | File::NotPermitted => Kind::PermissionDenied,
-        File::NoSpace => Kind::StorageFull,
-        File::QuotaExceeded => Kind::QuotaExceeded,
-        File::ReadOnly | File::InSnapshot => Kind::ReadOnlyFilesystem,
-        File::FileTooLarge => Kind::FileTooLarge,
-        File::TooManyLinks => Kind::TooManyLinks,
-        File::NameTooLong => Kind::InvalidFilename,
-        File::Stale => Kind::StaleNetworkFileHandle,
-        File::WouldBlock => Kind::WouldBlock,
-        File::NotSupported => Kind::Unsupported,
-        File::InvalidArgument(_) | File::InvalidName | File::NoSuchOffset | File::ValueTooLarge => {
-            Kind::InvalidInput
-        }
-        File::NoThread(source) => source.kind(),
-        File::Damaged { .. } | File::DamagedHistory => Kind::InvalidData,
-        _ => Kind::Other,
     }
 }
 

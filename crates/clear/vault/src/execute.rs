@@ -6,6 +6,7 @@
 
 mod arrived;
 pub(crate) mod backup;
+mod came;
 pub(crate) mod carry_out;
 pub(crate) mod content;
 pub(crate) mod hash;

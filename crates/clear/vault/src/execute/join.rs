@@ -17,24 +17,20 @@ use std::sync::Arc;
 use strongroom_filesystem::{
     Arrived, Brought, Caller, Content, Durability, Ending, Error as FileError, Shown, Taken,
 };
-use strongroom_format::Epoch;
-use strongroom_format::publication::{Publication, RemoteId, SignedPublication};
+use strongroom_format::publication::RemoteId;
 use strongroom_history::{
     self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
     Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
 };
-use strongroom_metadata::{InodeId, Published, PublishedAs, Reader, Remote, Timestamp};
-use strongroom_sync::{
-    Live, RemoteState, follow, follow_seen, open_publication, publication_name, unfinished,
-};
+use strongroom_metadata::{InodeId, Reader, Remote, Timestamp};
+use strongroom_sync::{Live, RemoteState, unfinished};
 
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
+use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::published::{change, remote_of};
 use crate::execute::session::Session;
-use crate::execute::standing::each_published;
-use crate::folder::Folder;
-use crate::incoming::{self, epoch_of};
+use crate::incoming;
 use crate::observer::Change;
 use crate::request::remote::{JoinedFields, Start};
 use crate::{Error, Result};
@@ -116,33 +112,6 @@ pub(crate) fn join(
     Ok(joined)
 }
 
-/// Leaves what was joined and is only named once more: it may have been let go here.
-fn leave_out_known(session: &Session, remote: u64, live: &mut Live, joined: u64) -> Result<()> {
-    let reader = session.filesystem().engine().reader()?;
-    let is_known = |item: Published, hash: &[u8; 32]| {
-        let known = reader.published(remote, item);
-        let is_it = |how: PublishedAs| how.hash == *hash && how.publication <= joined;
-        known.map(|known| known.is_some_and(is_it))
-    };
-    let mut known = Vec::new();
-    for segment in live.segments.values() {
-        if is_known(Published::Segment(segment.id.0), &segment.hash)? {
-            known.push(segment.hash);
-        }
-    }
-    for revision in live.revisions.values() {
-        let item = Published::Revision(revision.id, revision.epoch);
-        if is_known(item, &revision.hash)? {
-            known.push(revision.hash);
-        }
-    }
-    for hash in known {
-        live.segments.remove(&hash);
-        live.revisions.remove(&hash);
-    }
-    Ok(())
-}
-
 /// All that is live up to that publication is here.
 fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
     let (row, state) = remote_of(session, remote)?;
@@ -157,87 +126,6 @@ fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
         })
     })
     .map(drop)
-}
-
-fn publications(
-    session: &Session,
-    folder: &Folder,
-    (row, remote): (u64, RemoteId),
-    state: &RemoteState,
-    numbers: Range<u64>,
-) -> Result<Vec<SignedPublication>> {
-    let signer = session
-        .vault
-        .with_keys(|keys| keys.keyring().revision_signer());
-    let sealer = session.filesystem().engine().sealer();
-    let mut before = None;
-    let mut all = Vec::new();
-    let mut newest = Epoch(0);
-    for number in numbers {
-        // Missing: another pull was faster.
-        let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
-        let signed = open_publication(number, &object, &signer, &sealer)?;
-        match before {
-            _ if number == state.last.0 + 1 && state.last.0 > 0 => {
-                follow_seen(remote, state.last, &signed)?;
-            }
-            // Who comes new cannot look behind the first that it needs.
-            None => follow(remote, (number - 1, signed.body.link), &signed)?,
-            Some(before) => follow(remote, before, &signed)?,
-        }
-        if number == state.last.0 && signed.id != state.last.1 {
-            return Err(strongroom_sync::Error::Forked { number }.into());
-        }
-        before = Some((number, signed.id));
-        newest = newest.max(epoch_of(&object));
-        all.push(signed);
-    }
-    // Nothing links a log that begins behind what was seen to that.                                     [11.3.7]
-    let begins_behind = all
-        .first()
-        .is_some_and(|one| one.body.number > state.last.0 + 1);
-    if state.last.0 > 0 && begins_behind && newest < newest_published(session, row)? {
-        let object = publication_name(all[all.len() - 1].body.number).to_string();
-        let why = "it is sealed under keys that had been replaced in what this device has seen";
-        return Err(strongroom_sync::Error::Damaged { object, why }.into());
-    }
-    Ok(all)
-}
-
-/// The newest epoch under which something was published at a remote, as far as it was taken in.
-fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
-    let reader = session.filesystem().engine().reader()?;
-    let mut newest = Epoch(0);
-    each_published(&reader, remote, &mut |item, _| {
-        if let Published::Revision(_, epoch) = item {
-            newest = newest.max(epoch);
-        }
-    })?;
-    Ok(newest)
-}
-
-/// The segments here that the publications retire.
-fn retired<'p>(
-    session: &Session,
-    remote: u64,
-    publications: impl Iterator<Item = &'p Publication>,
-) -> Result<HashSet<strongroom_format::SegmentId>> {
-    let hashes: HashSet<[u8; 32]> = publications
-        .flat_map(|body| body.retired_segments.iter().copied())
-        .collect();
-    let mut retired = HashSet::new();
-    if hashes.is_empty() {
-        return Ok(retired);
-    }
-    let reader = session.filesystem().engine().reader()?;
-    each_published(&reader, remote, &mut |item, how| {
-        if let Published::Segment(id) = item
-            && hashes.contains(&how.hash)
-        {
-            retired.insert(strongroom_format::SegmentId(id));
-        }
-    })?;
-    Ok(retired)
 }
 
 struct Joining<'a> {

@@ -1,0 +1,134 @@
+//! Looks at the publications that came, before they are joined.
+//!
+//! Takes   publications in the folder of what came, and what is known of the remote
+//! Gives   their contents, proven in their order; what of them is known already, and what they retire
+//! Never   takes one that does not follow from what was seen
+//! Spec    spec/11-sync.md, 11.3 and 11.6
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use strongroom_format::Epoch;
+use strongroom_format::publication::{Publication, RemoteId, SignedPublication};
+use strongroom_metadata::{Published, PublishedAs};
+use strongroom_sync::{Live, RemoteState, follow, follow_seen, open_publication, publication_name};
+
+use crate::execute::session::Session;
+use crate::execute::standing::each_published;
+use crate::folder::Folder;
+use crate::incoming::{self, epoch_of};
+use crate::{Error, Result};
+
+/// Leaves what was joined and is only named once more: it may have been let go here.
+pub(super) fn leave_out_known(
+    session: &Session,
+    remote: u64,
+    live: &mut Live,
+    joined: u64,
+) -> Result<()> {
+    let reader = session.filesystem().engine().reader()?;
+    let is_known = |item: Published, hash: &[u8; 32]| {
+        let known = reader.published(remote, item);
+        let is_it = |how: PublishedAs| how.hash == *hash && how.publication <= joined;
+        known.map(|known| known.is_some_and(is_it))
+    };
+    let mut known = Vec::new();
+    for segment in live.segments.values() {
+        if is_known(Published::Segment(segment.id.0), &segment.hash)? {
+            known.push(segment.hash);
+        }
+    }
+    for revision in live.revisions.values() {
+        let item = Published::Revision(revision.id, revision.epoch);
+        if is_known(item, &revision.hash)? {
+            known.push(revision.hash);
+        }
+    }
+    for hash in known {
+        live.segments.remove(&hash);
+        live.revisions.remove(&hash);
+    }
+    Ok(())
+}
+
+/// The publications of these numbers, which came, proven against what was seen before.
+pub(super) fn publications(
+    session: &Session,
+    folder: &Folder,
+    (row, remote): (u64, RemoteId),
+    state: &RemoteState,
+    numbers: Range<u64>,
+) -> Result<Vec<SignedPublication>> {
+    let signer = session
+        .vault
+        .with_keys(|keys| keys.keyring().revision_signer());
+    let sealer = session.filesystem().engine().sealer();
+    let mut before = None;
+    let mut all = Vec::new();
+    let mut newest = Epoch(0);
+    for number in numbers {
+        // Missing: another pull was faster.
+        let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
+        let signed = open_publication(number, &object, &signer, &sealer)?;
+        match before {
+            _ if number == state.last.0 + 1 && state.last.0 > 0 => {
+                follow_seen(remote, state.last, &signed)?;
+            }
+            // Who comes new cannot look behind the first that it needs.
+            None => follow(remote, (number - 1, signed.body.link), &signed)?,
+            Some(before) => follow(remote, before, &signed)?,
+        }
+        if number == state.last.0 && signed.id != state.last.1 {
+            return Err(strongroom_sync::Error::Forked { number }.into());
+        }
+        before = Some((number, signed.id));
+        newest = newest.max(epoch_of(&object));
+        all.push(signed);
+    }
+    // Nothing links a log that begins behind what was seen to that.                                     [11.3.7]
+    let begins_behind = all
+        .first()
+        .is_some_and(|one| one.body.number > state.last.0 + 1);
+    if state.last.0 > 0 && begins_behind && newest < newest_published(session, row)? {
+        let object = publication_name(all[all.len() - 1].body.number).to_string();
+        let why = "it is sealed under keys that had been replaced in what this device has seen";
+        return Err(strongroom_sync::Error::Damaged { object, why }.into());
+    }
+    Ok(all)
+}
+
+/// The newest epoch under which something was published at a remote, as far as it was taken in.
+fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut newest = Epoch(0);
+    each_published(&reader, remote, &mut |item, _| {
+        if let Published::Revision(_, epoch) = item {
+            newest = newest.max(epoch);
+        }
+    })?;
+    Ok(newest)
+}
+
+/// The segments here that the publications retire.
+pub(super) fn retired<'p>(
+    session: &Session,
+    remote: u64,
+    publications: impl Iterator<Item = &'p Publication>,
+) -> Result<HashSet<strongroom_format::SegmentId>> {
+    let hashes: HashSet<[u8; 32]> = publications
+        .flat_map(|body| body.retired_segments.iter().copied())
+        .collect();
+    let mut retired = HashSet::new();
+    if hashes.is_empty() {
+        return Ok(retired);
+    }
+    let reader = session.filesystem().engine().reader()?;
+    each_published(&reader, remote, &mut |item, how| {
+        if let Published::Segment(id) = item
+            && hashes.contains(&how.hash)
+        {
+            retired.insert(strongroom_format::SegmentId(id));
+        }
+    })?;
+    Ok(retired)
+}
