@@ -1,14 +1,12 @@
 //! Why an operation on a vault failed.
 
-mod kind;
-
 use strongroom_crypto::Fingerprint;
 use strongroom_filesystem as filesystem;
 use strongroom_metadata as metadata;
 
+use crate::error_kind::{file_kind, remote_kind};
 use crate::older_folder::{OlderFolder, show};
 use crate::pairing::PairingError;
-use kind::{file_kind, remote_kind};
 
 /// What every operation gives.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -30,6 +30,7 @@ use crate::remotes::{RemoteProgress, go_on, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
+use crate::waits::Waits;
 use crate::{Error, GoOn, Result, Vault};
 
 /// How often a sync begins again because another device published in between.
@@ -101,15 +102,6 @@ fn may_be_at_base(error: &Error) -> bool {
 pub(crate) enum Reached {
     Now,
     Before,
-}
-
-/// What is not joined at a remote because somebody is in the middle of a push.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
-    /// Up to which publication everything is joined, and the last that was taken in.
-    state: (u64, u64),
-    /// When the first of those pushes does not count as unfinished any more, in seconds since 1970.
-    until_s: u64,
 }
 
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {

@@ -20,9 +20,9 @@ use crate::observer::{Observer, Subscription};
 use crate::owner::client::Unanswered;
 use crate::owner::port::Port;
 use crate::path::{Links, VaultPath};
-use crate::pull::Waits;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{Access, Opening, Request, Response};
+use crate::waits::Waits;
 use crate::{Error, OpenOptions, Result, Secret};
 
 /// An open vault. Cheap to clone; usable from many threads.

@@ -6,7 +6,7 @@
 use strongroom_filesystem as filesystem;
 
 /// The same of what is wrong with a remote.
-pub(super) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
+pub(crate) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind {
     use std::io::ErrorKind as Kind;
     use strongroom_remote::Error as Remote;
     use strongroom_sync::Error as Sync;
@@ -28,7 +28,7 @@ pub(super) fn remote_kind(error: &strongroom_sync::Error) -> std::io::ErrorKind 
 }
 
 /// The same of what the file system says.
-pub(super) fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
+pub(crate) fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
     use filesystem::Error as File;
     use std::io::ErrorKind as Kind;
     match error {
