@@ -23,7 +23,7 @@ use strongroom_sync::{
     Live, open_publication, publication_name, publication_number, seal_publication,
 };
 
-use crate::sync::contents::{Piece, Truth};
+use crate::sync::contents::{Form, Piece, Truth};
 use crate::sync::device::{Device, ShiftedClock, copy, engine};
 use crate::unseen;
 
@@ -326,7 +326,7 @@ impl Stage {
 
     /// Writes a file that has `len` new bytes.
     pub(crate) fn write(&mut self, device: &Device, name: &str, len: usize) -> Result<(), String> {
-        let piece = self.truth.piece(len);
+        let piece = self.truth.piece(len, Form::Bytes);
         self.truth.gave(&[piece]);
         self.truth.names.insert(name.to_owned());
         let bytes = self.truth.bytes(&[piece]);
