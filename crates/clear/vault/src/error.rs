@@ -133,6 +133,17 @@ pub enum Error {
          object only where there is none of its name"
     )]
     RemoteNotCreateOnly,
+    /// Caller: what is asked for takes content that is not here.
+    #[error(
+        "{} MiB of content lie {what}: bring them here first with `strongroom evict --undo`",
+        bytes.div_ceil(1 << 20)
+    )]
+    ContentAway {
+        /// Sealed bytes of that content.
+        bytes: u64,
+        /// Where it lies, and why that is in the way.
+        what: String,
+    },
     /// Environment: another device pushed what this one does not have.
     #[error(
         "another device has pushed changes to this remote that this one does not have; run `strongroom sync`, which brings them here first"
@@ -527,7 +538,9 @@ impl Error {
             Self::Pairing(error) => error.io_kind(),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteKept(_) => Kind::PermissionDenied,
-            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
+            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse | Self::ContentAway { .. } => {
+                Kind::ResourceBusy
+            }
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
@@ -583,7 +596,8 @@ fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
             Kind::InvalidInput
         }
         File::NoThread(source) => source.kind(),
-        File::Damaged { .. } | File::DamagedHistory => Kind::InvalidData,
+        File::OnlyAtRemote(_) => Kind::HostUnreachable,
+        File::Damaged { .. } | File::DamagedHistory | File::LostAtRemote(_) => Kind::InvalidData,
         _ => Kind::Other,
     }
 }

@@ -130,3 +130,9 @@ pub(crate) const REBUILD_LOST_BYTES_MAX: u64 = 64 << 30;
 
 /// Objects in one page of what a push finds missing, and in one publication: well below what both may have.
 pub(crate) const PUSH_PAGE: usize = 2048;
+
+/// Segments in one answer about those that may go, or are away.
+pub(crate) const SEGMENTS_PAGE: usize = 4096;
+
+/// Segments whose files go at once: a commit stands between each two lots.
+pub(crate) const EVICT_AT_ONCE: usize = 64;
