@@ -8,12 +8,17 @@
 //! Invariants
 //!  (1) Before a segment goes, a remote listed it with the hash that was published and with its length, and its log had nothing
 //!      that this device has not taken in.                                                                      [11.9.1]
+//!  (2) Before it was looked, the remote has an object which says so: whoever removes something there, and published before that
+//!      look, finds it.                                                                                         [11.9.2]
 
 use std::collections::{HashMap, HashSet};
 
 use strongroom_format::hex;
+use strongroom_remote::Remote;
+use strongroom_sync::{needs_name, needs_of};
 
-use crate::limits::EVICT_AT_ONCE;
+use crate::limits::{EVICT_AT_ONCE, NEEDS_END};
+use crate::prune::passed;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
 use crate::request::frame::Bytes;
@@ -105,7 +110,8 @@ impl Vault {
         path: Option<&[u8]>,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<BringBackReport> {
-        let away = self.segments_of(WhichSegments::Away, path)?;
+        let mut away = self.segments_of(WhichSegments::Away, path)?;
+        away.dedup_by_key(|one| one.id);
         let mut report = BringBackReport::default();
         let mut progress = RemoteProgress {
             bytes: 0,
@@ -123,6 +129,41 @@ impl Vault {
         }
         told(&progress);
         Ok(report)
+    }
+
+    /// Refuses to forget the remote of that name if something that is away there is shown by no other now.            [11.9.7]
+    pub(crate) fn check_elsewhere(&self, name: &str) -> Result<()> {
+        let away = self.segments_of(WhichSegments::Away, None)?;
+        let rows = self.remote_rows()?;
+        let Some(leaving) = rows.iter().find(|row| row.name == name) else {
+            return Ok(());
+        };
+        let mut needed: Vec<SegmentFields> = away.clone();
+        needed.retain(|one| one.remote == leaving.number);
+        for row in rows.iter().filter(|row| row.number != leaving.number) {
+            if needed.is_empty() {
+                break;
+            }
+            // One that cannot be asked shows nothing.
+            let listed = self.connect(row).and_then(|remote| {
+                let listed = remote.list("segments")?;
+                Ok(listed.into_iter().map(|one| (one.name, one.len)))
+            });
+            let there: HashMap<String, u64> = listed.map(Iterator::collect).unwrap_or_default();
+            let shown = away.iter().filter(|one| {
+                let found = there.get(&hex::encode(&one.hash));
+                one.remote == row.number && found.is_some_and(|len| *len >= one.len)
+            });
+            let shown: HashSet<[u8; 16]> = shown.map(|one| one.id).collect();
+            needed.retain(|one| !shown.contains(&one.id));
+        }
+        match bytes_of(&needed) {
+            0 => Ok(()),
+            bytes => Err(Error::ContentAway {
+                bytes,
+                what: format!("only at {name}, or no other remote shows it now"),
+            }),
+        }
     }
 
     /// All segments of that kind in which content below `path` lies; see `RemoteRequest::Segments`.
@@ -147,13 +188,84 @@ impl Vault {
         }
     }
 
-    /// Those of `wanted` that the remote has now. (1)
+    /// Says at a remote up to where this device has followed its log, while it needs what was let go: nobody removes there what a later
+    /// publication retires. Once it needs nothing, it says so no more.                                            (2)
+    fn say_needs(&self, number: u64, remote: &dyn Remote, needs: Needs) -> Result<()> {
+        let mut row = self.remote_row(number)?;
+        let (_, said) = row.needs;
+        let is_needed = needs == Needs::Soon || self.information()?.away_bytes > 0;
+        let note = |number| {
+            self.ask_for::<()>(&Request::Remote(RemoteRequest::NoteNeeds {
+                remote: row.number,
+                number,
+            }))
+        };
+        if !is_needed {
+            if said > 0 {
+                for listed in remote.list("needs")? {
+                    if let Some((id, at)) = needs_of(&listed.name)
+                        && id == row.needs.0
+                    {
+                        remote.remove(&needs_name(&id, at))?;
+                    }
+                }
+                note(0)?;
+            }
+            return Ok(());
+        }
+        if said == row.last && said > 0 && needs == Needs::IfAway {
+            return Ok(());
+        }
+        if row.needs.0 == [0; 16] {
+            note(0)?;
+            row.needs = self.remote_row(number)?.needs;
+        }
+        remote.create(&needs_name(&row.needs.0, row.last), &[])?;
+        note(row.last)?;
+        if said > 0 && said != row.last {
+            remote.remove(&needs_name(&row.needs.0, said))?;
+        }
+        Ok(())
+    }
+
+    /// The same after a pull or push, which is done: a remote that does not hear it keeps more until the next.
+    pub(crate) fn say_needs_if_it_hears(&self, number: u64, remote: &dyn Remote) -> Result<()> {
+        match self.say_needs(number, remote, Needs::IfAway) {
+            Err(Error::Remote(_)) => Ok(()),
+            said => said,
+        }
+    }
+
+    /// Up to which publication all that let content go have followed the log of a remote, but for this device; `None` if nobody has let
+    /// content go.
+    pub(crate) fn needed_up_to(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+    ) -> Result<Option<u64>> {
+        let own = self.remote_row(row.number)?.needs.0;
+        let mut followed: HashMap<[u8; 16], u64> = HashMap::new();
+        for listed in remote.list("needs")? {
+            let is_over = listed.created_s > 0 && passed(listed.created_s, NEEDS_END);
+            if let Some((id, number)) = needs_of(&listed.name)
+                && id != own
+                && !is_over
+            {
+                let known = followed.entry(id).or_default();
+                *known = number.max(*known);
+            }
+        }
+        Ok(followed.into_values().min())
+    }
+
+    /// Those of `wanted` that the remote has now. (1) (2)
     fn shown_by(
         &self,
         row: &RemoteFields,
         mut wanted: Vec<SegmentFields>,
     ) -> Result<Vec<SegmentFields>> {
         let remote = self.connect(row)?;
+        self.say_needs(row.number, &*remote, Needs::Soon)?;
         let last = self.catch_up(row, &*remote)?;
         if self.is_cut(&*remote, last)? {
             return Err(Error::RemoteAhead);
@@ -163,6 +275,15 @@ impl Vault {
         wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
         Ok(wanted)
     }
+}
+
+/// Whether this device needs of a remote what it let go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// It is about to let something go.
+    Soon,
+    /// If something is away.
+    IfAway,
 }
 
 fn bytes_of(segments: &[SegmentFields]) -> u64 {

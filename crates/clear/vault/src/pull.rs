@@ -174,6 +174,9 @@ impl Vault {
         let mut start = Start::Joined;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
+                Ok(Pulled::Whole) if row.needs.0 != [0; 16] => {
+                    return self.say_needs_if_it_hears(row.number, remote);
+                }
                 Ok(Pulled::Whole) => return Ok(()),
                 Ok(Pulled::Nothing) => start = Start::Base,
                 Ok(Pulled::InPart) => {

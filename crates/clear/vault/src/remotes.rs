@@ -152,8 +152,9 @@ impl Vault {
     /// Forgets a remote. What is there stays there.
     ///
     /// # Errors
-    /// `UnknownRemote`.
+    /// `UnknownRemote`; `ContentAway` if content lies there that is neither here nor at another remote which shows it now.
     pub fn remove_remote(&self, name: &str) -> Result<()> {
+        self.check_elsewhere(name)?;
         let name = Bytes(name.as_bytes());
         self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
     }

@@ -70,7 +70,7 @@ fn told(report: &EvictReport) -> String {
     match report.kept {
         0 => went,
         kept => format!(
-            "{went}\n{} in {} stay: no remote has them, `strongroom push` brings them there",
+            "{went}\n{} in {} stay: no remote has shown that it has them; `strongroom push` brings there what is missing",
             show_bytes(report.kept_bytes),
             counted(kept, "segment")
         ),

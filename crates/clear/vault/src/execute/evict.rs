@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use strongroom_filesystem::{Error as FileError, NodeKind};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
-    InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState, has_no_file,
+    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState, has_no_file,
 };
 
 use crate::execute::session::Session;
@@ -23,8 +23,8 @@ use crate::{Error, Result};
 /// Entries and regions that are read at once.
 const PAGE: usize = 1024;
 
-/// The next segments of that kind behind `after`, by their names, in which content below `path` lies; of those that are here one for
-/// each remote that is noted to have it, or one of the remote 0, which there is not.
+/// The next segments of that kind behind `after`, by their names, in which content below `path` lies: one for each remote that is noted
+/// to have it, or one of the remote 0, which there is not. Of those that are away the length is that of what was committed.
 pub(super) fn segments(
     session: &Session,
     which: WhichSegments,
@@ -50,13 +50,17 @@ pub(super) fn segments(
         if found.len() >= SEGMENTS_PAGE {
             break;
         }
-        if which == WhichSegments::Away {
-            found.push(fields(&row, 0, [0; 32], row.committed_len));
-            continue;
-        }
-        let Some(len) = session.filesystem().segment_len(row.id) else {
+        let len = match which {
+            WhichSegments::Away => Some(row.committed_len),
+            WhichSegments::Here => session.filesystem().segment_len(row.id),
+        };
+        let Some(len) = len else {
             continue;
         };
+        let blocks = reader.blocks_in_segment(row.number, BlockNumber(0), PAGE)?;
+        if !blocks.iter().any(|block| block.kind.is_data()) {
+            continue;
+        }
         let before = found.len();
         for remote in &remotes {
             let published = reader.published(remote.number, Published::Segment(row.id.0))?;

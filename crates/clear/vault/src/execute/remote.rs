@@ -8,6 +8,7 @@
 //! Invariants
 //!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
 
+use strongroom_crypto::{Random, SystemRandom};
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_format::publication::RemoteId;
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -113,6 +114,14 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let path = path.as_ref().map(|path| Bytes(path.0));
             Ok(evict::segments(session, *which, path, *after)?.into())
         }
+        RemoteRequest::NoteNeeds { remote, number } => {
+            let (row, state) = remote_of(session, *remote)?;
+            let mut needs = (state.needs.0, *number);
+            if needs.0 == [0; 16] {
+                SystemRandom.fill(&mut needs.0)?;
+            }
+            put_state(session, row, RemoteState { needs, ..state }).map(Into::into)
+        }
         RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
         RemoteRequest::BringBack { segment } => {
             let brought = session.filesystem().bring_back(SegmentId(*segment));
@@ -147,6 +156,7 @@ fn list(session: &Session) -> Result<Response> {
             base: state.base,
             fence: state.fence,
             keeps: state.keeps,
+            needs: state.needs,
         });
     }
     Ok(all.into())

@@ -65,13 +65,20 @@ pub(crate) enum RemoteRequest<'a> {
         object: Bytes<'a>,
     },
     EndPush,
-    /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. Of those that
-    /// are here one for each remote that is noted to have it, or one of remote 0, which there is not.
+    /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. One for each
+    /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are away the length is that of what was
+    /// committed.
     Segments {
         which: WhichSegments,
         #[serde(borrow)]
         path: Option<Bytes<'a>>,
         after: Option<[u8; 16]>,
+    },
+    /// Notes up to which publication this device says at that remote that it let content go; 0: it needs nothing there. The first time
+    /// it gets a name.
+    NoteNeeds {
+        remote: u64,
+        number: u64,
     },
     /// Lets the files of segments go that the remotes named have shown; gives those that went.
     Evict {
@@ -153,6 +160,8 @@ pub(crate) struct RemoteFields {
     pub(crate) fence: (u64, u64),
     /// See `RemoteState`.
     pub(crate) keeps: bool,
+    /// See `RemoteState`.
+    pub(crate) needs: ([u8; 16], u64),
 }
 
 impl std::fmt::Debug for RemoteFields {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use strongroom::filesystem::Error as FileError;
+use strongroom::filesystem::{Error as FileError, SetAttributes};
 use strongroom::{
-    CLONED_FROM, Error, EvictReport, GoOn, Keys, NewRevision, OpenOptions, SeenRecords, Trust,
+    CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, SeenRecords, Trust,
     Vault, VerifyOptions,
 };
 
@@ -143,7 +143,7 @@ fn without_its_remote_it_fails_with_words_and_everything_else_goes_on() {
     assert_eq!(vault.read("/letters/one").unwrap(), content(300_000, 1));
 }
 
-/// Goal: nothing that a remote says instead of what was pushed is taken, and nothing is lost by asking it.
+/// Goal: nothing that a remote says instead of what was pushed is taken, and nothing is lost by asking it. SECURITY.md, claim 21.
 #[test]
 fn a_remote_that_lies_is_not_believed() {
     let devices = Devices::new(1, fill);
@@ -184,6 +184,7 @@ fn a_remote_that_lies_is_not_believed() {
     assert_sound(vault);
 }
 
+/// SECURITY.md, claim 21.
 #[test]
 fn what_no_remote_shows_stays() {
     let devices = Devices::new(1, fill);
@@ -547,5 +548,50 @@ fn a_pull_brings_what_is_new_and_leaves_what_is_away() {
     assert_eq!(came_back(one), 0);
     assert_eq!(one.read("/new").unwrap(), content(300_000, 33));
     devices.settle();
+    devices.assert_same();
+}
+
+/// Goal: what one device removes from the vault, and from the remote at once, another one keeps that let it go before it heard of that.
+/// Failed before anybody said at the remote what it needs: the file was there, and could not be read. SECURITY.md, claim 21.
+#[test]
+fn nobody_removes_at_the_remote_what_a_device_that_was_away_may_need() {
+    let devices = Devices::new(2, fill);
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    evict(one);
+    two.remove_file("/big").unwrap();
+    two.take_revision(&NewRevision::default()).unwrap().unwrap();
+    let mut revisions = two.revisions().unwrap();
+    revisions.pop();
+    for revision in revisions {
+        two.remove_revision(revision.id).unwrap();
+    }
+    two.compact().unwrap();
+    devices.sync(1);
+    let prune = || {
+        let pruned = two.prune_remote(CLONED_FROM, Duration::ZERO, &mut |_| GoOn::Yes);
+        pruned.unwrap()
+    };
+    let remote = devices.place.directory.path().join("remote");
+    assert!(prune().waiting_bytes > 9 << 20);
+    assert!(prune().waiting_bytes > 9 << 20);
+    // Changed by one, removed by the other: the change stays.
+    let set = SetAttributes {
+        mode: Some(0o600),
+        ..SetAttributes::default()
+    };
+    one.set_attributes("/big", Links::Stay, &set).unwrap();
+    devices.sync(0);
+    assert_eq!(one.read("/big").unwrap(), content(9 << 20, 2));
+    devices.settle();
+    assert_eq!(two.read("/big").unwrap(), content(9 << 20, 2));
+    // It has what it needs, and says so.
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    devices.settle();
+    assert!(!remote.join("needs").exists() || files(&remote.join("needs")).is_empty());
+    prune();
+    assert!(bytes_in(&remote.join("segments")) < 12 << 20);
     devices.assert_same();
 }
