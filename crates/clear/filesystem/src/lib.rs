@@ -31,8 +31,8 @@ pub use core::durability::DurableState;
 pub use core::intents::{Replay, ReplayFault};
 pub use core::snapshot_nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
 pub use core::{
-    AtRemote, Background, Clock, Disk, Filesystem, NotFetched, Options, Parts, SegmentSource, Watcher,
-    Work,
+    AtRemote, Background, Clock, Disk, Filesystem, NotFetched, Options, Parts, SegmentSource,
+    Watcher, Work,
 };
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};

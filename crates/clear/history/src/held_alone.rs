@@ -11,9 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use strongroom_format::limits::sealed_len;
-use strongroom_metadata::{
-    BlockNumber, Place, Reads, SegmentNumber, SegmentState, has_no_file,
-};
+use strongroom_metadata::{BlockNumber, Place, Reads, SegmentNumber, SegmentState, has_no_file};
 
 use crate::blocks::Blocks;
 use crate::error::Error;

@@ -53,7 +53,10 @@ pub fn publication_number(name: &str) -> Option<u64> {
 /// What says that somebody, who calls itself `id`, let content go that is here, and has taken in publications up to `number`.
 #[must_use]
 pub fn needs_name(id: &[u8; 16], number: u64) -> ObjectName {
-    name(format!("needs/{}.{number:0NUMBER_DIGITS$}", hex::encode(id)))
+    name(format!(
+        "needs/{}.{number:0NUMBER_DIGITS$}",
+        hex::encode(id)
+    ))
 }
 
 /// Who says so, and up to which publication, by the name below its kind; `None` if nobody does.

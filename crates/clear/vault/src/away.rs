@@ -15,11 +15,11 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use strongroom_filesystem::{AtRemote, NotFetched, SegmentSource};
 use strongroom_format::VaultId;
+use strongroom_format::publication::RemoteId;
 use strongroom_remote::{Address, Error as RemoteError, Remote};
 use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
-use strongroom_sync::{Error as SyncError, RemoteState, object_hash, segment_name};
+use strongroom_sync::{Error as SyncError, Marker, RemoteState, object_hash, segment_name};
 
-use crate::remotes::connect_to;
 use crate::{Error, Result};
 
 /// The remotes of a vault, for whoever reads what is not here.
@@ -77,7 +77,11 @@ impl RemoteSegments {
         {
             return Ok(Arc::clone(remote));
         }
-        let remote = connect_to(&address, place.remote.id, self.vault)?;
+        let remote = Marker {
+            vault: self.vault,
+            remote: RemoteId(place.remote.id),
+        }
+        .reach(&address)?;
         if !Address::parse(&address)?.is_folder() {
             let reached = Some((address, Arc::clone(&remote)));
             self.known.lock().entry(number).or_default().reached = reached;

@@ -266,7 +266,11 @@ impl Vault {
     /// The remote of that row, which says that it is the one that was added.
     pub(crate) fn connect(&self, row: &RemoteFields) -> Result<Arc<dyn Remote>> {
         let vault = vault_id(&Folder::new(self.folder()))?;
-        let remote = connect_to(&row.address, row.id, vault)?;
+        let remote = Marker {
+            vault,
+            remote: RemoteId(row.id),
+        }
+        .reach(&row.address)?;
         Ok(match &*self.shared.pace.lock() {
             Some(pace) => Arc::new(Limited::new(remote, Arc::clone(pace))),
             None => remote,
@@ -402,16 +406,6 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
 }
 
 /// The id of the vault in a folder, as its header says.
-/// The remote at an address, which says that it is the one of that id, and of that vault.
-pub(crate) fn connect_to(address: &str, id: [u8; 16], vault: VaultId) -> Result<Arc<dyn Remote>> {
-    let remote = Address::parse(address)?.open()?;
-    let marker = Marker::read(&*remote)?.ok_or(strongroom_sync::Error::NoVault)?;
-    match marker.remote.0 == id && marker.vault == vault {
-        true => Ok(remote),
-        false => Err(strongroom_sync::Error::OtherVault.into()),
-    }
-}
-
 pub(crate) fn vault_id(folder: &Folder) -> Result<VaultId> {
     let header = Header::decode(&folder.header()?).map_err(UnlockError::from)?;
     Ok(header.header.vault)

@@ -19,9 +19,11 @@ pub(crate) fn evict(arguments: &Evict) -> Result<()> {
     let Location { vault, path, .. } = &arguments.place;
     let path = (path != b"/").then_some(path.as_slice());
     let secret = &arguments.common.secret;
-    with(vault, secret, Intent::Change, |vault| match arguments.undo {
-        true => bring_back(vault, path, arguments),
-        false => let_go(vault, path, arguments),
+    with(vault, secret, Intent::Change, |vault| {
+        match arguments.undo {
+            true => bring_back(vault, path, arguments),
+            false => let_go(vault, path, arguments),
+        }
     })
 }
 

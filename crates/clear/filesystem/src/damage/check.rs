@@ -12,9 +12,8 @@ use std::collections::{HashMap, HashSet};
 use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
-    SegmentState,
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, REGION_BYTES, Reader,
-    SegmentNumber, can_name, has_no_file,
+    SegmentNumber, SegmentState, can_name, has_no_file,
 };
 use strongroom_segments::Error as SegmentError;
 
@@ -158,9 +157,11 @@ impl Filesystem {
     /// Whether nothing lies in that segment any more, or a remote has it.
     fn may_be_missing(&self, number: SegmentNumber) -> Result<bool> {
         let now = self.core.store.lock().segment(number)?;
-        Ok(now.is_none_or(|segment| {
-            segment.live_bytes == 0 || segment.state == SegmentState::Away
-        }))
+        Ok(
+            now.is_none_or(|segment| {
+                segment.live_bytes == 0 || segment.state == SegmentState::Away
+            }),
+        )
     }
 }
 

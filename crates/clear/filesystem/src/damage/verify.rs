@@ -432,7 +432,8 @@ fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<Str
         problems.push(format!("bytes {end} to {committed} hold nothing"));
     }
     if matches!(row.state, SegmentState::Finished | SegmentState::Away)
-        && survey.contents.is_none() && survey.faults.is_empty()
+        && survey.contents.is_none()
+        && survey.faults.is_empty()
     {
         problems.push("its end is missing".to_owned());
     }

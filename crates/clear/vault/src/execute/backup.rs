@@ -14,7 +14,6 @@ use strongroom_filesystem::KeptSegments;
 use strongroom_format::{Header, ReplicaFile};
 use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 
-use crate::{Error, Result};
 use crate::execute::session::Session;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, REPLICA, REVISIONS, below};
@@ -23,6 +22,7 @@ use crate::keyring::metadata_key;
 use crate::records::record_name;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Response};
+use crate::{Error, Result};
 
 /// What the owner keeps for somebody who makes a backup.
 pub(crate) struct Backup {

@@ -10,7 +10,8 @@ use std::collections::{HashMap, HashSet};
 use strongroom_filesystem::{Error as FileError, NodeKind};
 use strongroom_format::SegmentId;
 use strongroom_metadata::{
-    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState, has_no_file,
+    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState,
+    has_no_file,
 };
 
 use crate::execute::session::Session;
@@ -202,17 +203,15 @@ pub(super) fn bring_back_those(
 /// Brings a segment back of which something lives here and that somebody retired, who may remove it soon. What no remote has any more is
 /// lost; a verification names what that costs, and nobody waits for it.                                          [11.9.4]
 pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()> {
-    let row = session
-        .filesystem()
-        .engine()
-        .reader()?
-        .segment_by_id(&id)?;
+    let row = session.filesystem().engine().reader()?.segment_by_id(&id)?;
     if !row.is_some_and(|row| row.state == SegmentState::Away && row.live_bytes > 0) {
         return Ok(());
     }
     match session.filesystem().bring_back(id) {
         Err(FileError::LostAtRemote(why)) => {
-            log::error!("content that lay only at a remote is lost, run `strongroom verify`: {why}");
+            log::error!(
+                "content that lay only at a remote is lost, run `strongroom verify`: {why}"
+            );
             Ok(session.filesystem().give_up_away(id)?)
         }
         brought => {

@@ -9,8 +9,8 @@
 //!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
 
 use strongroom_crypto::{Random, SystemRandom};
-use strongroom_format::{Epoch, SegmentId};
 use strongroom_format::publication::RemoteId;
+use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentState};
 use strongroom_sync::{RemoteState, follow, object_hash, open_publication};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use strongroom::filesystem::{Error as FileError, SetAttributes};
 use strongroom::{
-    CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, SeenRecords, Trust,
-    Vault, VerifyOptions,
+    CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, SeenRecords,
+    Trust, Vault, VerifyOptions,
 };
 
 use super::{Devices, NAME, content, fill};
@@ -143,6 +143,9 @@ fn without_its_remote_it_fails_with_words_and_everything_else_goes_on() {
     assert_eq!(vault.read("/letters/one").unwrap(), content(300_000, 1));
 }
 
+/// What a remote gives for its own bytes, with those of another segment; nothing: it says that it has it no more.
+type Lie = fn(&[u8], &[u8]) -> Option<Vec<u8>>;
+
 /// Goal: nothing that a remote says instead of what was pushed is taken, and nothing is lost by asking it. SECURITY.md, claim 21.
 #[test]
 fn a_remote_that_lies_is_not_believed() {
@@ -153,7 +156,7 @@ fn a_remote_that_lies_is_not_believed() {
     let remote = devices.place.directory.path().join("remote/segments");
     let true_ones = files(&remote);
     evict(vault);
-    let lies: [fn(&[u8], &[u8]) -> Option<Vec<u8>>; 4] = [
+    let lies: [Lie; 4] = [
         |own, _| {
             let mut flipped = own.to_vec();
             flipped[own.len() / 2] ^= 1;
