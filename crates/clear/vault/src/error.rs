@@ -666,6 +666,8 @@ mod tests {
             (File::Failed, Kind::Other),
             (File::NoThread(thread), Kind::WouldBlock),
             (File::DamagedHistory, Kind::InvalidData),
+            (File::OnlyAtRemote(text()), Kind::HostUnreachable),
+            (File::LostAtRemote(text()), Kind::InvalidData),
             (File::Damaged { inode, offset }, Kind::InvalidData),
             (
                 File::Erased {

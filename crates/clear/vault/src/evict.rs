@@ -86,6 +86,11 @@ impl Vault {
                 let segments = page.to_vec();
                 let request = Request::Remote(RemoteRequest::Evict { segments });
                 let gone: Vec<SegmentFields> = self.ask_for(&request)?;
+                if gone.is_empty() && !page.is_empty() {
+                    let why = "a push, a pull or a backup needs them at this moment; try again";
+                    report.problems.push(format!("{}: {why}", row.name));
+                    break;
+                }
                 report.segments += gone.len() as u64;
                 report.bytes += bytes_of(&gone);
                 progress.bytes += bytes_of(&gone);

@@ -62,7 +62,12 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
     }
     // An eviction that was cut off left it here.
     if core.blocks.segments.len(id).is_ok() {
-        return place(core, id, None);
+        match place(core, id, None)? {
+            Placed::Here => return Ok(true),
+            Placed::NotAway => return Ok(false),
+            // An eviction was about to remove it.
+            Placed::Gone => {}
+        }
     }
     let Some(row) = core.store.lock().segment_by_id(&id)? else {
         return Ok(false);
@@ -76,7 +81,7 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
         return Err(Error::NoSpace);
     }
     let bytes = source.fetch(&places, &|bytes| is_whole(bytes, &row))?;
-    let is_here = place(core, id, Some(&bytes))?;
+    let is_here = place(core, id, Some(&bytes))? == Placed::Here;
     if is_here {
         core.away.note_came();
     }
@@ -105,22 +110,35 @@ fn is_whole(bytes: &[u8], row: &Segment) -> bool {
     })
 }
 
-/// Puts the file in place if the segment is still away, and says that it is here. (1) (3)
-fn place(core: &Core, id: SegmentId, bytes: Option<&[u8]>) -> Result<bool> {
+/// What came of putting a file in place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placed {
+    Here,
+    /// The segment is not away any more.
+    NotAway,
+    /// There are no bytes, and the file is not here.
+    Gone,
+}
+
+/// Puts the file in place if the segment is still away, and says that it is here. Without `bytes` it is there already. (1) (3)
+fn place(core: &Core, id: SegmentId, bytes: Option<&[u8]>) -> Result<Placed> {
     let _gate = core.mutate()?;
     let _placing = core.blocks.placing.read();
     if !is_away(core, id)? {
-        return Ok(false);
+        return Ok(Placed::NotAway);
     }
-    if let Some(bytes) = bytes {
-        core.blocks.segments.replace(id, bytes)?;
+    match bytes {
+        Some(bytes) => core.blocks.segments.replace(id, bytes)?,
+        // Seen before the lock was taken: it may have gone since.
+        None if core.blocks.segments.len(id).is_err() => return Ok(Placed::Gone),
+        None => {}
     }
     let mut writer = core.store.lock();
     let row = writer.segment_by_id(&id)?;
     let Some(row) = row.filter(|row| row.state == SegmentState::Away) else {
-        return Ok(false);
+        return Ok(Placed::NotAway);
     };
     writer.set_segment_state(row.number, SegmentState::Finished)?;
     core.changed();
-    Ok(true)
+    Ok(Placed::Here)
 }

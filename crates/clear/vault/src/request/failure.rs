@@ -242,6 +242,12 @@ mod tests {
             Error::RemoteBusy,
             Error::KeysInUse,
             Error::NothingInCommon,
+            Error::File(filesystem::Error::OnlyAtRemote("stick: gone".to_owned())),
+            Error::File(filesystem::Error::LostAtRemote("stick: lost".to_owned())),
+            Error::ContentAway {
+                bytes: 7,
+                what: "only at stick".to_owned(),
+            },
         ] {
             let arrived = Error::from(Failure::from(&error));
             assert_eq!(format!("{arrived:?}"), format!("{error:?}"));
