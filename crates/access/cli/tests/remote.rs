@@ -356,7 +356,7 @@ fn content_is_let_go_and_comes_back_when_it_is_read() {
     fs::write(place.path("later"), vec![7; 50_000]).unwrap();
     place.keyed(&["put", "later", "v:/"]);
     let gone = place.keyed(&["evict", "v"]);
-    assert!(gone.contains("let go of 29"), "{gone}");
+    assert!(gone.contains("let go of 312.0 KiB in 1 segment"), "{gone}");
     assert!(place.keyed(&["info", "v"]).contains("lie only at remotes"));
     assert!(place.keyed(&["df", "v"]).contains("only at remotes"));
     assert!(place.keyed(&["verify", "v"]).contains("sound"));
