@@ -17,6 +17,7 @@ use strongroom_metadata::{
 use crate::execute::session::Session;
 use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
+use crate::request::Access;
 use crate::request::frame::Bytes;
 use crate::request::remote::{SegmentFields, WhichSegments};
 use crate::{Error, Result};
@@ -32,6 +33,7 @@ pub(super) fn segments(
     path: Option<Bytes<'_>>,
     after: Option<[u8; 16]>,
 ) -> Result<Vec<SegmentFields>> {
+    show_all(session)?;
     let below = match path {
         Some(path) => Some(bytes_below(session, path.0)?),
         None => None,
@@ -186,6 +188,7 @@ pub(super) fn bring_back_those(
     session: &Session,
     is_meant: &dyn Fn(&Reader<'_>, &Segment) -> Result<bool>,
 ) -> Result<()> {
+    show_all(session)?;
     let reader = session.filesystem().engine().reader()?;
     let mut meant = Vec::new();
     for row in reader.segments()? {
@@ -221,8 +224,17 @@ pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()>
     }
 }
 
+/// Readers see what is committed.
+fn show_all(session: &Session) -> Result<()> {
+    match session.access {
+        Access::ReadWrite => Ok(session.filesystem().engine().commit()?),
+        Access::ReadOnly => Ok(()),
+    }
+}
+
 /// Refuses to forget a remote that alone has something of the vault.
 pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Result<()> {
+    show_all(session)?;
     let reader = session.filesystem().engine().reader()?;
     let remotes = reader.remotes()?;
     let mut bytes = 0;
