@@ -28,6 +28,9 @@ pub struct RemoteState {
     pub fence: (u64, u64),
     /// Whether this device removes nothing there.
     pub keeps: bool,
+    /// Under which name this device says there that it let content go, and the last publication for which it said so. Zeros: never; number
+    /// 0: it needs nothing of it now.
+    pub needs: ([u8; 16], u64),
 }
 
 impl RemoteState {
@@ -45,6 +48,7 @@ impl RemoteState {
             joined: 0,
             fence: (0, 0),
             keeps: false,
+            needs: ([0; 16], 0),
         }
     }
 
@@ -53,7 +57,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(12)
+            .array(14)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -65,7 +69,9 @@ impl RemoteState {
             .unsigned(self.joined)
             .unsigned(self.fence.0)
             .unsigned(self.fence.1)
-            .unsigned(self.keeps.into());
+            .unsigned(self.keeps.into())
+            .bytes(&self.needs.0)
+            .unsigned(self.needs.1);
         encoder.finish()
     }
 
@@ -73,9 +79,10 @@ impl RemoteState {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
-        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there.
-        let fields = decoder.array(12).ok()?;
-        if !matches!(fields, 8 | 9 | 12) {
+        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there; those
+        // that let no content go, at the twelfth.
+        let fields = decoder.array(14).ok()?;
+        if !matches!(fields, 8 | 9 | 12 | 14) {
             return None;
         }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
@@ -96,9 +103,12 @@ impl RemoteState {
             8 => state.last.0,
             _ => decoder.unsigned().ok()?,
         };
-        if fields == 12 {
+        if fields >= 12 {
             state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
             state.keeps = flag(&mut decoder)?;
+        }
+        if fields == 14 {
+            state.needs = (*decoder.bytes_exact().ok()?, decoder.unsigned().ok()?);
         }
         decoder.finish().ok()?;
         Some(state)
@@ -140,6 +150,7 @@ mod tests {
             joined: 6,
             fence: (4, 1_800_000_000),
             keeps: true,
+            needs: ([9; 16], 7),
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();
@@ -149,16 +160,26 @@ mod tests {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
         // What the first versions wrote: an array of 8, without what was joined, which was all.
+        let needs = [&[0x50][..], &[9; 16], &[7]].concat();
         let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
-        let front = bytes.strip_suffix(&tail).unwrap();
+        let twelve = bytes.strip_suffix(&needs[..]).unwrap();
+        let front = twelve.strip_suffix(&tail).unwrap();
         let earlier = [&[0x88], &front[1..]].concat();
         let read = RemoteState::decode(&earlier).unwrap();
         assert_eq!((read.last.0, read.joined), (7, 7));
         // Then an array of 9, which knows of no fence.
         let earlier = [&[0x89], &front[1..], &[6]].concat();
         let expected = RemoteState {
+            needs: ([0; 16], 0),
             fence: (0, 0),
             keeps: false,
+            ..state.clone()
+        };
+        assert_eq!(RemoteState::decode(&earlier), Some(expected));
+        // Then one of 12, which knows of no content that was let go.
+        let earlier = [&[0x8c], &twelve[1..]].concat();
+        let expected = RemoteState {
+            needs: ([0; 16], 0),
             ..state
         };
         assert_eq!(RemoteState::decode(&earlier), Some(expected));

@@ -134,6 +134,17 @@ pub enum Error {
          object only where there is none of its name"
     )]
     RemoteNotCreateOnly,
+    /// Caller: what is asked for takes content that is not here.
+    #[error(
+        "{} MiB of content lie {what}: bring them here first with `strongroom evict --undo`",
+        bytes.div_ceil(1 << 20)
+    )]
+    ContentAway {
+        /// Sealed bytes of that content.
+        bytes: u64,
+        /// Where it lies, and why that is in the way.
+        what: String,
+    },
     /// Environment: another device pushed what this one does not have.
     #[error(
         "another device has pushed changes to this remote that this one does not have; run `strongroom sync`, which brings them here first"
@@ -537,7 +548,9 @@ impl Error {
             Self::Pairing(error) => error.io_kind(),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteKept(_) => Kind::PermissionDenied,
-            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
+            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse | Self::ContentAway { .. } => {
+                Kind::ResourceBusy
+            }
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
@@ -615,6 +628,8 @@ mod tests {
             (File::Failed, Kind::Other),
             (File::NoThread(thread), Kind::WouldBlock),
             (File::DamagedHistory, Kind::InvalidData),
+            (File::OnlyAtRemote(text()), Kind::HostUnreachable),
+            (File::LostAtRemote(text()), Kind::InvalidData),
             (File::Damaged { inode, offset }, Kind::InvalidData),
             (
                 File::Erased {

@@ -19,6 +19,7 @@ use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
+use crate::away::RemoteSegments;
 use crate::clock::SystemClock;
 use crate::execute::session::OpenVault;
 use crate::execute::verify::replay_words;
@@ -295,6 +296,7 @@ pub(crate) fn parts(
         random: Arc::new(SystemRandom),
         session,
         intents: Some(folder.path().to_owned()),
+        source: Some(Arc::new(RemoteSegments::new(keyring.vault_id()))),
         options: Options {
             read_only: access == Access::ReadOnly,
             ..options.engine.clone()
@@ -357,6 +359,7 @@ pub(crate) fn start(
         held_open: None,
         providers: in_use(keyring.suite())?,
         compression: String::new(),
+        away_bytes: 0,
         members: keys.members(),
         unknown_records: keys.unknown_records(),
     };

@@ -9,6 +9,8 @@
 //!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
 //!  (2) A key goes only when what is sealed under it and was published is joined, or does not concern this device.    [11.6.9]
 
+use std::collections::HashSet;
+
 use strongroom_format::publication::SignedPublication;
 use strongroom_format::{Epoch, Header};
 use strongroom_remote::{ObjectName, Remote};
@@ -29,7 +31,7 @@ use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::Bytes;
-use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
+use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
 use crate::waits::Waits;
 use crate::{Error, GoOn, Result, Vault};
 
@@ -177,6 +179,9 @@ impl Vault {
         let mut start = Start::Joined;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
+                Ok(Pulled::Whole) if row.needs.0 != [0; 16] => {
+                    return self.say_needs_if_it_hears(row.number, remote);
+                }
                 Ok(Pulled::Whole) => return Ok(()),
                 // There is nothing that could be the answer to what was refused.
                 Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
@@ -479,7 +484,13 @@ impl Vault {
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
+        // What is away is known here, and need not come.
+        let away = self.segments_of(WhichSegments::Away, None)?.into_iter();
+        let away: HashSet<[u8; 16]> = away.map(|one| one.id).collect();
         for segment in live.segments.values() {
+            if away.contains(&segment.id.0) {
+                continue;
+            }
             let path = placed_segment(segment.id);
             let here = segments
                 .as_ref()

@@ -123,7 +123,12 @@ impl Vault {
             // If it does not arrive, the end of the session does the same.
             let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
             match ended? {
-                Ended::Done => return Ok((report, pruned)),
+                Ended::Done => {
+                    if row.needs.0 != [0; 16] {
+                        self.say_needs_if_it_hears(row.number, remote)?;
+                    }
+                    return Ok((report, pruned));
+                }
                 Ended::Again => {}
             }
         }

@@ -242,6 +242,8 @@ impl OpenVault {
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
+            // A store that does not answer says so to whoever asks for content.
+            away_bytes: self.filesystem.away().map_or(0, |away| away.bytes),
             ..self.information.lock().clone()
         }
     }

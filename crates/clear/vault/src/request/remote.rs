@@ -66,6 +66,29 @@ pub(crate) enum RemoteRequest<'a> {
         object: Bytes<'a>,
     },
     EndPush,
+    /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. One for each
+    /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are away the length is that of what was
+    /// committed.
+    Segments {
+        which: WhichSegments,
+        #[serde(borrow)]
+        path: Option<Bytes<'a>>,
+        after: Option<[u8; 16]>,
+    },
+    /// Notes up to which publication this device says at that remote that it let content go; 0: it needs nothing there. The first time
+    /// it gets a name.
+    NoteNeeds {
+        remote: u64,
+        number: u64,
+    },
+    /// Lets the files of segments go that the remotes named have shown; gives those that went.
+    Evict {
+        segments: Vec<SegmentFields>,
+    },
+    /// Brings the file of a segment back; gives whether it was away.
+    BringBack {
+        segment: [u8; 16],
+    },
     /// A number that is another one after every change.
     ChangesMark,
     /// Whether a push to that remote would publish something.
@@ -106,6 +129,7 @@ impl RemoteRequest<'_> {
                 | Self::ChangesMark
                 | Self::IsWaiting { .. }
                 | Self::NotLive { .. }
+                | Self::Segments { .. }
         )
     }
 
@@ -137,6 +161,8 @@ pub(crate) struct RemoteFields {
     pub(crate) fence: (u64, u64),
     /// See `RemoteState`.
     pub(crate) keeps: bool,
+    /// See `RemoteState`.
+    pub(crate) needs: ([u8; 16], u64),
 }
 
 impl std::fmt::Debug for RemoteFields {
@@ -190,6 +216,24 @@ pub(crate) struct NamedFields {
     pub(crate) unnamed_segments: Vec<[u8; 32]>,
     /// and records.
     pub(crate) unnamed_revisions: Vec<[u8; 32]>,
+}
+
+/// Which segments are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WhichSegments {
+    /// Those whose files are here and need not be.
+    Here,
+    /// Those that only remotes have.
+    Away,
+}
+
+/// A segment, and how a remote has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SegmentFields {
+    pub(crate) id: [u8; 16],
+    pub(crate) remote: u64,
+    pub(crate) hash: [u8; 32],
+    pub(crate) len: u64,
 }
 
 /// What a join did.

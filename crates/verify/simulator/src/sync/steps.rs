@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use strongroom::filesystem::Error as FileError;
 use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone};
 use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
 
@@ -187,6 +188,33 @@ impl History<'_> {
             Err(error @ Error::RemoteAhead) if only == 1 => Ok(error.to_string()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Lets content go, over a bad line or a good one; sometimes it comes back at once.
+    pub(crate) fn evict(&mut self, number: usize) -> Result<String, Fail> {
+        let faults = self.choices.below(3) * 6;
+        let comes_back = self.choices.chance(1, 4);
+        if faults > 0 {
+            self.bad_line(number, faults, false);
+        }
+        let vault = self.devices[number].vault();
+        let evicted = vault.evict(None, &mut |_| GoOn::Yes);
+        let back = match comes_back {
+            true => vault.bring_back(None, &mut |_| GoOn::Yes).map(|_| ()),
+            false => Ok(()),
+        };
+        self.remote.plan(None);
+        let report = evicted?;
+        match back {
+            // The line was bad.
+            Err(Error::File(FileError::OnlyAtRemote(_))) if faults > 0 => {}
+            back => back?,
+        }
+        let (segments, problems) = (report.segments, report.problems.join("; "));
+        Ok(format!(
+            "{segments} segments evicted, {} stay; {problems}",
+            report.kept
+        ))
     }
 
     /// Removes from the remote what is not live there, over a bad line or a good one.
