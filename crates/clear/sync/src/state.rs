@@ -13,6 +13,9 @@ pub struct RemoteState {
     pub last: (u64, PublicationId),
     /// The last publication that this device made there; 0 before the first.
     pub sequence: u64,
+    /// The publications that this copy sealed for it last, whether they got there or not. Another one by its device was made by another
+    /// copy of it.
+    pub made: Vec<PublicationId>,
     /// A push began and did not end.
     pub is_pushing: bool,
     /// The `base` of the last publication; 0 before the first.
@@ -30,6 +33,9 @@ pub struct RemoteState {
     pub keeps: bool,
 }
 
+/// Publications of its own that a copy knows again: several may be under way, and each try is another one.
+const MADE_MAX: usize = 8;
+
 impl RemoteState {
     /// Of a remote of which nothing was read.
     #[must_use]
@@ -38,6 +44,7 @@ impl RemoteState {
             address,
             last: (0, PublicationId([0; 32])),
             sequence: 0,
+            made: Vec::new(),
             is_pushing: false,
             base: 0,
             header: [0; 32],
@@ -48,12 +55,21 @@ impl RemoteState {
         }
     }
 
+    /// Notes a publication that this copy sealed.
+    #[must_use]
+    pub fn having_made(mut self, id: PublicationId) -> Self {
+        let surplus = (self.made.len() + 1).saturating_sub(MADE_MAX);
+        self.made.drain(..surplus);
+        self.made.push(id);
+        self
+    }
+
     /// The canonical bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(12)
+            .array(13)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -65,7 +81,11 @@ impl RemoteState {
             .unsigned(self.joined)
             .unsigned(self.fence.0)
             .unsigned(self.fence.1)
-            .unsigned(self.keeps.into());
+            .unsigned(self.keeps.into())
+            .array(self.made.len());
+        for id in &self.made {
+            encoder.bytes(&id.0);
+        }
         encoder.finish()
     }
 
@@ -73,9 +93,10 @@ impl RemoteState {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
-        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there.
-        let fields = decoder.array(12).ok()?;
-        if !matches!(fields, 8 | 9 | 12) {
+        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there, and
+        // those that did not know copies behind the twelfth.
+        let fields = decoder.array(13).ok()?;
+        if !matches!(fields, 8 | 9 | 12 | 13) {
             return None;
         }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
@@ -96,9 +117,14 @@ impl RemoteState {
             8 => state.last.0,
             _ => decoder.unsigned().ok()?,
         };
-        if fields == 12 {
+        if fields >= 12 {
             state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
             state.keeps = flag(&mut decoder)?;
+        }
+        if fields == 13 {
+            for _ in 0..decoder.array(MADE_MAX).ok()? {
+                state.made.push(PublicationId(*decoder.bytes_exact().ok()?));
+            }
         }
         decoder.finish().ok()?;
         Some(state)
@@ -127,12 +153,22 @@ impl std::fmt::Debug for RemoteState {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_newest_publications_of_a_copy_are_known_again() {
+        let made = |state: RemoteState, number: u8| state.having_made(PublicationId([number; 32]));
+        let state = (0..20).fold(RemoteState::new(String::new()), made);
+        let newest: Vec<u8> = state.made.iter().map(|id| id.0[0]).collect();
+        assert_eq!(newest, (12..20).collect::<Vec<u8>>());
+        assert_eq!(RemoteState::decode(&state.encode()), Some(state));
+    }
+
     /// SECURITY.md, claim 22.
     #[test]
     fn a_state_comes_back_and_shows_no_credential() {
         let state = RemoteState {
             last: (7, PublicationId([1; 32])),
             sequence: 3,
+            made: vec![PublicationId([4; 32]), PublicationId([5; 32])],
             is_pushing: true,
             base: 5,
             header: [3; 32],
@@ -148,6 +184,14 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
+        // Before copies were known, an array of 12.
+        let made_bytes = 1 + 2 * 34;
+        let bytes = [&[0x8c], &bytes[1..bytes.len() - made_bytes]].concat();
+        let state = RemoteState {
+            made: Vec::new(),
+            ..state
+        };
+        assert_eq!(RemoteState::decode(&bytes).as_ref(), Some(&state));
         // What the first versions wrote: an array of 8, without what was joined, which was all.
         let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
         let front = bytes.strip_suffix(&tail).unwrap();

@@ -8,6 +8,7 @@ mod arrived;
 pub(crate) mod backup;
 pub(crate) mod carry_out;
 pub(crate) mod content;
+mod copied;
 pub(crate) mod hash;
 mod history;
 mod join;

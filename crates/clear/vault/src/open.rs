@@ -180,10 +180,13 @@ fn unlock_and_start(
     let mut watch = Watch::begin(folder, &unlocked.keyring, access, &options.trust)?;
     let store = unlocked.store(folder, access, &mut watch)?;
     if access == Access::ReadWrite {
-        watch.name_anew(folder, &mut unlocked)?;
+        watch.name_anew(folder, &mut unlocked, &store)?;
         unlocked.refresh_replica(folder)?;
         keep_second_copies(folder)?;
         unlocked.renew_metadata_key(folder, &store)?;
+    }
+    if access == Access::ReadOnly || !watch.may_be_copy() {
+        unlocked.slot = None;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
@@ -198,7 +201,7 @@ fn unlock_and_start(
 }
 
 /// Sees to it that no two devices give an inode the same number: each has a prefix, the place of the record that added it.   [4.6.2]
-fn number_inodes(keyring: &Keyring, filesystem: &Filesystem) -> Result<()> {
+pub(crate) fn number_inodes(keyring: &Keyring, filesystem: &Filesystem) -> Result<()> {
     let own = keyring.device();
     let members = keyring.members();
     let member = members.iter().find(|member| Some(member.id) == own);

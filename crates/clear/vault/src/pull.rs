@@ -170,6 +170,7 @@ impl Vault {
         let mut row = row.clone();
         let mut refused = None;
         let mut start = Start::Joined;
+        let mut was_replaced = false;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(Pulled::Whole) => return Ok(()),
@@ -187,10 +188,40 @@ impl Vault {
                 Err(error) if start == Start::Joined && may_be_at_base(&error) => {
                     (refused, start) = (Some(error), Start::Base);
                 }
+                Err(Error::DeviceReplaced) if !was_replaced => {
+                    self.become_new_device_in(remote)?;
+                    was_replaced = true;
+                }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Goes on as a new device of the newest header, in which the device of this copy was replaced.                [11.9.4]
+    fn become_new_device_in(&self, remote: &dyn Remote) -> Result<()> {
+        let mut names: Vec<String> = remote
+            .list("headers")?
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
+        names.sort_unstable_by(|one, next| next.cmp(one));
+        let mut refused = Error::DeviceReplaced;
+        for name in names {
+            let name = ObjectName::new(format!("headers/{name}"))?;
+            let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
+            let Some(header) = remote.read(&name, bytes_max)? else {
+                continue;
+            };
+            let newest = Some(Bytes(&header));
+            match self.ask_for(&Request::Remote(RemoteRequest::BecomeNewDevice { newest })) {
+                Ok(()) => return Ok(()),
+                // An older header would have the slot still.
+                Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
     }
 
     fn pull_what_opens(
@@ -295,7 +326,7 @@ impl Vault {
     }
 
     /// Takes in the headers of the remote if it has named another one than that in use. `needed`: see `take_headers`.
-    fn take_headers_if_other(
+    pub(crate) fn take_headers_if_other(
         &self,
         remote: &dyn Remote,
         named: [u8; 32],
@@ -373,7 +404,7 @@ impl Vault {
                 };
                 match self.ask_for(&Request::Remote(request)) {
                     Ok(is_newer) => taken = taken || is_newer,
-                    Err(error @ Error::KeysInUse) => return Err(error),
+                    Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
                     Err(_) if generation == Some(own) => diverged = true,
                     Err(error) => refused = refused.or(Some(error)),
                 }

@@ -25,6 +25,7 @@ use strongroom_sync::{Live, RemoteState, follow, open_publication, publication_n
 
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
+use crate::execute::copied;
 use crate::execute::published::{change, remote_of};
 use crate::execute::session::Session;
 use crate::execute::standing::each_published;
@@ -57,6 +58,7 @@ pub(crate) fn join(
     let Some(last) = signed.last() else {
         return Ok(JoinedFields::default());
     };
+    copied::look_at_first(session, &state, &signed)?;
     let (unfinished, joined_up_to) = unfinished(signed.iter().map(|one| &one.body), now_s());
     let mut live = Live::default();
     let joining = signed.iter();
@@ -101,6 +103,8 @@ pub(crate) fn join(
     }
     .run()?;
     note_joined(session, remote, joined_up_to)?;
+    // What an attempt put in place that failed, and this one does not need, has no row.
+    incoming::take_back(&folder, session.filesystem())?;
     incoming::remove(&folder)?;
     Ok(joined)
 }

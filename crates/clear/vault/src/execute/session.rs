@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use strongroom_crypto::Keyring;
+use strongroom_crypto::{Keyring, UnlockError};
 use strongroom_filesystem::{
     self as filesystem, Caller, Filesystem, InodeId, KeptSegments, Resealed,
 };
@@ -132,7 +132,12 @@ impl OpenVault {
             if has_all_changes_of(keyring, header) {
                 return Ok(None);
             }
-            let next = keyring.follow(header)?;
+            let next = match keyring.follow(header) {
+                Err(UnlockError::DeviceRemoved) if keyring.is_replaced_in(header) => {
+                    return Err(Error::DeviceReplaced);
+                }
+                followed => followed?,
+            };
             let held: Vec<Epoch> = keyring.epochs().collect();
             let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
             let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();

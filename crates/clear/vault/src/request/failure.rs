@@ -81,6 +81,7 @@ same_failures!(
     RemoteBusy {},
     KeysInUse {},
     NothingInCommon {},
+    DeviceReplaced {},
 );
 
 macro_rules! file_failures {
@@ -235,6 +236,7 @@ mod tests {
             Error::RemoteBusy,
             Error::KeysInUse,
             Error::NothingInCommon,
+            Error::DeviceReplaced,
         ] {
             let arrived = Error::from(Failure::from(&error));
             assert_eq!(format!("{arrived:?}"), format!("{error:?}"));

@@ -1,0 +1,89 @@
+//! Notices that another copy of this folder acts as the same device, and makes this one a device of its own.
+//!
+//! Takes   publications that proved true; the order to become a new device
+//! Gives   a mark, which the next push acts on
+//! Never   takes a copy for an attack, or a publication that this copy made for one of another
+//! Spec    spec/11-sync.md, 11.9
+//!
+//! Invariants
+//!  (1) A publication by the device of this copy that this copy did not seal was made by another copy.        [11.9.1]
+
+use strongroom_format::publication::SignedPublication;
+use strongroom_sync::RemoteState;
+
+use crate::Result;
+use crate::execute::session::{OpenVault, Session};
+use crate::keyring::copied::{is_marked, mark};
+use crate::open::number_inodes;
+
+/// Whether another copy may act as the same device.
+pub(super) fn is_copied(session: &Session) -> Result<bool> {
+    let device = session.vault.with_keys(|keys| keys.replica().device());
+    is_marked(session.filesystem(), device)
+}
+
+fn is_by_this_device(session: &Session, signed: &SignedPublication) -> bool {
+    let device = session.vault.with_keys(|keys| keys.replica().device());
+    signed.body.device == device
+}
+
+/// Looks at a publication that was not taken in yet, of a remote for which this copy has sealed some. (1)
+pub(super) fn look_at(
+    session: &Session,
+    state: &RemoteState,
+    signed: &SignedPublication,
+) -> Result<()> {
+    let is_known = state.made.is_empty() || state.made.contains(&signed.id);
+    match !is_known && is_by_this_device(session, signed) {
+        true => mark(session.filesystem(), signed.body.device),
+        false => Ok(()),
+    }
+}
+
+/// The same of all that came, of a remote for which this copy has sealed none: it may be one that was here before and was added again.
+/// Then the newest state that its device published is known here. Before anything that came is counted.
+pub(super) fn look_at_first(
+    session: &Session,
+    state: &RemoteState,
+    signed: &[SignedPublication],
+) -> Result<()> {
+    if !state.made.is_empty() {
+        return Ok(());
+    }
+    let mut newest_first = signed.iter().rev();
+    let newest = newest_first.find(|one| {
+        let body = &one.body;
+        body.number > state.last.0 && body.head != [0; 32] && is_by_this_device(session, one)
+    });
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    let reader = session.filesystem().engine().reader()?;
+    let is_known = reader.revision(&newest.body.head)?.is_some();
+    drop(reader);
+    match is_known {
+        true => Ok(()),
+        false => mark(session.filesystem(), newest.body.device),
+    }
+}
+
+impl OpenVault {
+    /// Goes on as a new device. `newest`: a header of a remote in which the device of this copy was replaced.    [11.9.2]
+    pub(crate) fn become_new_device(&self, newest: Option<&[u8]>) -> Result<()> {
+        if newest.is_some() {
+            // The database gets another key.
+            self.filesystem.wait_for_readers();
+        }
+        self.on_keys(|keys| keys.become_new_device(newest, &self.filesystem))?;
+        self.with_keys(|keys| number_inodes(keys.keyring(), &self.filesystem))?;
+        let (oldest, newest) = self.epochs();
+        if oldest != newest {
+            self.seal_again()?;
+        }
+        log::warn!(
+            "another copy of this vault folder goes on as the device that this one was: it is a device of its own from now on, and both \
+             are in `strongroom device list`"
+        );
+        Ok(())
+    }
+}
