@@ -1,18 +1,21 @@
 //! Notices that another copy of this folder acts as the same device, and makes this one a device of its own.
 //!
 //! Takes   publications that proved true; the order to become a new device
-//! Gives   a mark, which the next push acts on
+//! Gives   a mark, which the next push acts on; room for what the other copy wrote under a name that both have
 //! Never   takes a copy for an attack, or a publication that this copy made for one of another
 //! Spec    spec/11-sync.md, 11.9
 //!
 //! Invariants
 //!  (1) A publication by the device of this copy that this copy did not seal was made by another copy.        [11.9.1]
 
+use strongroom_format::SegmentId;
 use strongroom_format::publication::SignedPublication;
-use strongroom_sync::RemoteState;
+use strongroom_sync::{Live, RemoteState};
 
 use crate::Result;
 use crate::execute::session::{OpenVault, Session};
+use crate::folder::{Folder, INCOMING, below};
+use crate::incoming::staged_segment;
 use crate::keyring::copied::{is_marked, mark};
 use crate::open::number_inodes;
 
@@ -65,6 +68,33 @@ pub(super) fn look_at_first(
         true => Ok(()),
         false => mark(session.filesystem(), newest.body.device),
     }
+}
+
+/// Removes segments that another copy of this folder wrote on after the copy was made: they came with its name and other bytes, and take
+/// the place. What lives in them here moves first, as it is sealed.                                          [11.9.5]
+pub(super) fn give_way(session: &Session, folder: &Folder, live: &Live) -> Result<()> {
+    let filesystem = session.filesystem();
+    let incoming = folder.inside(INCOMING).hold();
+    let incoming = incoming.map_err(below("looking at what came from the remote"))?;
+    let reader = filesystem.engine().reader()?;
+    let mut others: Vec<SegmentId> = Vec::new();
+    for segment in live.segments.values() {
+        // What is here with the bytes that were published did not come.
+        let came = incoming.check_file(&staged_segment(&segment.hash));
+        if matches!(came, Ok(Some(_))) && reader.segment_by_id(&segment.id)?.is_some() {
+            others.push(segment.id);
+        }
+    }
+    drop(reader);
+    if others.is_empty() {
+        return Ok(());
+    }
+    for id in &others {
+        // What does not open stays, and so does the segment.
+        filesystem.vacate(*id)?;
+    }
+    filesystem.drop_empty_segments()?;
+    Ok(())
 }
 
 impl OpenVault {
