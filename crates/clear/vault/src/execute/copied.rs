@@ -89,6 +89,8 @@ pub(super) fn give_way(session: &Session, folder: &Folder, live: &Live) -> Resul
     if others.is_empty() {
         return Ok(());
     }
+    // One that was open when the folder was copied is open here still.
+    filesystem.end_segments()?;
     for id in &others {
         // What does not open stays, and so does the segment.
         filesystem.vacate(*id)?;
