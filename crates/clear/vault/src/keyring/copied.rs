@@ -23,5 +23,7 @@ pub(crate) fn mark(settings: &dyn Settings, device: PrincipalId) -> Result<()> {
 
 /// Whether it was noted of that device.
 pub(crate) fn is_marked(settings: &dyn Settings, device: PrincipalId) -> Result<bool> {
-    Ok(settings.setting(COPIED)?.is_some_and(|marked| marked == device.0))
+    Ok(settings
+        .setting(COPIED)?
+        .is_some_and(|marked| marked == device.0))
 }

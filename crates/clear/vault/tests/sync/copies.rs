@@ -47,7 +47,9 @@ impl Devices {
 
     fn device_of(&self, number: usize) -> String {
         let members = self.vaults[number].information().unwrap().members;
-        let mut own = members.into_iter().filter(|one| one.is_device && one.is_this);
+        let mut own = members
+            .into_iter()
+            .filter(|one| one.is_device && one.is_this);
         own.next().unwrap().id
     }
 
@@ -71,9 +73,14 @@ fn an_older_folder_that_was_put_back_goes_on_as_a_device_of_its_own() {
     devices.sync(1);
     devices.sync(0);
     devices.put_back(1, &copied);
-    assert_eq!(devices.device_of(1), before, "nothing was asked of the remote");
+    assert_eq!(
+        devices.device_of(1),
+        before,
+        "nothing was asked of the remote"
+    );
     let one = &devices.vaults[1];
-    one.write("/in the older one", content(200_000, 31)).unwrap();
+    one.write("/in the older one", content(200_000, 31))
+        .unwrap();
     one.write("/letters/two", b"in the older one").unwrap();
     let report = devices.sync(1);
     assert_eq!(report.pulled.conflicts, 1);
@@ -81,7 +88,10 @@ fn an_older_folder_that_was_put_back_goes_on_as_a_device_of_its_own() {
     devices.settle();
     let all = devices.assert_same();
     assert!(all.contains_key("/after the copy") && all.contains_key("/in the older one"));
-    assert_eq!(devices.vaults[0].read("/letters/two").unwrap(), b"after the copy");
+    assert_eq!(
+        devices.vaults[0].read("/letters/two").unwrap(),
+        b"after the copy"
+    );
     // The device that is no more is in the list until somebody removes it.
     assert_eq!(devices.devices_known_to(0), 3);
 }
@@ -99,10 +109,14 @@ fn a_copy_that_is_used_beside_the_original_goes_on_as_a_device_of_its_own() {
             options.trust.seen = strongroom::SeenRecords::Nowhere;
         }
         let secret = devices.place.secret.clone();
-        devices.vaults.push(Vault::open(copied, secret, options).unwrap());
+        devices
+            .vaults
+            .push(Vault::open(copied, secret, options).unwrap());
         for number in [1, 2] {
             let path = format!("/by {number}");
-            devices.vaults[number].write(&*path, content(150_000, number as u64)).unwrap();
+            devices.vaults[number]
+                .write(&*path, content(150_000, number as u64))
+                .unwrap();
         }
         assert_eq!(devices.device_of(1), devices.device_of(2));
         devices.sync(2);
@@ -111,7 +125,11 @@ fn a_copy_that_is_used_beside_the_original_goes_on_as_a_device_of_its_own() {
         devices.settle();
         let all = devices.assert_same();
         assert!(all.contains_key("/by 1") && all.contains_key("/by 2"));
-        assert_eq!(devices.devices_known_to(0), 3, "one of the two became a new device");
+        assert_eq!(
+            devices.devices_known_to(0),
+            3,
+            "one of the two became a new device"
+        );
         for number in 0..3 {
             assert_eq!(devices.sync(number), strongroom::SyncReport::default());
         }
@@ -126,7 +144,9 @@ fn a_device_that_adds_a_remote_again_stays_the_device_that_it_is() {
     let before = devices.device_of(0);
     devices.vaults[0].remove_remote(crate::NAME).unwrap();
     devices.vaults[0].write("/meanwhile", b"meanwhile").unwrap();
-    devices.vaults[0].add_remote(crate::NAME, &devices.address()).unwrap();
+    devices.vaults[0]
+        .add_remote(crate::NAME, &devices.address())
+        .unwrap();
     devices.settle();
     assert_eq!(devices.device_of(0), before);
     assert_eq!(devices.devices_known_to(1), 2);
@@ -147,7 +167,9 @@ fn an_older_folder_from_before_a_change_of_keys_goes_on_with_a_key_of_the_vault(
         devices.sync_once_sealed(number);
     }
     devices.put_back(1, &copied);
-    devices.vaults[1].write("/in the older one", content(90_000, 3)).unwrap();
+    devices.vaults[1]
+        .write("/in the older one", content(90_000, 3))
+        .unwrap();
     devices.vaults[1].close().unwrap();
     // Without the order the key of the vault is not at hand.
     devices.open(1, IfOlder::Refuse);

@@ -328,8 +328,17 @@ mod tests {
         let added = followed.with_epochs_of(&device).add_device(&SystemRandom);
         let added = added.unwrap();
         assert_eq!(added.keyring.epochs().count(), 2);
-        assert_eq!(now.keyring.follow(&added.header).unwrap().epochs().count(), 2);
-        assert_eq!(unlock(&added.header, &secret, None).unwrap().epochs().count(), 2);
+        assert_eq!(
+            now.keyring.follow(&added.header).unwrap().epochs().count(),
+            2
+        );
+        assert_eq!(
+            unlock(&added.header, &secret, None)
+                .unwrap()
+                .epochs()
+                .count(),
+            2
+        );
     }
 
     #[test]
