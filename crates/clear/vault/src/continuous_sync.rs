@@ -623,6 +623,7 @@ mod tests {
             base: 0,
             fence: (0, 0),
             keeps: false,
+            is_copied: false,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

@@ -26,6 +26,7 @@ use crate::folder::owner_lock::OwnerLock;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
 use crate::incoming;
+use crate::keyring::copied::number_inodes;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
@@ -198,17 +199,6 @@ fn unlock_and_start(
     let sight = watch.sight(unlocked.replica.instance());
     let keys = HeldKeys::new(folder, unlocked)?;
     start(folder, filesystem, keys, sight, access, guard)
-}
-
-/// Sees to it that no two devices give an inode the same number: each has a prefix, the place of the record that added it.   [4.6.2]
-pub(crate) fn number_inodes(keyring: &Keyring, filesystem: &Filesystem) -> Result<()> {
-    let own = keyring.device();
-    let members = keyring.members();
-    let member = members.iter().find(|member| Some(member.id) == own);
-    match member {
-        Some(member) => Ok(filesystem.begin_inodes(member.added_in)?),
-        None => Ok(()),
-    }
 }
 
 /// Tells what became of the last syncs of a run that did not end well.

@@ -16,8 +16,7 @@ use crate::Result;
 use crate::execute::session::{OpenVault, Session};
 use crate::folder::{Folder, INCOMING, below};
 use crate::incoming::staged_segment;
-use crate::keyring::copied::{is_marked, mark};
-use crate::open::number_inodes;
+use crate::keyring::copied::{is_marked, mark, number_inodes};
 
 /// Whether another copy may act as the same device.
 pub(super) fn is_copied(session: &Session) -> Result<bool> {

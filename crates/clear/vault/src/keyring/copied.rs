@@ -1,10 +1,12 @@
-//! Keeps in the metadata that another copy of this folder may act as the same device.
+//! Keeps in the metadata that another copy of this folder may act as the same device, and numbers inodes by the device.
 //!
 //! Takes   the settings of a vault, and the device that this copy acts as
 //! Gives   whether that device is one that another copy has too
 //! Never   says so of the device that takes its place: only this copy has the key of that
 //! Spec    spec/11-sync.md, 11.9
 
+use strongroom_crypto::Keyring;
+use strongroom_filesystem::Filesystem;
 use strongroom_format::PrincipalId;
 
 use crate::Result;
@@ -26,4 +28,15 @@ pub(crate) fn is_marked(settings: &dyn Settings, device: PrincipalId) -> Result<
     Ok(settings
         .setting(COPIED)?
         .is_some_and(|marked| marked == device.0))
+}
+
+/// Sees to it that no two devices give an inode the same number: each has a prefix, the place of the record that added it.   [4.6.2]
+pub(crate) fn number_inodes(keyring: &Keyring, filesystem: &Filesystem) -> Result<()> {
+    let own = keyring.device();
+    let members = keyring.members();
+    let member = members.iter().find(|member| Some(member.id) == own);
+    match member {
+        Some(member) => Ok(filesystem.begin_inodes(member.added_in)?),
+        None => Ok(()),
+    }
 }

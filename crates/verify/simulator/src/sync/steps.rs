@@ -361,6 +361,12 @@ impl History<'_> {
         device.was_put_back = true;
         device.durable = durable;
         device.go_on_from(&copied)?;
+        // Whom it removed and had not said so is no removed one.
+        for other in &mut self.devices {
+            if other.standing == (Standing::Leaving { by: of }) {
+                other.standing = Standing::Member;
+            }
+        }
         self.story.count(Counted::PutBack);
         Ok(format!("the folder of device {of} was put back"))
     }
