@@ -191,6 +191,8 @@ impl Vault {
                 Err(Error::DeviceReplaced) if !was_replaced => {
                     self.become_new_device_in(remote)?;
                     was_replaced = true;
+                    // As a newcomer: what is before the base may be sealed under keys that are gone.           [11.3.3]
+                    start = Start::Base;
                 }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
