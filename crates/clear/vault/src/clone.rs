@@ -258,7 +258,7 @@ fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result
 }
 
 /// The headers of these names with their membership records, those with more records first. What is no header has none.
-fn headers_by_records(
+pub(crate) fn headers_by_records(
     remote: &dyn Remote,
     names: &[String],
 ) -> Result<Vec<(Vec<u8>, Vec<Record>)>> {

@@ -21,6 +21,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
+use crate::clone::headers_by_records;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
@@ -208,19 +209,19 @@ impl Vault {
             .map(|one| one.name)
             .collect();
         names.sort_unstable_by(|one, next| next.cmp(one));
+        let generation = |name: &String| name.split('-').next().map(str::to_owned);
         let mut refused = Error::DeviceReplaced;
-        for name in names {
-            let name = ObjectName::new(format!("headers/{name}"))?;
-            let bytes_max = strongroom_format::limits::HEADER_BYTES_MAX as u64;
-            let Some(header) = remote.read(&name, bytes_max)? else {
-                continue;
-            };
-            let newest = Some(Bytes(&header));
-            match self.ask_for(&Request::Remote(RemoteRequest::BecomeNewDevice { newest })) {
-                Ok(()) => return Ok(()),
-                // An older header would have the slot still.
-                Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
-                Err(error) => refused = error,
+        for of_one in names.chunk_by(|one, next| generation(one) == generation(next)) {
+            // Of one generation, that with the most records: the other only forgot keys.                      [11.5.5]
+            for (header, _) in headers_by_records(remote, of_one)? {
+                let newest = Some(Bytes(&header));
+                let request = RemoteRequest::BecomeNewDevice { newest };
+                match self.ask_for(&Request::Remote(request)) {
+                    Ok(()) => return Ok(()),
+                    // An older header would have the slot still.
+                    Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
+                    Err(error) => refused = error,
+                }
             }
         }
         Err(refused)
