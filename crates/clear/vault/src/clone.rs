@@ -271,7 +271,7 @@ fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result
 type Headers = Vec<(Vec<u8>, Vec<Record>)>;
 
 /// The headers of these names, those with more records first; and what is wrong with one that is none.
-fn headers_by_records(
+pub(crate) fn headers_by_records(
     remote: &dyn Remote,
     names: &[(u64, [u8; 32])],
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {

@@ -161,6 +161,12 @@ pub enum Error {
          and copy into it what only this vault has"
     )]
     NothingInCommon,
+    /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
+    #[error(
+        "a newer copy of this folder has changed its keys, so this one cannot go on as the same device: close the vault (`strongroom umount`, \
+         `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault, which makes this copy a device of its own"
+    )]
+    DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
         "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
@@ -543,7 +549,7 @@ impl Error {
             Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
             Self::NoConflict => Kind::InvalidInput,
             Self::ConflictOfDirectories => Kind::IsADirectory,
-            Self::NothingInCommon => Kind::InvalidInput,
+            Self::NothingInCommon | Self::DeviceReplaced => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
             Self::Pairing(error) => error.io_kind(),
             Self::RemoteNotCreateOnly => Kind::Unsupported,

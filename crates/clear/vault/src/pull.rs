@@ -23,6 +23,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
+use crate::clone::headers_by_records;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
@@ -177,6 +178,7 @@ impl Vault {
         let mut row = row.clone();
         let mut refused = None;
         let mut start = Start::Joined;
+        let mut was_replaced = false;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
                 Ok(Pulled::Whole) if row.needs.0 != [0; 16] => {
@@ -199,10 +201,43 @@ impl Vault {
                 Err(error) if start == Start::Joined && may_be_at_base(&error) => {
                     (refused, start) = (Some(error), Start::Base);
                 }
+                Err(Error::DeviceReplaced) if !was_replaced => {
+                    self.become_new_device_in(remote)?;
+                    was_replaced = true;
+                    // As a newcomer: what is before the base may be sealed under keys that are gone.           [11.3.3]
+                    start = Start::Base;
+                }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Goes on as a new device of the newest header, in which the device of this copy was replaced.                [11.10.4]
+    fn become_new_device_in(&self, remote: &dyn Remote) -> Result<()> {
+        let listed = remote.list("headers")?;
+        let mut names: Vec<(u64, [u8; 32])> = listed
+            .iter()
+            .filter_map(|one| header_parts(&one.name))
+            .collect();
+        names.sort_unstable_by(|one, next| next.cmp(one));
+        let mut refused = Error::DeviceReplaced;
+        for of_one in names.chunk_by(|one, next| one.0 == next.0) {
+            let (headers, damaged) = headers_by_records(remote, of_one)?;
+            refused = damaged.map_or(refused, Error::from);
+            // Of one generation, that with the most records: the other only forgot keys.                      [11.5.5]
+            for (header, _) in headers {
+                let newest = Some(Bytes(&header));
+                let request = RemoteRequest::BecomeNewDevice { newest };
+                match self.ask_for(&Request::Remote(request)) {
+                    Ok(()) => return Ok(()),
+                    // An older header would have the slot still.
+                    Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
+                    Err(error) => refused = error,
+                }
+            }
+        }
+        Err(refused)
     }
 
     fn pull_what_opens(
@@ -345,7 +380,7 @@ impl Vault {
 
     /// Takes in the headers of the remote if it has named another one than that in use; its generation is 0 if nobody knows it.
     /// `needed`: see `take_headers`.
-    fn take_headers_if_other(
+    pub(crate) fn take_headers_if_other(
         &self,
         remote: &dyn Remote,
         named: (u64, [u8; 32]),
@@ -421,7 +456,7 @@ impl Vault {
             }
             match self.take_header(remote, (generation, hash), needed) {
                 Ok(is_newer) => taken = taken || is_newer,
-                Err(error @ Error::KeysInUse) => return Err(error),
+                Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
                 Err(Error::Keys(_)) => diverged = true,
                 Err(error) if named == Some((generation, hash)) => return Err(error),
                 Err(error) => refused = refused.or(Some(error)),

@@ -109,6 +109,7 @@ impl ExitCode {
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
             Error::Odd { .. } => Self::Damaged,
             Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
+            Error::DeviceReplaced => Self::Damaged,
             Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
             Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::DatabaseLost { .. } | Error::InterruptedRecovery => {

@@ -16,6 +16,7 @@ use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentStat
 use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_publication};
 
 use crate::clock::now_s;
+use crate::execute::copied;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
@@ -107,6 +108,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
         }
+        RemoteRequest::BecomeNewDevice { newest } => {
+            let newest = newest.as_ref().map(|header| header.0);
+            session.vault.become_new_device(newest).map(Into::into)
+        }
         RemoteRequest::Join {
             remote,
             first,
@@ -142,6 +147,7 @@ fn text(bytes: &[u8]) -> Result<String> {
 }
 
 fn list(session: &Session) -> Result<Response> {
+    let is_copied = copied::is_copied(session)?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
     for row in reader.remotes()? {
@@ -160,6 +166,7 @@ fn list(session: &Session) -> Result<Response> {
             fence: state.fence,
             keeps: state.keeps,
             needs: state.needs,
+            is_copied,
         });
     }
     Ok(all.into())
@@ -327,8 +334,12 @@ fn publication(
             number: body.number,
         });
     }
-    let is_own = body.device == signer.device();
+    // Not by its device: another copy may act as the same one.
+    let is_own = state.made.contains(&signed.id);
+    copied::look_at(session, &state, &signed)?;
     let next = RemoteState {
+        // A copy that found out has another name there.
+        needs: remote_of(session, remote)?.1.needs,
         last: (body.number, signed.id),
         sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
         // The head is named by the last publication of a push.

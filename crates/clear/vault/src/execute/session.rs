@@ -133,6 +133,9 @@ impl OpenVault {
                 return Ok(None);
             }
             let next = keyring.follow(header).map_err(|error| match error {
+                UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => {
+                    Error::DeviceReplaced
+                }
                 UnlockError::Diverged => Error::keys_diverged(),
                 // It is that of the remote, not that of this vault, of which somebody without keys made another one.
                 UnlockError::HeaderEdited | UnlockError::Forged(_) => {

@@ -84,6 +84,7 @@ same_failures!(
     KeysInUse {},
     NothingInCommon {},
     ContentAway { bytes bytes: u64, what what: String },
+    DeviceReplaced {},
 );
 
 macro_rules! file_failures {
@@ -248,6 +249,7 @@ mod tests {
                 bytes: 7,
                 what: "only at stick".to_owned(),
             },
+            Error::DeviceReplaced,
         ] {
             let arrived = Error::from(Failure::from(&error));
             assert_eq!(format!("{arrived:?}"), format!("{error:?}"));

@@ -101,6 +101,11 @@ pub(crate) enum RemoteRequest<'a> {
         header: Bytes<'a>,
         needed: u32,
     },
+    /// Adds a new device, as which this copy goes on. With a header that the remote has: the device of this copy was replaced in it.
+    BecomeNewDevice {
+        #[serde(borrow)]
+        newest: Option<Bytes<'a>>,
+    },
     /// Takes in the publications of these numbers with what they name, all in the folder of what came, and joins them.
     Join {
         remote: u64,
@@ -163,6 +168,8 @@ pub(crate) struct RemoteFields {
     pub(crate) keeps: bool,
     /// See `RemoteState`.
     pub(crate) needs: ([u8; 16], u64),
+    /// Another copy of the folder may act as the same device: this one has to become a new one before it publishes anything.
+    pub(crate) is_copied: bool,
 }
 
 impl std::fmt::Debug for RemoteFields {

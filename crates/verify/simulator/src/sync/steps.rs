@@ -383,13 +383,21 @@ impl History<'_> {
             self.older = Some((number, into, device.durable.clone()));
             return Ok("a copy of its folder is kept".to_owned());
         };
-        let device = &mut self.devices[of];
-        if !device.is_member() {
+        // It signs itself in with its next sync: a change of keys, like any other.
+        if !self.devices[of].is_member() || self.keys_by.is_some_and(|by| by != of) {
             return Ok("no folder is put back".to_owned());
         }
+        self.keys_by = Some(of);
+        let device = &mut self.devices[of];
         device.was_put_back = true;
         device.durable = durable;
         device.go_on_from(&copied)?;
+        // Whom it removed and had not said so is no removed one.
+        for other in &mut self.devices {
+            if other.standing == (Standing::Leaving { by: of }) {
+                other.standing = Standing::Member;
+            }
+        }
         self.story.count(Counted::PutBack);
         Ok(format!("the folder of device {of} was put back"))
     }
