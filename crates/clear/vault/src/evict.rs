@@ -25,6 +25,9 @@ use crate::request::frame::Bytes;
 use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
 use crate::{Error, GoOn, Result, Vault};
 
+/// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
+const SAYING: u64 = u64::MAX;
+
 /// What an eviction did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvictReport {
@@ -196,7 +199,7 @@ impl Vault {
     /// Says at a remote up to where this device has followed its log, while it needs what was let go: nobody removes there what a later
     /// publication retires. Once it needs nothing, it says so no more.                                            (2)
     fn say_needs(&self, number: u64, remote: &dyn Remote, needs: Needs) -> Result<()> {
-        let mut row = self.remote_row(number)?;
+        let row = self.remote_row(number)?;
         let (_, said) = row.needs;
         let is_needed = needs == Needs::Soon || self.information()?.away_bytes > 0;
         let note = |number| {
@@ -207,13 +210,7 @@ impl Vault {
         };
         if !is_needed {
             if said > 0 {
-                for listed in remote.list("needs")? {
-                    if let Some((id, at)) = needs_of(&listed.name)
-                        && id == row.needs.0
-                    {
-                        remote.remove(&needs_name(&id, at))?;
-                    }
-                }
+                remove_needs(remote, &row.needs.0, u64::MAX)?;
                 note(0)?;
             }
             return Ok(());
@@ -221,16 +218,17 @@ impl Vault {
         if said == row.last && said > 0 && needs == Needs::IfAway {
             return Ok(());
         }
-        if row.needs.0 == [0; 16] {
-            note(0)?;
-            row.needs = self.remote_row(number)?.needs;
-        }
-        remote.create(&needs_name(&row.needs.0, row.last), &[])?;
+        // Whatever cuts it off from here on, what was said is found again, and goes once nothing is needed.
+        note(SAYING)?;
+        let (name, _) = self.remote_row(number)?.needs;
+        remote.create(&needs_name(&name, row.last), &[])?;
         note(row.last)?;
-        if said > 0 && said != row.last {
-            remote.remove(&needs_name(&row.needs.0, said))?;
+        match said {
+            0 => Ok(()),
+            SAYING => remove_needs(remote, &name, row.last),
+            _ if said == row.last => Ok(()),
+            _ => Ok(remote.remove(&needs_name(&name, said))?),
         }
-        Ok(())
     }
 
     /// The same after a pull or push, which is done: a remote that does not hear it keeps more until the next.
@@ -280,6 +278,19 @@ impl Vault {
         wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
         Ok(wanted)
     }
+}
+
+/// Removes what was said there under that name of publications before `number`.
+fn remove_needs(remote: &dyn Remote, name: &[u8; 16], number: u64) -> Result<()> {
+    for listed in remote.list("needs")? {
+        if let Some((id, at)) = needs_of(&listed.name)
+            && id == *name
+            && at < number
+        {
+            remote.remove(&needs_name(&id, at))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether this device needs of a remote what it let go.

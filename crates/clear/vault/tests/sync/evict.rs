@@ -599,3 +599,29 @@ fn nobody_removes_at_the_remote_what_a_device_that_was_away_may_need() {
     assert!(bytes_in(&remote.join("segments")) < 12 << 20);
     devices.assert_same();
 }
+
+/// Goal: what an eviction said at the remote, and was killed before it could note that, goes like all that is not needed. Method: the name
+/// is known from before; nothing can be written there, and afterwards it lies there as if the answer had been lost. Failed before a device
+/// noted that it is about to say something: it stayed for half a year.
+#[test]
+fn what_an_eviction_said_before_it_was_cut_off_does_not_stay() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    devices.settle();
+    let needs = devices.place.directory.path().join("remote/needs");
+    let said = || -> Vec<PathBuf> { files(&needs).into_iter().map(|(path, _)| path).collect() };
+    evict(one);
+    let name = said().remove(0);
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    devices.sync(0);
+    assert_eq!(said(), Vec::<PathBuf>::new());
+    fs::remove_dir(&needs).unwrap();
+    fs::write(&needs, b"").unwrap();
+    let report = one.evict(None, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!((report.segments, report.problems.len()), (0, 1));
+    fs::remove_file(&needs).unwrap();
+    fs::create_dir(&needs).unwrap();
+    fs::write(&name, b"").unwrap();
+    devices.sync(0);
+    assert_eq!(said(), Vec::<PathBuf>::new());
+}
