@@ -94,8 +94,8 @@ class Devices:
 
     def work(self, number):
         command = self.rng.choices(list(COMMANDS), list(COMMANDS.values()))[0]
-        # A push says so where another device was faster; eviction, where a remote has not shown everything.
-        ends = {"push": (0, 9), "evict": (0, 15)}.get(command, (0,))
+        # A push and a prune say so where another device was faster; eviction, where a remote has not shown everything.
+        ends = {"push": (0, 9), "remote prune --now": (0, 9), "evict": (0, 15)}.get(command, (0,))
         if self.rng.random() < 0.85:
             self.kill(command, self.vaults[number], ends=ends)
         else:
@@ -131,8 +131,11 @@ class Devices:
         """Gives a device up that has nothing of its own, and clones it, which is killed until it comes through."""
         self.sync(number)
         shutil.rmtree(self.vaults[number])
+        unfinished = self.vaults[number] / "init-unfinished"
         while not self.kill("clone", f"folder:{self.remote}", self.vaults[number]):
-            pass
+            # Without the mark it is a whole vault, and another attempt would be refused.
+            if self.vaults[number].exists() and any(self.vaults[number].iterdir()) and not unfinished.exists():
+                break
         self.sync(number)
 
     def files(self, number):
