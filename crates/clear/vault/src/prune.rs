@@ -320,6 +320,10 @@ impl Vault {
         remove(remote, going, remote.transfers(), &mut report, told)?;
         let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
         remove(remote, old, 1, &mut report, told)?;
+        let long_ago = now_s().saturating_sub(LEAST.as_secs());
+        for kind in ["segments", "revisions", "headers", "publications", "needs"] {
+            remote.remove_unfinished(kind, long_ago)?;
+        }
         Ok(report)
     }
 

@@ -85,6 +85,23 @@ impl Folder {
         }
         Ok(())
     }
+
+    /// The same where others may be writing: only what was last changed before that second since 1970.
+    ///
+    /// # Errors
+    /// Of listing the folder. What cannot be removed stays.
+    pub fn remove_unfinished_before(&self, second: u64) -> Result<()> {
+        for entry in self.list()? {
+            if entry.kind == FileType::RegularFile
+                && is_unfinished(&entry.name)
+                && let Ok(Some((_, changed_s))) = self.check_file_and_time(&entry.name)
+                && changed_s < second
+            {
+                let _ = self.remove(&entry.name);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl NewFile {

@@ -139,4 +139,11 @@ impl Remote for FolderRemote {
         }
         Ok(())
     }
+
+    fn remove_unfinished(&self, kind: &str, before_s: u64) -> Result<()> {
+        match self.folder_of(Some(kind))? {
+            Some(folder) => Ok(folder.remove_unfinished_before(before_s)?),
+            None => Ok(()),
+        }
+    }
 }

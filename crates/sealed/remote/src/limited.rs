@@ -217,6 +217,10 @@ impl Remote for Limited {
         self.remote.remove(name)
     }
 
+    fn remove_unfinished(&self, kind: &str, before_s: u64) -> Result<()> {
+        self.remote.remove_unfinished(kind, before_s)
+    }
+
     fn transfers(&self) -> usize {
         self.remote.transfers()
     }

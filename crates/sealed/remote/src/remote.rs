@@ -66,6 +66,15 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// `Unreachable`, `Refused`.
     fn remove(&self, name: &ObjectName) -> Result<()>;
 
+    /// Removes what creating objects of `kind` left there, without a name of its own, if it was last written before that second since
+    /// 1970. Most remotes keep nothing of that.
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`.
+    fn remove_unfinished(&self, _kind: &str, _before_s: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// How many requests it is to be sent at a time.
     fn transfers(&self) -> usize {
         TRANSFERS

@@ -419,3 +419,31 @@ fn a_device_cloned_in_the_middle_of_a_push_retires_nothing_of_it() {
     devices.assert_same();
     assert_whole(&devices, 0);
 }
+
+/// Goal: what a device that was killed was writing into a folder does not stay for ever, and what one is writing now does.
+#[test]
+fn what_a_killed_device_was_writing_into_a_folder_goes_after_a_day() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let names = [
+        format!(".new-{}", "0".repeat(32)),
+        format!(".new-{}", "1".repeat(32)),
+        ".new-of-another-program".to_owned(),
+    ];
+    for kind in ["segments", "revisions", "headers", "publications"] {
+        let place = devices.place.directory.path().join("remote").join(kind);
+        for (number, name) in names.iter().enumerate() {
+            fs::write(place.join(name), b"the beginning of an object").unwrap();
+            if number != 1 {
+                let days = Duration::from_secs(2 * 24 * 60 * 60);
+                let file = File::options().append(true).open(place.join(name));
+                file.unwrap()
+                    .set_modified(SystemTime::now() - days)
+                    .unwrap();
+            }
+        }
+        prune(&devices, 0, Duration::ZERO);
+        let left = names.each_ref().map(|name| place.join(name).exists());
+        assert_eq!(left, [false, true, true], "{kind}");
+    }
+}
