@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: s3 sync-demo help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: sync-demo help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14

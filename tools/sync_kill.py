@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Kills devices of one vault with -9 while they sync, again and again, and checks that all come to the same files.
+"""Kills devices of one vault with -9 while they push, pull, clone, evict or prune, and checks that nothing is lost.
 
     tools/sync_kill.py [ROUNDS] [SEED]        defaults: 60 rounds, seed from the clock (printed)
 
-Three devices, one of them mounted at times, share a folder as a remote. Each round every device changes files, and each syncs,
-killed at a random moment or not. Every ten rounds all sync until nothing is new; then each must have the same files, with all
-content that was acknowledged as durable and that nobody overwrote or removed later, and `verify --deep` and
-`remote check --deep` must find nothing.
+Three devices share a folder as a remote. Each round every device changes files and runs a command for the remote, which is killed
+at a random moment or not. Two kinds of files change: files that one device writes once and nobody touches again, and files that all
+devices write, move and remove. Every ten rounds all sync until nothing is new; then each must have the same files, every file that
+was written once with its content, none with content that nobody wrote, and `verify --deep` and `remote check --deep` must find
+nothing. After a prune the remote must have no object that nothing refers to. Some rounds later one device is given up, and cloned
+again from the remote, killed too.
 """
 
 import hashlib
@@ -19,12 +21,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BINARY = os.environ.get("STRONGROOM", str(ROOT / "target/release/strongroom"))
 DEVICES = 3
 NAMES = [f"{folder}{name}" for folder in ("", "a/", "b/") for name in ("one", "two", "three", "four")]
+# What is run, and how often: a sync is both a pull and a push, with a merge between them.
+COMMANDS = {
+    "sync": 5,
+    "push": 2,
+    "pull": 2,
+    "evict": 2,
+    "evict --undo": 1,
+    "remote prune --now": 1,
+}
 
 
 class Devices:
@@ -34,12 +46,14 @@ class Devices:
         self.remote = place / "remote"
         self.remote.mkdir()
         self.vaults = [place / f"device{number}" for number in range(DEVICES)]
-        self.written = set()  # every content that a device acknowledged
-        self.kills = 0
+        self.written = set()  # the hash of every content that a device acknowledged
+        self.once = {}  # the files that were written once, with the hash of their content
+        self.kills = Counter()
+        self.times = {}  # how long each command took when it was not killed
         self.run("init", self.vaults[0], "--key-file", self.key)
-        for folder in ("a", "b"):
+        for folder in ("a", "b", "once"):
             self.run("mkdir", f"{self.vaults[0]}:{folder}", *self.secret())
-        self.run("remote", "add", self.vaults[0], "shared", f"folder:{self.remote}", *self.secret())
+        self.run("remote", "add", self.vaults[0], "origin", f"folder:{self.remote}", *self.secret())
         self.sync(0)
         for vault in self.vaults[1:]:
             self.run("clone", "-q", f"folder:{self.remote}", vault, *self.secret())
@@ -49,37 +63,62 @@ class Devices:
     def secret(self):
         return ["--key-file", str(self.key)]
 
-    def run(self, *args, **options):
-        done = subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True, **options)
-        if done.returncode != 0:
+    def run(self, *args, ends=(0,)):
+        done = subprocess.run([BINARY, *map(str, args)], capture_output=True, text=True)
+        if done.returncode not in ends:
             raise SystemExit(f"{args} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
     def sync(self, number):
         return json.loads(self.run("sync", "-q", "--json", self.vaults[number], *self.secret()))
 
-    def kill_sync(self, number):
-        """Syncs, and kills that at a random moment; gives whether it had ended before."""
-        args = [BINARY, "sync", "-q", str(self.vaults[number]), *self.secret()]
-        sync = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        time.sleep(self.rng.uniform(0, 0.15))
-        sync.send_signal(signal.SIGKILL)
-        _, said = sync.communicate()
-        if sync.returncode not in (0, -signal.SIGKILL):
-            raise SystemExit(f"sync of device {number} ended with {sync.returncode}: {said}")
-        self.kills += sync.returncode != 0
+    def kill(self, command, *args, ends=(0,)):
+        """Runs a command, and kills it at a random moment of the time that it takes; gives whether it had ended before."""
+        usual = self.times.get(command, 0.15)
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            [BINARY, *command.split(), "-q", *map(str, args), *self.secret()],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        try:
+            _, said = process.communicate(timeout=self.rng.uniform(0, 1.1 * usual))
+            self.times[command] = 0.8 * usual + 0.2 * (time.monotonic() - begun)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            _, said = process.communicate()
+        if process.returncode not in (*ends, -signal.SIGKILL):
+            raise SystemExit(f"{command} {args} ended with {process.returncode}: {said}")
+        was_killed = process.returncode == -signal.SIGKILL
+        self.kills[command] += was_killed
+        return not was_killed
+
+    def work(self, number):
+        command = self.rng.choices(list(COMMANDS), list(COMMANDS.values()))[0]
+        # A push says so where another device was faster; eviction, where a remote has not shown everything.
+        ends = {"push": (0, 9), "evict": (0, 15)}.get(command, (0,))
+        if self.rng.random() < 0.85:
+            self.kill(command, self.vaults[number], ends=ends)
+        else:
+            self.run(*command.split(), "-q", self.vaults[number], *self.secret(), ends=ends)
+
+    def put(self, number, name):
+        content = self.rng.randbytes(self.rng.choice((10, 5_000, 300_000)))
+        file = self.place / "content"
+        file.write_bytes(content)
+        self.run("put", "-q", file, f"{self.vaults[number]}:{name}", *self.secret())
+        digest = hashlib.sha256(content).hexdigest()
+        self.written.add(digest)
+        return digest
 
     def change(self, number):
-        vault = self.vaults[number]
+        vault, kind = self.vaults[number], self.rng.random()
         name = self.rng.choice(NAMES)
-        kind = self.rng.random()
-        if kind < 0.6:
-            content = self.rng.randbytes(self.rng.choice((10, 5_000, 300_000)))
-            file = self.place / "content"
-            file.write_bytes(content)
-            self.run("put", "-q", file, f"{vault}:{name}", *self.secret())
-            self.written.add(hashlib.sha256(content).hexdigest())
-        elif kind < 0.8:
+        if kind < 0.3:
+            name = f"once/{len(self.once)}"
+            self.once[name] = self.put(number, name)
+        elif kind < 0.7:
+            self.put(number, name)
+        elif kind < 0.85:
             self.attempt("mv", f"{vault}:{name}", f"{vault}:{self.rng.choice(NAMES)}")
         else:
             self.attempt("rm", f"{vault}:{name}")
@@ -87,6 +126,14 @@ class Devices:
     def attempt(self, *args):
         """What cannot be done, because a name is not there, is not."""
         subprocess.run([BINARY, *args, *self.secret()], capture_output=True)
+
+    def clone_again(self, number):
+        """Gives a device up that has nothing of its own, and clones it, which is killed until it comes through."""
+        self.sync(number)
+        shutil.rmtree(self.vaults[number])
+        while not self.kill("clone", f"folder:{self.remote}", self.vaults[number]):
+            pass
+        self.sync(number)
 
     def files(self, number):
         place = self.place / f"out{number}"
@@ -118,7 +165,27 @@ class Devices:
         strange = set(first.values()) - self.written - {"directory"}
         if strange:
             raise SystemExit(f"files that nobody wrote: {[name for name in first if first[name] in strange]}")
+        lost = [name for name, digest in self.once.items() if first.get(name) != digest]
+        if lost:
+            raise SystemExit(f"files that were acknowledged and are lost: {lost}")
+        self.check_remote()
         return len(first)
+
+    def check_remote(self):
+        """Nothing is left at the remote that a prune would not take."""
+        for vault in self.vaults:
+            # What is not here keeps what was retired from going.
+            self.run("evict", "--undo", "-q", vault, *self.secret())
+        for number in range(DEVICES):
+            self.sync(number)
+        for _ in range(2):
+            self.run("remote", "prune", "--now", "-q", self.vaults[0], *self.secret())
+        looked_at = json.loads(self.run("remote", "check", "-q", "--json", self.vaults[0], *self.secret()))["objects"]
+        # Of the headers it looks at the newest; the others stay for devices that are behind.
+        kinds = ("segments", "revisions", "needs")
+        there = [path for kind in kinds for path in (self.remote / kind).glob("*")]
+        if len(there) + 1 != looked_at:
+            raise SystemExit(f"the remote has {len(there)} objects, and something refers to {looked_at}")
 
 
 def main():
@@ -126,21 +193,24 @@ def main():
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
     print(f"seed {seed}")
     place = Path(tempfile.mkdtemp(prefix="strongroom-sync-kill."))
+    os.environ["XDG_STATE_HOME"] = str(place / "state")
     try:
         devices = Devices(place, random.Random(seed))
         for number in range(1, rounds + 1):
             for device in range(DEVICES):
                 for _ in range(devices.rng.randrange(4)):
                     devices.change(device)
-                if devices.rng.random() < 0.8:
-                    devices.kill_sync(device)
-                else:
-                    devices.sync(device)
+                devices.work(device)
             if number % 10 == 0:
                 files = devices.settle()
-                print(f"round {number}: {devices.kills} syncs were killed, {files} files and directories, the same on {DEVICES} devices")
-    finally:
-        shutil.rmtree(place)
+                print(f"round {number}: {files} files and directories, the same on {DEVICES} devices; killed: {dict(devices.kills)}", flush=True)
+            if number % 20 == 0:
+                devices.clone_again(devices.rng.randrange(DEVICES))
+        print(f"{sum(devices.kills.values())} commands were killed, and nothing was lost")
+    except BaseException:
+        print(f"what is there stays for a look: {place}", file=sys.stderr)
+        raise
+    shutil.rmtree(place)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
-use crate::arguments::remote::{Clone, Limits, Push, Remote, Sync};
+use crate::arguments::remote::{Clone, Evict, Limits, Push, Remote, Sync};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -162,6 +162,9 @@ pub(crate) enum Command {
     /// Brings a remote to the state of the vault; only what it lacks is sent
     #[command(after_help = help::push())]
     Push(Push),
+    /// Lets content go from this disk that a remote has; what is read later comes back from there
+    #[command(after_help = help::evict())]
+    Evict(Evict),
     /// Lists the files that were kept twice because two devices changed them, and ends conflicts
     #[command(after_help = help::conflicts())]
     Conflicts(Conflicts),

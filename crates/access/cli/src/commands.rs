@@ -12,6 +12,7 @@ pub(crate) mod descriptors;
 mod device;
 mod diff;
 mod erase;
+mod evict;
 mod find_content;
 mod generate;
 mod get;
@@ -68,6 +69,7 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Remote(arguments) => remote::remote(&arguments.command),
         Command::Pull(arguments) => remote::pull(&arguments),
         Command::Push(arguments) => remote::push(&arguments),
+        Command::Evict(arguments) => evict::evict(&arguments),
         Command::Conflicts(arguments) => conflicts::conflicts(&arguments),
         Command::Clone(arguments) => remote::clone(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),

@@ -113,6 +113,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         ]),
         "tree" | "find" => with(&[&[v], &["--json", v], &[missing]]),
         "cat" | "mkdir" | "erase" => with(&[&[missing], &[p], &[v]]),
+        "evict" => with(&[&[v], &[missing], &["--undo", missing], &["--json", p]]),
         "stat" => with(&[&[p], &["--json", p], &[missing]]),
         "put" => with(&[
             &[no_local, v],

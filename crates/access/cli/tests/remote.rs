@@ -345,3 +345,42 @@ fn limits_on_bandwidth_are_options_of_what_moves() {
     let _mounted = MountPoint::new(&place);
     fs::write(place.path("m/later"), "through the mount").unwrap();
 }
+
+#[test]
+fn content_is_let_go_and_comes_back_when_it_is_read() {
+    let (place, url) = kept();
+    let none = place.keyed_fails(2, &["evict", "v"]);
+    assert!(none.contains("remote add"), "{none}");
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    fs::write(place.path("later"), vec![7; 50_000]).unwrap();
+    place.keyed(&["put", "later", "v:/"]);
+    let gone = place.keyed(&["evict", "v"]);
+    assert!(gone.contains("let go of 312.0 KiB in 1 segment"), "{gone}");
+    assert!(place.keyed(&["info", "v"]).contains("lie only at remotes"));
+    assert!(place.keyed(&["df", "v"]).contains("only at remotes"));
+    assert!(place.keyed(&["verify", "v"]).contains("sound"));
+    assert!(place.keyed(&["ls", "v:/"]).contains("picture"));
+    let refused = place.keyed_fails(7, &["backup", "v", "copy"]);
+    assert!(refused.contains("evict --undo"), "{refused}");
+    let refused = place.keyed_fails(7, &["remote", "remove", "v", "stick"]);
+    assert!(refused.contains("evict --undo"), "{refused}");
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    let failed = place.keyed_fails(15, &["get", "v:/picture", "here"]);
+    assert!(failed.contains("only at a remote"), "{failed}");
+    assert!(!place.path("here").exists());
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.keyed(&["get", "v:/picture", "here"]);
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    let failed = place.keyed_fails(15, &["evict", "v"]);
+    assert!(failed.contains("stick"), "{failed}");
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.keyed(&["push", "v"]);
+    place.keyed(&["evict", "--json", "v"]);
+    let back = place.keyed(&["evict", "--undo", "v:/picture"]);
+    assert!(back.contains("brought back"), "{back}");
+    place.keyed(&["evict", "--undo", "--json", "v"]);
+    place.keyed(&["remote", "remove", "v", "stick"]);
+    assert_eq!(place.keyed(&["cat", "v:/letter"]), "dear reader");
+}

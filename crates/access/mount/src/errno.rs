@@ -87,6 +87,7 @@ mod tests {
     #[test]
     fn damage_and_failure_are_input_output_errors() {
         assert_eq!(errno(&Error::Failed), Errno::EIO);
+        assert_eq!(errno(&Error::OnlyAtRemote("away".into())), Errno::EIO);
         assert_eq!(
             errno(&Error::Damaged {
                 inode: InodeId(7),

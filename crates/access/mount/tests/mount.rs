@@ -722,3 +722,47 @@ fn everything_is_still_there_on_the_next_mount() {
     drop(again);
     drop((vault, folder));
 }
+
+/// Goal: content that lies only at a remote is read through the drive; without the remote that fails, and nothing else does.
+#[test]
+fn what_only_a_remote_has_is_read_or_fails_alone() {
+    let drive = Drive::new();
+    let (remote, hidden) = (
+        drive.folder.path().join("remote"),
+        drive.folder.path().join("hidden"),
+    );
+    fs::create_dir(&remote).unwrap();
+    let content = pattern(5 << 20);
+    drive.vault.make_directory("/below", 0o755).unwrap();
+    drive.vault.write("/below/large", &content).unwrap();
+    drive.vault.write("/below/other", &content[7..]).unwrap();
+    let address = format!("folder:{}", remote.display());
+    drive.vault.add_remote("stick", &address).unwrap();
+    let mut go_on = |_: &strongroom::RemoteProgress| strongroom::GoOn::Yes;
+    drive.vault.push("stick", &mut go_on).unwrap();
+    let report = drive.vault.evict(None, &mut go_on).unwrap();
+    assert!(report.bytes > 10 << 20, "{report:?}");
+    fs::rename(&remote, &hidden).unwrap();
+    let came_back = || {
+        let counters = drive.vault.counters().unwrap();
+        let found = counters
+            .iter()
+            .find(|(name, _)| name == "segments.came_back");
+        found.unwrap().1
+    };
+    // Names and attributes of all that is there.
+    for entry in fs::read_dir(drive.at("below")).unwrap() {
+        assert!(entry.unwrap().metadata().unwrap().len() > 5_000_000);
+    }
+    let error = fs::read(drive.at("below/large")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    fs::write(drive.at("below/new"), b"new").unwrap();
+    assert_eq!(fs::read(drive.at("below/new")).unwrap(), b"new");
+    let renamed = drive.at("below/renamed");
+    fs::rename(drive.at("below/other"), &renamed).unwrap();
+    assert_eq!(came_back(), 0);
+    fs::rename(&hidden, &remote).unwrap();
+    assert!(fs::read(drive.at("below/large")).unwrap() == content);
+    assert!(fs::read(&renamed).unwrap() == content[7..]);
+    assert_eq!(came_back(), report.segments);
+}

@@ -1,5 +1,6 @@
 //! Content becomes sealed blocks, these find a place, and are found there again.
 
+pub(crate) mod away;
 pub(crate) mod equal_blocks;
 pub(crate) mod erased;
 pub(crate) mod fetch;

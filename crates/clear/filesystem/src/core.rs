@@ -16,6 +16,7 @@
 //!  (1) Every namespace mutation happens under the writer, so that the namespace in the transaction is
 //!      always the state after some prefix of the namespace operations.
 
+pub(crate) mod away;
 pub(crate) mod blocks;
 pub(crate) mod durability;
 pub(crate) mod hashing;
@@ -35,12 +36,15 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use strongroom_crypto::Random;
 use strongroom_metadata::{InodeId, Store, Timestamp, Transaction};
 
-pub use options::{Background, Clock, Disk, Options, Parts, Watcher, Work};
+pub use options::{
+    AtRemote, Background, Clock, Disk, NotFetched, Options, Parts, SegmentSource, Watcher, Work,
+};
 pub(crate) use work::{Notes, WorkQueue, Worker};
 
 use crate::content::Content;
 use crate::content::node::Node;
 use crate::content::reservation::Reserved;
+use crate::core::away::Away;
 use crate::core::blocks::Blocks;
 use crate::core::durability::Durability;
 use crate::core::hashing::Hashing;
@@ -59,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) content: Content,
     pub(crate) blocks: Blocks,
+    pub(crate) away: Away,
     pub(crate) durability: Durability,
     /// Wakes the background thread: inodes to drain, orphans to purge.
     pub(crate) work: Arc<WorkQueue>,

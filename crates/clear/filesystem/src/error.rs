@@ -126,6 +126,14 @@ pub enum Error {
         /// First byte that cannot be read.
         offset: u64,
     },
+    /// Environment: the content lies only at a remote, which cannot be asked now.
+    #[error("the content lies only at a remote, which does not give it now: {0}")]
+    OnlyAtRemote(String),
+    /// Environment or tampering: the content lay only at a remote, and is not there any more as it was published.
+    #[error(
+        "the content lay only at a remote, which has lost it: {0}; another device may have it and push it again, then run `strongroom sync`"
+    )]
+    LostAtRemote(String),
     /// Caller: the content was taken out of the vault for good. Nothing is damaged.
     #[error("the content was erased from all snapshots; it is gone for good")]
     Erased {

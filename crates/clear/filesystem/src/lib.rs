@@ -30,7 +30,10 @@ pub use blocks::proof::Proof;
 pub use core::durability::DurableState;
 pub use core::intents::{Replay, ReplayFault};
 pub use core::snapshot_nodes::{HISTORY_INODE, HISTORY_NAME, is_in_snapshot};
-pub use core::{Background, Clock, Disk, Filesystem, Options, Parts, Watcher, Work};
+pub use core::{
+    AtRemote, Background, Clock, Disk, Filesystem, NotFetched, Options, Parts, SegmentSource,
+    Watcher, Work,
+};
 pub use damage::DamagedRange;
 pub use damage::backup::{KeptSegments, Strangers};
 pub use damage::check::CheckReport;
@@ -50,4 +53,5 @@ pub use transaction::draft::Draft;
 pub use transaction::join::{Brought, Ending, Shown};
 pub use trees::engine::{Engine, HeldBlocks};
 pub use types::*;
+pub use upkeep::evict::AwaySize;
 pub use upkeep::reseal::{Older, Resealed};

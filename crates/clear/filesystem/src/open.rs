@@ -20,6 +20,7 @@ use crate::blocks::sessions::{SESSIONS, is_of_session};
 use crate::content::Content;
 use crate::content::holes::Holes;
 use crate::content::node::NodeTable;
+use crate::core::away::Away;
 use crate::core::blocks::Blocks;
 use crate::core::durability::Durability;
 use crate::core::hashing::Hashing;
@@ -42,6 +43,8 @@ pub struct Counters {
     pub bytes_sealed: u64,
     /// How many fewer went to the disk, for they were compressed.
     pub bytes_saved: u64,
+    /// Segments that came back from remotes.
+    pub segments_came_back: u64,
     /// Syncs that took a record of the intent log and no commit.
     pub intents: u64,
     /// Bytes of content not yet stored.
@@ -102,6 +105,7 @@ impl Filesystem {
             random,
             session,
             intents,
+            source,
             options,
         } = parts;
         let intents = intents.filter(|_| !options.read_only);
@@ -129,6 +133,7 @@ impl Filesystem {
             options,
             content: Content::new(nodes, holes, reserved),
             blocks: Blocks::new(segments, sealer, pool),
+            away: Away::new(source),
             durability: Durability::new(intents),
             work: std::sync::Arc::default(),
             room: RoomState::default(),
@@ -187,6 +192,7 @@ impl Filesystem {
             blocks_sealed: sealed.blocks.load(Ordering::Relaxed),
             bytes_sealed: sealed.bytes.load(Ordering::Relaxed),
             bytes_saved: sealed.bytes_saved.load(Ordering::Relaxed),
+            segments_came_back: core.away.came(),
             intents: core.durability.intents.made.load(Ordering::Relaxed),
             dirty_bytes: core.content.pending_bytes(),
             nodes: core.content.nodes.len(),
@@ -211,6 +217,10 @@ fn recover_segments(core: &Core) -> Result<()> {
     for row in &rows {
         if has_no_file(&row.id) {
             core.blocks.suspect_segment(row.number);
+        }
+        // It came back, or did not go, before a commit said so: a file goes and comes as a whole.
+        if row.state == SegmentState::Away && core.blocks.segments.len(row.id).is_ok() {
+            finished(row.number)?;
         }
         if row.state != SegmentState::Open {
             continue;

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use strongroom_format::limits::sealed_len;
-use strongroom_metadata::{BlockNumber, Place, Reads, SegmentNumber, has_no_file};
+use strongroom_metadata::{BlockNumber, Place, Reads, SegmentNumber, SegmentState, has_no_file};
 
 use crate::blocks::Blocks;
 use crate::error::Error;
@@ -160,7 +160,12 @@ pub fn usage<B: Blocks>(blocks: &B, reads: &Reads) -> Result<Usage, B::Error> {
     let mut segments = reads.segments()?;
     segments.retain(|segment| !has_no_file(&segment.id));
     let sum = |of: fn(&strongroom_metadata::Segment) -> u64| segments.iter().map(of).sum();
-    let (used, total): (u64, u64) = (sum(|one| one.live_bytes), sum(|one| one.total_bytes));
+    let used: u64 = sum(|one| one.live_bytes);
+    // What is away takes no room, whatever is in it.
+    let dead: u64 = sum(|one| match one.state {
+        SegmentState::Away => 0,
+        _ => one.total_bytes.saturating_sub(one.live_bytes),
+    });
     let waiting = reads.waiting_bytes()?;
     // What was removed and has not come back yet.
     let mut after = BlockNumber(0);
@@ -181,6 +186,6 @@ pub fn usage<B: Blocks>(blocks: &B, reads: &Reads) -> Result<Usage, B::Error> {
     Ok(Usage {
         live_bytes: (used + waiting).saturating_sub(kept_bytes + released),
         kept_bytes,
-        waste_bytes: total.saturating_sub(used) + released,
+        waste_bytes: dead + released,
     })
 }

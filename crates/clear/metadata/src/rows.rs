@@ -227,6 +227,8 @@ pub enum SegmentState {
     Finished = 2,
     /// To be unlinked once a later durable commit finds it still empty.
     Leaving = 3,
+    /// Finished, and at a remote that says so: its file need not be here.
+    Away = 4,
 }
 
 /// A segment file.

@@ -1,9 +1,11 @@
 //! The one object of a remote with a fixed name: whose remote it is.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use strongroom_format::publication::RemoteId;
 use strongroom_format::{VaultId, hex};
-use strongroom_remote::{Created, ObjectName, Remote};
+use strongroom_remote::{Address, Created, ObjectName, Remote};
 
 use crate::error::{Error, Result};
 use crate::limits::MARKER_BYTES_MAX;
@@ -53,6 +55,25 @@ impl Marker {
             vault: VaultId(vault),
             remote: RemoteId(remote),
         }))
+    }
+
+    /// The remote at `address`, which says that it is this one of this vault.
+    ///
+    /// # Errors
+    /// `Missing`, `OtherVault`, `OtherRemote`; those of `read` and of the address.
+    pub fn reach(self, address: &str) -> Result<Arc<dyn Remote>> {
+        let remote = Address::parse(address)?.open()?;
+        // It was there when the remote was added.
+        let found = Self::read(&*remote)?.ok_or_else(|| Error::Missing {
+            object: MARKER.to_owned(),
+        })?;
+        if found.vault != self.vault {
+            return Err(Error::OtherVault);
+        }
+        match found.remote == self.remote {
+            true => Ok(remote),
+            false => Err(Error::OtherRemote),
+        }
     }
 
     /// Makes an empty remote this vault's; gives what it is then, which another may have said first.

@@ -58,6 +58,22 @@ pub fn header_parts(name: &str) -> Option<(u64, [u8; 32])> {
     (header_name(generation, &hash).split().1 == name).then_some((generation, hash))
 }
 
+/// What says that somebody, who calls itself `id`, let content go that is here, and has taken in publications up to `number`.
+#[must_use]
+pub fn needs_name(id: &[u8; 16], number: u64) -> ObjectName {
+    name(format!(
+        "needs/{}.{number:0NUMBER_DIGITS$}",
+        hex::encode(id)
+    ))
+}
+
+/// Who says so, and up to which publication, by the name below its kind; `None` if nobody does.
+#[must_use]
+pub fn needs_of(name: &str) -> Option<([u8; 16], u64)> {
+    let (id, number) = name.split_once('.')?;
+    Some((hex::decode(id)?, publication_number(number)?))
+}
+
 fn name(name: String) -> ObjectName {
     ObjectName::new(name).expect("hexadecimal and decimal digits are plain")
 }

@@ -13,6 +13,9 @@ pub struct RemoteState {
     pub last: (u64, PublicationId),
     /// The last publication that this device made there; 0 before the first.
     pub sequence: u64,
+    /// The publications that this copy sealed for it last, whether they got there or not. Another one by its device was made by another
+    /// copy of it.
+    pub made: Vec<PublicationId>,
     /// A push began and did not end.
     pub is_pushing: bool,
     /// The `base` of the last publication; 0 before the first.
@@ -28,7 +31,13 @@ pub struct RemoteState {
     pub fence: (u64, u64),
     /// Whether this device removes nothing there.
     pub keeps: bool,
+    /// Under which name this device says there that it let content go, and the last publication for which it said so. Zeros: never; number
+    /// 0: it needs nothing of it now.
+    pub needs: ([u8; 16], u64),
 }
+
+/// Publications of its own that a copy knows again: several may be under way, and each try is another one.
+const MADE_MAX: usize = 8;
 
 impl RemoteState {
     /// Of a remote of which nothing was read.
@@ -38,6 +47,7 @@ impl RemoteState {
             address,
             last: (0, PublicationId([0; 32])),
             sequence: 0,
+            made: Vec::new(),
             is_pushing: false,
             base: 0,
             header: [0; 32],
@@ -45,7 +55,17 @@ impl RemoteState {
             joined: 0,
             fence: (0, 0),
             keeps: false,
+            needs: ([0; 16], 0),
         }
+    }
+
+    /// Notes a publication that this copy sealed.
+    #[must_use]
+    pub fn having_made(mut self, id: PublicationId) -> Self {
+        let surplus = (self.made.len() + 1).saturating_sub(MADE_MAX);
+        self.made.drain(..surplus);
+        self.made.push(id);
+        self
     }
 
     /// The canonical bytes.
@@ -53,7 +73,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(12)
+            .array(15)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -65,7 +85,13 @@ impl RemoteState {
             .unsigned(self.joined)
             .unsigned(self.fence.0)
             .unsigned(self.fence.1)
-            .unsigned(self.keeps.into());
+            .unsigned(self.keeps.into())
+            .bytes(&self.needs.0)
+            .unsigned(self.needs.1)
+            .array(self.made.len());
+        for id in &self.made {
+            encoder.bytes(&id.0);
+        }
         encoder.finish()
     }
 
@@ -73,9 +99,10 @@ impl RemoteState {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new("state of a remote", bytes);
-        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there.
-        let fields = decoder.array(12).ok()?;
-        if !matches!(fields, 8 | 9 | 12) {
+        // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there; those
+        // that let no content go, and knew no copies, at the twelfth.
+        let fields = decoder.array(15).ok()?;
+        if !matches!(fields, 8 | 9 | 12 | 15) {
             return None;
         }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
@@ -96,9 +123,15 @@ impl RemoteState {
             8 => state.last.0,
             _ => decoder.unsigned().ok()?,
         };
-        if fields == 12 {
+        if fields >= 12 {
             state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
             state.keeps = flag(&mut decoder)?;
+        }
+        if fields == 15 {
+            state.needs = (*decoder.bytes_exact().ok()?, decoder.unsigned().ok()?);
+            for _ in 0..decoder.array(MADE_MAX).ok()? {
+                state.made.push(PublicationId(*decoder.bytes_exact().ok()?));
+            }
         }
         decoder.finish().ok()?;
         Some(state)
@@ -127,12 +160,22 @@ impl std::fmt::Debug for RemoteState {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_newest_publications_of_a_copy_are_known_again() {
+        let made = |state: RemoteState, number: u8| state.having_made(PublicationId([number; 32]));
+        let state = (0..20).fold(RemoteState::new(String::new()), made);
+        let newest: Vec<u8> = state.made.iter().map(|id| id.0[0]).collect();
+        assert_eq!(newest, (12..20).collect::<Vec<u8>>());
+        assert_eq!(RemoteState::decode(&state.encode()), Some(state));
+    }
+
     /// SECURITY.md, claim 22.
     #[test]
     fn a_state_comes_back_and_shows_no_credential() {
         let state = RemoteState {
             last: (7, PublicationId([1; 32])),
             sequence: 3,
+            made: vec![PublicationId([4; 32]), PublicationId([5; 32])],
             is_pushing: true,
             base: 5,
             header: [3; 32],
@@ -140,6 +183,7 @@ mod tests {
             joined: 6,
             fence: (4, 1_800_000_000),
             keeps: true,
+            needs: ([9; 16], 7),
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();
@@ -149,16 +193,29 @@ mod tests {
             assert_eq!(RemoteState::decode(&bytes[..len]), None);
         }
         // What the first versions wrote: an array of 8, without what was joined, which was all.
+        let made = [&[0x82][..], &[0x58, 32], &[4; 32], &[0x58, 32], &[5; 32]];
+        let latest = [&[0x50][..], &[9; 16], &[7], &made.concat()].concat();
         let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
-        let front = bytes.strip_suffix(&tail).unwrap();
+        let twelve = bytes.strip_suffix(&latest[..]).unwrap();
+        let front = twelve.strip_suffix(&tail).unwrap();
         let earlier = [&[0x88], &front[1..]].concat();
         let read = RemoteState::decode(&earlier).unwrap();
         assert_eq!((read.last.0, read.joined), (7, 7));
         // Then an array of 9, which knows of no fence.
         let earlier = [&[0x89], &front[1..], &[6]].concat();
         let expected = RemoteState {
+            needs: ([0; 16], 0),
+            made: Vec::new(),
             fence: (0, 0),
             keeps: false,
+            ..state.clone()
+        };
+        assert_eq!(RemoteState::decode(&earlier), Some(expected));
+        // Then one of 12, which knows of no content that was let go, and of no copies.
+        let earlier = [&[0x8c], &twelve[1..]].concat();
+        let expected = RemoteState {
+            needs: ([0; 16], 0),
+            made: Vec::new(),
             ..state
         };
         assert_eq!(RemoteState::decode(&earlier), Some(expected));

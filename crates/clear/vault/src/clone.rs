@@ -33,6 +33,7 @@ use strongroom_sync::{
 use crate::clock::now_s;
 use crate::create::{claim_for, leave_empty};
 use crate::execute::published::put_published;
+use crate::folder::switch;
 use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
@@ -125,6 +126,8 @@ pub(crate) fn clone_as(
     let mark = [CLONE_MARK, hex::encode(&marker.remote.0).as_bytes(), b"\n"].concat();
     let was_begun = folder.has(UNFINISHED);
     let lock = claim_for(&folder, &mark)?;
+    // What an earlier attempt made of an earlier state.
+    switch::start_over(&folder)?;
     let found = newest_state(remote, secret, &marker);
     let (header, keyring, log) = match check_let_in(found, let_in) {
         Ok(found) => found,
@@ -271,7 +274,7 @@ fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result
 type Headers = Vec<(Vec<u8>, Vec<Record>)>;
 
 /// The headers of these names, those with more records first; and what is wrong with one that is none.
-fn headers_by_records(
+pub(crate) fn headers_by_records(
     remote: &dyn Remote,
     names: &[(u64, [u8; 32])],
 ) -> Result<(Headers, Option<strongroom_sync::Error>)> {

@@ -663,6 +663,8 @@ mod tests {
             base: 0,
             fence: (0, 0),
             keeps: false,
+            needs: ([0; 16], 0),
+            is_copied: false,
         };
         let mut place = Place::new(&row, begun);
         let after = |ms: u64| begun + Duration::from_millis(ms);

@@ -134,6 +134,17 @@ pub enum Error {
          object only where there is none of its name"
     )]
     RemoteNotCreateOnly,
+    /// Caller: what is asked for takes content that is not here.
+    #[error(
+        "{} MiB of content lie {what}: bring them here first with `strongroom evict --undo`",
+        bytes.div_ceil(1 << 20)
+    )]
+    ContentAway {
+        /// Sealed bytes of that content.
+        bytes: u64,
+        /// Where it lies, and why that is in the way.
+        what: String,
+    },
     /// Environment: another device pushed what this one does not have.
     #[error(
         "another device has pushed changes to this remote that this one does not have; run `strongroom sync`, which brings them here first"
@@ -150,6 +161,12 @@ pub enum Error {
          and copy into it what only this vault has"
     )]
     NothingInCommon,
+    /// Caller: another copy of this folder changed its keys, and only a key of the vault can add this one as a device.
+    #[error(
+        "a newer copy of this folder has changed its keys, so this one cannot go on as the same device: close the vault (`strongroom umount`, \
+         `strongroom lock`), then run `strongroom sync --accept-older` with a key of the vault, which makes this copy a device of its own"
+    )]
+    DeviceReplaced,
     /// Environment: another device took keys out of use under which something is sealed here.
     #[error(
         "another device took old keys out of use, and some files here are still sealed under them: they are being sealed again; run the \
@@ -532,12 +549,14 @@ impl Error {
             Self::UnknownRemote(_) | Self::ConflictAlone => Kind::NotFound,
             Self::NoConflict => Kind::InvalidInput,
             Self::ConflictOfDirectories => Kind::IsADirectory,
-            Self::NothingInCommon => Kind::InvalidInput,
+            Self::NothingInCommon | Self::DeviceReplaced => Kind::InvalidInput,
             Self::Remote(error) => remote_kind(error),
             Self::Pairing(error) => error.io_kind(),
             Self::RemoteNotCreateOnly => Kind::Unsupported,
             Self::RemoteKept(_) => Kind::PermissionDenied,
-            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse => Kind::ResourceBusy,
+            Self::RemoteAhead | Self::RemoteBusy | Self::KeysInUse | Self::ContentAway { .. } => {
+                Kind::ResourceBusy
+            }
             Self::RemoteUntrue(_) => Kind::InvalidData,
             Self::RemoteStopped => Kind::Other,
             Self::FolderMoved => Kind::StaleNetworkFileHandle,
@@ -615,6 +634,8 @@ mod tests {
             (File::Failed, Kind::Other),
             (File::NoThread(thread), Kind::WouldBlock),
             (File::DamagedHistory, Kind::InvalidData),
+            (File::OnlyAtRemote(text()), Kind::HostUnreachable),
+            (File::LostAtRemote(text()), Kind::InvalidData),
             (File::Damaged { inode, offset }, Kind::InvalidData),
             (
                 File::Erased {

@@ -51,7 +51,8 @@ pub(crate) fn file_kind(error: &filesystem::Error) -> std::io::ErrorKind {
             Kind::InvalidInput
         }
         File::NoThread(source) => source.kind(),
-        File::Damaged { .. } | File::DamagedHistory => Kind::InvalidData,
+        File::OnlyAtRemote(_) => Kind::HostUnreachable,
+        File::Damaged { .. } | File::DamagedHistory | File::LostAtRemote(_) => Kind::InvalidData,
         _ => Kind::Other,
     }
 }

@@ -9,6 +9,8 @@ pub(crate) mod backup;
 mod came;
 pub(crate) mod carry_out;
 pub(crate) mod content;
+mod copied;
+mod evict;
 pub(crate) mod hash;
 mod history;
 mod join;

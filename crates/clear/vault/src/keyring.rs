@@ -5,6 +5,7 @@
 //! Never   asks for a secret, or knows of sessions and requests in progress
 //! Spec    spec/1-keys.md
 
+pub(crate) mod copied;
 pub(crate) mod held_keys;
 pub(crate) mod known_records;
 pub(crate) mod metadata_key;

@@ -301,7 +301,7 @@ impl Keys {
         let access = Access::ReadWrite;
         let mut watch = Watch::begin(&self.folder, &unlocked.keyring, access, &self.trust)?;
         let store = unlocked.store(&self.folder, access, &mut watch)?;
-        watch.name_anew(&self.folder, &mut unlocked)?;
+        watch.name_anew(&self.folder, &mut unlocked, &store)?;
         let sight = watch.sight(unlocked.replica.instance());
         unlocked.refresh_replica(&self.folder)?;
         Ok((HeldKeys::new(&self.folder, unlocked)?, store, sight))

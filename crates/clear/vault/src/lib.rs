@@ -32,6 +32,7 @@ struct Readme;
 #[doc = include_str!("../../../../docs/guide/library.md")]
 struct Guide;
 
+mod away;
 mod backup;
 mod clock;
 mod clone;
@@ -42,6 +43,7 @@ mod create;
 mod directory;
 mod error;
 mod error_kind;
+mod evict;
 mod execute;
 mod file;
 mod file_lock;
@@ -103,6 +105,7 @@ pub use counters::{COUNTERS, Counter};
 pub use create::{CreateOptions, Created};
 pub use directory::Directory;
 pub use error::{Error, Result};
+pub use evict::{BringBackReport, EvictReport};
 pub use file::{File, FileOptions};
 pub use hashing::{HashPrefix, HashPrefixError, HashedAll};
 pub use interactive::Transaction;

@@ -130,3 +130,13 @@ pub(crate) const REBUILD_LOST_BYTES_MAX: u64 = 64 << 30;
 
 /// Objects in one page of what a push finds missing, and in one publication: well below what both may have.
 pub(crate) const PUSH_PAGE: usize = 2048;
+
+/// Segments in one answer about those that may go, or are away.
+pub(crate) const SEGMENTS_PAGE: usize = 4096;
+
+/// How long a device that let content go and is not heard of any more keeps others from removing what it may need.
+pub(crate) const NEEDS_END: std::time::Duration =
+    std::time::Duration::from_secs(180 * 24 * 60 * 60);
+
+/// Segments whose files go at once: a commit stands between each two lots.
+pub(crate) const EVICT_AT_ONCE: usize = 64;

@@ -19,6 +19,7 @@ use strongroom_format::{Header, ReplicaFile, SegmentId, SuiteId};
 use strongroom_metadata::Store;
 use strongroom_segments::{self as segments, DirectIo, SegmentStore, StoreOptions};
 
+use crate::away::RemoteSegments;
 use crate::clock::SystemClock;
 use crate::execute::session::OpenVault;
 use crate::execute::verify::replay_words;
@@ -26,6 +27,7 @@ use crate::folder::owner_lock::OwnerLock;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, HEADER, REPLICA, SEGMENTS, below};
 use crate::incoming;
+use crate::keyring::copied::number_inodes;
 use crate::keyring::held_keys::HeldKeys;
 use crate::keyring::known_records;
 use crate::keyring::metadata_key;
@@ -180,10 +182,13 @@ fn unlock_and_start(
     let mut watch = Watch::begin(folder, &unlocked.keyring, access, &options.trust)?;
     let store = unlocked.store(folder, access, &mut watch)?;
     if access == Access::ReadWrite {
-        watch.name_anew(folder, &mut unlocked)?;
+        watch.name_anew(folder, &mut unlocked, &store)?;
         unlocked.refresh_replica(folder)?;
         keep_second_copies(folder)?;
         unlocked.renew_metadata_key(folder, &store)?;
+    }
+    if access == Access::ReadOnly || !watch.may_be_copy() {
+        unlocked.slot = None;
     }
     let parts = parts(folder, &unlocked.keyring, store, access, options)?;
     let filesystem = Filesystem::open(parts)?;
@@ -195,17 +200,6 @@ fn unlock_and_start(
     let sight = watch.sight(unlocked.replica.instance());
     let keys = HeldKeys::new(folder, unlocked)?;
     start(folder, filesystem, keys, sight, access, guard)
-}
-
-/// Sees to it that no two devices give an inode the same number: each has a prefix, the place of the record that added it.   [4.6.2]
-fn number_inodes(keyring: &Keyring, filesystem: &Filesystem) -> Result<()> {
-    let own = keyring.device();
-    let members = keyring.members();
-    let member = members.iter().find(|member| Some(member.id) == own);
-    match member {
-        Some(member) => Ok(filesystem.begin_inodes(member.added_in)?),
-        None => Ok(()),
-    }
 }
 
 /// Tells what became of the last syncs of a run that did not end well.
@@ -295,6 +289,7 @@ pub(crate) fn parts(
         random: Arc::new(SystemRandom),
         session,
         intents: Some(folder.path().to_owned()),
+        source: Some(Arc::new(RemoteSegments::new(keyring.vault_id()))),
         options: Options {
             read_only: access == Access::ReadOnly,
             ..options.engine.clone()
@@ -357,6 +352,7 @@ pub(crate) fn start(
         held_open: None,
         providers: in_use(keyring.suite())?,
         compression: String::new(),
+        away_bytes: 0,
         members: keys.members(),
         unknown_records: keys.unknown_records(),
     };

@@ -10,6 +10,8 @@
 //!      take this in first, and publishes its content under another name.                          [11.8.2]
 //!  (2) An object is removed no sooner than the grace after this device retired it for the first time: who reads the log now may
 //!      still fetch it.                                                                            [11.8.3]
+//!  (3) A segment is removed only once all that let content go have taken in a publication which retires it: what they need of it
+//!      they have brought back then.                                                               [11.9.3]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -287,10 +289,25 @@ impl Vault {
             before.is_none_or(|before| before.contains(hash)) // (2)
         };
         let goes = |hash: &[u8; 32]| retired_now.contains(hash) && was_retired(hash);
+        let needed = match unnamed.segments.is_empty() {
+            true => None,
+            false => self.needed_up_to(row, remote)?,
+        };
+        // (3)
+        let let_go_by_all = match needed {
+            Some(followed) if followed >= row.fence.0 && row.fence.0 > 0 => {
+                self.retired_in(remote, row.fence.0)?
+            }
+            _ => HashSet::new(),
+        };
+        let is_free = |kind: &str, hash: &[u8; 32]| {
+            let followed = needed.is_none_or(|followed| followed >= number);
+            kind != "segments" || followed || let_go_by_all.contains(hash)
+        };
         let mut report = PruneReport::default();
         let mut going = Vec::new();
         for (kind, hash, listed) in unnamed.all() {
-            if goes(hash) {
+            if goes(hash) && is_free(kind, hash) {
                 going.push((
                     ObjectName::new(format!("{kind}/{}", listed.name))?,
                     listed.len,
@@ -390,7 +407,7 @@ fn remove(
 }
 
 /// Whether that much time has passed since then, by the clock of this machine.
-fn passed(since_s: u64, time: Duration) -> bool {
+pub(crate) fn passed(since_s: u64, time: Duration) -> bool {
     since_s.saturating_add(time.as_secs()) <= now_s()
 }
 

@@ -9,6 +9,8 @@
 //!  (1) Until everything is here nothing changes; a pull that was cut off goes on where it stopped.
 //!  (2) A key goes only when what is sealed under it and was published is joined, or does not concern this device.    [11.6.9]
 
+use std::collections::HashSet;
+
 use strongroom_format::publication::SignedPublication;
 use strongroom_format::{Epoch, Header};
 use strongroom_remote::{ObjectName, Remote};
@@ -21,6 +23,7 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
+use crate::clone::headers_by_records;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
@@ -29,7 +32,7 @@ use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::Bytes;
-use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start};
+use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
 use crate::waits::Waits;
 use crate::{Error, GoOn, Result, Vault};
 
@@ -175,8 +178,12 @@ impl Vault {
         let mut row = row.clone();
         let mut refused = None;
         let mut start = Start::Joined;
+        let mut was_replaced = false;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
+                Ok(Pulled::Whole) if row.needs.0 != [0; 16] => {
+                    return self.say_needs_if_it_hears(row.number, remote);
+                }
                 Ok(Pulled::Whole) => return Ok(()),
                 // There is nothing that could be the answer to what was refused.
                 Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
@@ -194,10 +201,43 @@ impl Vault {
                 Err(error) if start == Start::Joined && may_be_at_base(&error) => {
                     (refused, start) = (Some(error), Start::Base);
                 }
+                Err(Error::DeviceReplaced) if !was_replaced => {
+                    self.become_new_device_in(remote)?;
+                    was_replaced = true;
+                    // As a newcomer: what is before the base may be sealed under keys that are gone.           [11.3.3]
+                    start = Start::Base;
+                }
                 Err(error @ Error::RemoteUntrue(_)) => return Err(refused.unwrap_or(error)),
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Goes on as a new device of the newest header, in which the device of this copy was replaced.                [11.10.4]
+    fn become_new_device_in(&self, remote: &dyn Remote) -> Result<()> {
+        let listed = remote.list("headers")?;
+        let mut names: Vec<(u64, [u8; 32])> = listed
+            .iter()
+            .filter_map(|one| header_parts(&one.name))
+            .collect();
+        names.sort_unstable_by(|one, next| next.cmp(one));
+        let mut refused = Error::DeviceReplaced;
+        for of_one in names.chunk_by(|one, next| one.0 == next.0) {
+            let (headers, damaged) = headers_by_records(remote, of_one)?;
+            refused = damaged.map_or(refused, Error::from);
+            // Of one generation, that with the most records: the other only forgot keys.                      [11.5.5]
+            for (header, _) in headers {
+                let newest = Some(Bytes(&header));
+                let request = RemoteRequest::BecomeNewDevice { newest };
+                match self.ask_for(&Request::Remote(request)) {
+                    Ok(()) => return Ok(()),
+                    // An older header would have the slot still.
+                    Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
+                    Err(error) => refused = error,
+                }
+            }
+        }
+        Err(refused)
     }
 
     fn pull_what_opens(
@@ -340,7 +380,7 @@ impl Vault {
 
     /// Takes in the headers of the remote if it has named another one than that in use; its generation is 0 if nobody knows it.
     /// `needed`: see `take_headers`.
-    fn take_headers_if_other(
+    pub(crate) fn take_headers_if_other(
         &self,
         remote: &dyn Remote,
         named: (u64, [u8; 32]),
@@ -416,7 +456,7 @@ impl Vault {
             }
             match self.take_header(remote, (generation, hash), needed) {
                 Ok(is_newer) => taken = taken || is_newer,
-                Err(error @ Error::KeysInUse) => return Err(error),
+                Err(error @ (Error::KeysInUse | Error::DeviceReplaced)) => return Err(error),
                 Err(Error::Keys(_)) => diverged = true,
                 Err(error) if named == Some((generation, hash)) => return Err(error),
                 Err(error) => refused = refused.or(Some(error)),
@@ -479,7 +519,13 @@ impl Vault {
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
+        // What is away is known here, and need not come.
+        let away = self.segments_of(WhichSegments::Away, None)?.into_iter();
+        let away: HashSet<[u8; 16]> = away.map(|one| one.id).collect();
         for segment in live.segments.values() {
+            if away.contains(&segment.id.0) {
+                continue;
+            }
             let path = placed_segment(segment.id);
             let here = segments
                 .as_ref()

@@ -60,7 +60,7 @@ pub struct PushReport {
 /// Why one attempt ended.
 enum Ended {
     Done,
-    /// Another device published first, or keys changed.
+    /// Another device published first, keys changed, or this copy is a new device now.
     Again,
 }
 
@@ -108,6 +108,7 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<(PushReport, PruneReport)> {
         let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
+        let mut announces = false;
         for _ in 0..ATTEMPTS {
             let attempt = Attempt {
                 vault: self,
@@ -116,6 +117,7 @@ impl Vault {
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
+                announces: &mut announces,
                 report: &mut report,
                 pruned: &mut pruned,
             };
@@ -123,7 +125,12 @@ impl Vault {
             // If it does not arrive, the end of the session does the same.
             let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
             match ended? {
-                Ended::Done => return Ok((report, pruned)),
+                Ended::Done => {
+                    if row.needs.0 != [0; 16] {
+                        self.say_needs_if_it_hears(row.number, remote)?;
+                    }
+                    return Ok((report, pruned));
+                }
                 Ended::Again => {}
             }
         }
@@ -141,6 +148,8 @@ struct Attempt<'a> {
     there: HashMap<String, u64>,
     /// Whether what does not count any more is to go; not any more once it went.
     prunes: Option<Pruning>,
+    /// Whether this copy became a new device: the first publication says so, before anything else goes up.
+    announces: &'a mut bool,
     report: &'a mut PushReport,
     pruned: &'a mut PruneReport,
 }
@@ -152,6 +161,9 @@ impl Attempt<'_> {
             .vault
             .ask_for(&Request::Remote(RemoteRequest::BeginPush { remote }))?;
         let mut last = self.vault.catch_up(self.row, self.remote)?;
+        if self.becomes_new_device()? {
+            return Ok(Ended::Again);
+        }
         if begun.was_pushing {
             for listed in self.remote.list("segments")? {
                 self.there
@@ -166,13 +178,19 @@ impl Attempt<'_> {
         let mut header_is_there = begun.is_header_there;
         let limit = self.vault.shared.push_page.load(Ordering::Relaxed);
         loop {
-            let request = RemoteRequest::Missing { remote, limit };
-            let missing: Vec<VaultObject> = self.vault.ask_for(&Request::Remote(request))?;
+            let announces = std::mem::take(self.announces);
+            let missing: Vec<VaultObject> = match announces {
+                true => Vec::new(),
+                false => {
+                    let request = RemoteRequest::Missing { remote, limit };
+                    self.vault.ask_for(&Request::Remote(request))?
+                }
+            };
             // What has arrived whole is not stopped at its end.
             if !missing.is_empty() {
                 go_on(told(&progress))?;
             }
-            let is_last = (missing.len() as u64) < limit;
+            let is_last = !announces && (missing.len() as u64) < limit;
             let mut named = NamedFields {
                 uploaded: self.upload(missing, &mut progress, told)?,
                 ..NamedFields::default()
@@ -218,6 +236,21 @@ impl Attempt<'_> {
                 self.remove(&unnamed, last, pruning, told)?;
             }
         }
+    }
+
+    /// Becomes a new device if another copy acts as the same one; all that others published is known. Gives whether it did. [11.10.2]
+    fn becomes_new_device(&mut self) -> Result<bool> {
+        let row = self.vault.remote_row(self.row.number)?;
+        if !row.is_copied {
+            return Ok(false);
+        }
+        // The newest header is what it is added to: others have that.
+        self.vault
+            .take_headers_if_other(self.remote, (0, row.header), Epoch(u32::MAX))?;
+        let request = RemoteRequest::BecomeNewDevice { newest: None };
+        self.vault.ask_for::<()>(&Request::Remote(request))?;
+        *self.announces = true;
+        Ok(true)
     }
 
     /// Removes what publication `last` retired, and publications that nobody needs.

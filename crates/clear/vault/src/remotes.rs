@@ -18,7 +18,7 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, MARKER, Marker, follow, header_name, in_parallel, object_hash, publication_name,
+    Live, Marker, follow, header_name, in_parallel, object_hash, publication_name,
     publication_number, revision_name, segment_name,
 };
 
@@ -153,8 +153,9 @@ impl Vault {
     /// Forgets a remote. What is there stays there.
     ///
     /// # Errors
-    /// `UnknownRemote`.
+    /// `UnknownRemote`; `ContentAway` if content lies there that is neither here nor at another remote which shows it now.
     pub fn remove_remote(&self, name: &str) -> Result<()> {
+        self.check_elsewhere(name)?;
         let name = Bytes(name.as_bytes());
         self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
     }
@@ -251,18 +252,12 @@ impl Vault {
 
     /// The remote of that row, which says that it is the one that was added.
     pub(crate) fn connect(&self, row: &RemoteFields) -> Result<Arc<dyn Remote>> {
-        let remote = Address::parse(&row.address)?.open()?;
-        // It was there when the remote was added.
-        let lost = || strongroom_sync::Error::Missing {
-            object: MARKER.to_owned(),
-        };
-        let marker = Marker::read(&*remote)?.ok_or_else(lost)?;
-        if marker.vault != vault_id(&Folder::new(self.folder()))? {
-            return Err(strongroom_sync::Error::OtherVault.into());
+        let vault = vault_id(&Folder::new(self.folder()))?;
+        let remote = Marker {
+            vault,
+            remote: RemoteId(row.id),
         }
-        if marker.remote.0 != row.id {
-            return Err(strongroom_sync::Error::OtherRemote.into());
-        }
+        .reach(&row.address)?;
         Ok(match &*self.shared.pace.lock() {
             Some(pace) => Arc::new(Limited::new(remote, Arc::clone(pace))),
             None => remote,

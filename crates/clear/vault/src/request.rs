@@ -39,13 +39,14 @@ pub(crate) use crate::request::greeting::{Greeting, Successor, Welcome};
 pub use crate::request::information::{CheckReport, Information, Rotation};
 use crate::request::lock::{LockKind, Patience};
 use crate::request::remote::{
-    JoinedFields, PublicationFields, PushFields, RemoteFields, RemoteRequest, VaultObject,
+    JoinedFields, PublicationFields, PushFields, RemoteFields, RemoteRequest, SegmentFields,
+    VaultObject,
 };
 use crate::request::steps::Steps;
 pub(crate) use crate::request::whole::{BackupRequest, Purpose, WholeRequest};
 
 /// The version of the messages.                                                                              (1)
-pub(crate) const PROTOCOL: u32 = 24;
+pub(crate) const PROTOCOL: u32 = 26;
 
 /// A file or directory that a session holds open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -362,6 +363,7 @@ responses! {
     Remotes(Vec<RemoteFields>),
     Push(PushFields),
     Objects(Vec<VaultObject>),
+    Segments(Vec<SegmentFields>),
     /// The first bytes of hashes.
     Hashes(Vec<[u8; 8]>),
     Publication(PublicationFields),

@@ -24,13 +24,14 @@ mod words;
 
 use std::path::PathBuf;
 
-use strongroom_crypto::{Fingerprint, Keyring, Replica, SystemRandom};
+use strongroom_crypto::{Fingerprint, Keyring, Random, Replica, SystemRandom};
 use strongroom_filesystem::DurableState;
 use strongroom_format::InstanceId;
 use strongroom_metadata::{DATABASE_FILE, Store};
 
 use crate::clock::now_s;
 use crate::folder::{Folder, REPLICA};
+use crate::keyring::copied;
 use crate::keyring::unlocked::Unlocked;
 use crate::older_folder::How;
 use crate::request::Access;
@@ -212,8 +213,18 @@ impl Watch {
         Ok(())
     }
 
-    /// Gives a copy, or a state that was put back, a name of its own, durably.                             [9.4.2]
-    pub(crate) fn name_anew(&self, folder: &Folder, unlocked: &mut Unlocked) -> Result<()> {
+    /// Whether the folder is, or the user says that it is, an older state or a copy.
+    pub(crate) fn may_be_copy(&self) -> bool {
+        self.older == IfOlder::Accept || self.found.as_ref().is_some_and(|found| found.needs_name)
+    }
+
+    /// Gives a copy, or a state that was put back, a name of its own, durably; its device is one that another copy may have. [9.4.2]
+    pub(crate) fn name_anew(
+        &self,
+        folder: &Folder,
+        unlocked: &mut Unlocked,
+        store: &Store,
+    ) -> Result<()> {
         let Some(found) = &self.found else {
             return Ok(());
         };
@@ -230,6 +241,14 @@ impl Watch {
         if !found.needs_name {
             return Ok(());
         }
+        let mut random = [0; 16];
+        SystemRandom.fill(&mut random)?;
+        let mut transaction = store.lock();
+        copied::need_under_other_names(&mut transaction, random)?;
+        transaction.commit()?;
+        drop(transaction);
+        store.sync_log()?;
+        copied::mark(store, unlocked.replica.device())?;
         let replica = unlocked.replica.clone().with_new_instance(&SystemRandom)?;
         let sealed = unlocked.keyring.seal_replica(&replica, &SystemRandom)?;
         folder.replace(REPLICA, &sealed)?;

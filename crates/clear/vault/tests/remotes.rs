@@ -242,6 +242,48 @@ fn a_clone_stopped_anywhere_goes_on_and_is_no_vault_before() {
     assert!(matches!(there, Error::AlreadyAVault), "{there}");
 }
 
+/// Goal: a clone that was killed around the moment in which its database takes its place goes on, also when more was pushed meanwhile.
+/// Method: a stopped clone gets the database that a whole one has, as a kill leaves it. Failed before the next attempt began with a
+/// database of its own: "File exists", or the newest snapshot was not the one that was published last.
+#[test]
+fn a_clone_that_was_killed_with_its_database_made_makes_it_again() {
+    for cut_at in ["recovered-1", "", "the end"] {
+        let pushed = Pushed::new();
+        fill(&pushed.vault);
+        pushed.push();
+        pushed.clone_into("whole").unwrap();
+        let whole = pushed.open("whole");
+        let push = || whole.push(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();
+        push();
+        let place = pushed.place.directory.path();
+        let cloned = place.join("clone");
+        let stopped = pushed.clone_told("clone", &mut |_| GoOn::No);
+        assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
+        if cut_at == "the end" {
+            let mark = fs::read(cloned.join("init-unfinished")).unwrap();
+            pushed.clone_into("clone").unwrap();
+            fs::write(cloned.join("init-unfinished"), mark).unwrap();
+        } else {
+            fs::create_dir_all(cloned.join(cut_at)).unwrap();
+            for file in ["metadata.db", "metadata.db-tree"] {
+                fs::copy(
+                    place.join("whole").join(file),
+                    cloned.join(cut_at).join(file),
+                )
+                .unwrap();
+            }
+        }
+        whole.write("/more", b"more").unwrap();
+        push();
+        pushed.clone_into("clone").unwrap();
+        let entries = fs::read_dir(cloned).unwrap();
+        let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let is_old = |name: &String| name.contains("damaged") || name.starts_with("recover");
+        assert_eq!(names.find(is_old), None);
+        assert_eq!(pushed.open("clone").read("/more").unwrap(), b"more");
+    }
+}
+
 /// Goal: whatever a remote does to its objects, a clone is the vault as it was pushed, or an error. Method: each object is changed
 /// in each way; what a clone brings all the same is compared.
 /// SECURITY.md, claim 21.

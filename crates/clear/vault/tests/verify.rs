@@ -479,6 +479,40 @@ fn a_vault_of_before_remotes_goes_to_one() {
     }
 }
 
+/// Goal: a database of the schema before content could be away is migrated with its remotes, and content may go then.
+#[test]
+fn a_vault_of_before_content_could_be_away_lets_content_go() {
+    let place = of_fixture("format-1-schema-6", "closed");
+    let vault = place.open_with(OpenOptions {
+        trust: Trust {
+            seen: SeenRecords::Nowhere,
+            ..Trust::default()
+        },
+        ..OpenOptions::default()
+    });
+    let report = verify(&vault, DEEP);
+    assert!(report.is_sound(), "{report:?}");
+    let remotes = vault.remotes().unwrap();
+    assert_eq!((&*remotes[0].name, remotes[0].publications), ("stick", 2));
+    // What it was called is a folder of another machine.
+    vault.remove_remote("stick").unwrap();
+    let remote = place.directory.path().join("remote");
+    let address = format!("folder:{}", remote.display());
+    vault.add_remote("again", &address).unwrap();
+    vault.push("again", &mut |_| GoOn::Yes).unwrap();
+    let evicted = vault.evict(None, &mut |_| GoOn::Yes).unwrap();
+    assert!(evicted.bytes > 100_000, "{evicted:?}");
+    let report = verify(&vault, DEEP);
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(vault.read("/src/hello.txt").unwrap(), b"later\n");
+    let first = vault.read("/.history/t:one/src/hello.txt").unwrap();
+    assert_eq!(first, b"hello from schema 6\n");
+    let pattern: Vec<u8> = (0..100_000_u32)
+        .map(|at| ((at * 7 + at / 251) % 256) as u8)
+        .collect();
+    assert!(vault.read("/src/pattern").unwrap() == pattern);
+}
+
 /// What shows without a key once a file of `len` bytes is stored and a snapshot is taken: the length of every file that holds
 /// sealed bytes, and of each batch what its header says.
 fn shown(len: usize, message: &str) -> (Vec<u64>, Vec<Vec<BatchSize>>) {

@@ -173,6 +173,7 @@ fn parts(folder: &Path, store: Store, setup: Setup, sealer: BlockSealer) -> Resu
         random: Arc::new(SystemRandom),
         session,
         intents: Some(folder.to_path_buf()),
+        source: None,
         options: setup.options,
     })
 }

@@ -315,6 +315,21 @@ pub(crate) fn compression() -> String {
     )
 }
 
+pub(crate) fn evict() -> String {
+    format!(
+        "First ask a remote for everything: content goes only if the remote lists it at this moment, as it was pushed. Names, sizes, times \
+         and snapshots stay, so listing needs no remote. Reading a file fetches the segments that it lies in, up to 16 MiB each; they stay \
+         then. If no remote can be reached, reading fails with an input/output error, and everything else goes on.\n\n\
+         Content goes by segments. With a path, those go of which at least half is content at or below it. What was not pushed stays. \
+         `strongroom backup` wants everything here: --undo brings it back.\n\n{}",
+        example(&[
+            "strongroom push photos && strongroom evict photos",
+            "strongroom evict photos:/2019",
+            "strongroom evict --undo photos:/2019",
+        ])
+    )
+}
+
 pub(crate) fn conflicts() -> String {
     format!(
         "Where this device and another changed the content of one file before either had heard of the other, and it was no text in which \

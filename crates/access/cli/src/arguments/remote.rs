@@ -1,4 +1,4 @@
-//! The command line of remotes: `remote`, `pull`, `push`, `sync` and `clone`.
+//! The command line of remotes: `remote`, `pull`, `push`, `sync`, `evict` and `clone`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use strongroom::Rates;
 
 use crate::arguments::common::Common;
+use crate::arguments::location::Location;
 use crate::arguments::session::duration;
 use crate::arguments::size;
 
@@ -167,6 +168,22 @@ pub(crate) struct Push {
     pub(crate) remote: Option<String>,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `evict`.
+#[derive(Args, Debug)]
+pub(crate) struct Evict {
+    /// A place in a vault
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// Bring back what was let go
+    #[arg(long)]
+    pub(crate) undo: bool,
     /// Show no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -39,8 +39,8 @@ pub(crate) fn erase(arguments: &Erase) -> Result<()> {
             left => Err(Failure::new(
                 ExitCode::Damaged,
                 format!(
-                    "{} still with some of it, because other blocks in the same place are damaged; `strongroom verify` names \
-                     the files, then erase again",
+                    "{} still with some of it, because other blocks in the same place are damaged, or lie only at a remote that does not give them; \
+                     `strongroom verify` names damaged files; mend that, then erase again",
                     counted(left, "segment")
                 ),
             )),

@@ -19,7 +19,7 @@ use crate::arguments::common::SecretArguments;
 use crate::commands::opening::{Intent, with};
 use crate::commands::secret;
 use crate::terminal::failure::{About, Result};
-use crate::terminal::output::{print_json, stdout};
+use crate::terminal::output::{print_json, show_bytes, stdout};
 use crate::terminal::printable::{show, show_path};
 use crate::terminal::time::{json_time, seconds, text_time};
 
@@ -47,6 +47,8 @@ struct InfoJson<'a> {
     epoch: Option<u32>,
     /// How what is new is compressed; only who unlocked the vault knows.
     compression: Option<&'a str>,
+    /// Bytes of content that only remotes have; only who unlocked the vault knows.
+    away_bytes: Option<u64>,
     compare_fingerprint: Option<bool>,
     read_only: Option<bool>,
     owner: &'static str,
@@ -201,6 +203,7 @@ fn json<'a>(
         unknown_records: verified.map_or(&[], |found| &found.unknown_records),
         epoch: verified.map(|found| found.epoch),
         compression: verified.map(|found| found.compression.as_str()),
+        away_bytes: verified.map(|found| found.away_bytes),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
         owner: match owner {
@@ -304,6 +307,10 @@ fn text(
     }
     if let Some(compression) = found.compression {
         writeln!(out, "compression  {compression}")?;
+    }
+    if let Some(bytes) = found.away_bytes.filter(|bytes| *bytes > 0) {
+        let bytes = show_bytes(bytes);
+        writeln!(out, "away         {bytes} of content lie only at remotes")?;
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;

@@ -15,7 +15,9 @@ use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{counted, joined, path_json, print_json, show_bytes, sparse, stdout};
+use crate::terminal::output::{
+    counted, joined, path_json, print_json, print_line, show_bytes, sparse, stdout,
+};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Meter;
 use crate::terminal::time::{seconds, text_time};
@@ -48,10 +50,18 @@ pub(crate) fn verify(arguments: &Verify) -> Result<()> {
         drop(meter);
         let (report, took_s) = (report?, begun.elapsed().as_secs_f64());
         tell_resumed(&report);
+        let away_bytes = vault.information()?.away_bytes;
         if common.json {
-            print_json(&verify_json(&report))?;
+            let away = json!({ "away_bytes": away_bytes });
+            print_json(&joined(verify_json(&report), away))?;
         } else {
             print(&report, took_s)?;
+            if away_bytes > 0 {
+                let bytes = show_bytes(away_bytes);
+                print_line(&format!(
+                    "{bytes} lie only at remotes and were not read; `strongroom remote check --deep` reads them there"
+                ))?;
+            }
         }
         outcome(vault, &report)
     })

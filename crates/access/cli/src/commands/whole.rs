@@ -57,12 +57,14 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
         let used = found.total_bytes.saturating_sub(found.free_bytes);
         // A history that cannot be read does not hide how full the disk is.
         let content = Content::of(vault);
+        let away_bytes = vault.information()?.away_bytes;
         if arguments.common.json {
             let space = json!({
                 "total_bytes": found.total_bytes,
                 "used_bytes": used,
                 "free_bytes": found.free_bytes,
                 "inodes": found.inodes,
+                "away_bytes": away_bytes,
             });
             let shown = content.as_ref().map_or(Value::Null, content_json);
             print_json(&joined(space, shown))?;
@@ -85,15 +87,18 @@ pub(crate) fn space(arguments: &Whole) -> Result<()> {
             found.inodes
         )?;
         if let Ok(content) = &content {
-            show_content(&mut out, content)?;
+            show_content(&mut out, content, away_bytes)?;
         }
         out.flush()?;
         content.map(drop)
     })
 }
 
-fn show_content(out: &mut impl Write, content: &Content) -> Result<()> {
+fn show_content(out: &mut impl Write, content: &Content, away_bytes: u64) -> Result<()> {
     writeln!(out, "{}", usage_line(&content.usage))?;
+    if away_bytes > 0 {
+        writeln!(out, "{} of it only at remotes", show_bytes(away_bytes))?;
+    }
     if !content.snapshots.is_empty() {
         writeln!(out, "each snapshot alone holds:")?;
     }

@@ -109,6 +109,7 @@ impl ExitCode {
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,
             Error::Odd { .. } => Self::Damaged,
             Error::OlderFolder(_) | Error::OtherVault { .. } => Self::Damaged,
+            Error::DeviceReplaced => Self::Damaged,
             Error::PathOfAnother { .. } | Error::UnknownVault { .. } => Self::Damaged,
             Error::HeaderForeign { .. } => Self::Damaged,
             Error::HeaderLost { .. } | Error::DatabaseLost { .. } | Error::InterruptedRecovery => {
@@ -119,7 +120,7 @@ impl ExitCode {
             }
             Error::RemoteName | Error::NoConflict | Error::ConflictOfDirectories => Self::Usage,
             Error::RemoteNameTaken(_) | Error::RemoteAhead | Error::NothingInCommon => Self::Exists,
-            Error::RemoteBusy | Error::KeysInUse => Self::InUse,
+            Error::RemoteBusy | Error::KeysInUse | Error::ContentAway { .. } => Self::InUse,
             Error::UnknownRemote(_) | Error::ConflictAlone => Self::NotFound,
             Error::RemoteNotCreateOnly => Self::Unsupported,
             Error::RemoteKept(_) => Self::Permission,
@@ -187,7 +188,10 @@ impl ExitCode {
             FileError::ReadOnly | FileError::InSnapshot => Self::ReadOnly,
             // A file was needed, and a directory was named.
             FileError::IsADirectory => Self::Usage,
-            FileError::Damaged { .. } | FileError::DamagedHistory => Self::Damaged,
+            FileError::Damaged { .. } | FileError::DamagedHistory | FileError::LostAtRemote(_) => {
+                Self::Damaged
+            }
+            FileError::OnlyAtRemote(_) => Self::Unreachable,
             FileError::WouldBlock => Self::InUse,
             FileError::NotSupported => Self::Unsupported,
             _ => Self::Other,

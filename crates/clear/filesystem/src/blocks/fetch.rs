@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strongroom_crypto::{BlockSealer, OpenError};
-use strongroom_format::{BlockId, Location};
+use strongroom_format::{BlockId, Location, SegmentId};
 use strongroom_metadata::{
     Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, Place, Transaction,
 };
@@ -32,6 +32,8 @@ pub(crate) enum Fetched {
     Whole,
     /// A block was moved since it was looked up, or re-sealed and the old keys are gone: look again. (1)
     Moved,
+    /// The file of this segment is not here: it may be away, or what was in it moved.
+    Missing(SegmentId),
 }
 
 /// A piece of the buffer to be filled from a block.
@@ -203,7 +205,7 @@ pub(crate) fn fetch_all(
             Some(_) => None,
             None => match sealed.next().expect("one answer per part") {
                 Ok(bytes) => Some(bytes),
-                Err(strongroom_segments::Error::Missing(_)) => return Ok(Fetched::Moved),
+                Err(strongroom_segments::Error::Missing(id)) => return Ok(Fetched::Missing(id)),
                 // That says nothing about the block.
                 Err(error) if error.is_shortage() => return Err(error.into()),
                 Err(_) if fetch.remembered => return Ok(Fetched::Moved),

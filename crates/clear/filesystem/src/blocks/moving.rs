@@ -71,6 +71,20 @@ pub(crate) fn move_next(
     id: SegmentId,
     after: BlockNumber,
 ) -> Result<Option<(BlockNumber, bool)>> {
+    move_next_of(core, segment, id, after, &|_| true)
+}
+
+/// The same for those blocks that `is_meant` names; the others stay.
+///
+/// # Errors
+/// As `move_next`.
+pub(crate) fn move_next_of(
+    core: &Core,
+    segment: SegmentNumber,
+    id: SegmentId,
+    after: BlockNumber,
+    is_meant: &dyn Fn(&Block) -> bool,
+) -> Result<Option<(BlockNumber, bool)>> {
     let _gate = core.mutate()?;
     let limit = core.options.thresholds.move_blocks;
     let blocks = core.store.lock().blocks_in_segment(segment, after, limit)?;
@@ -78,7 +92,7 @@ pub(crate) fn move_next(
         return Ok(None);
     };
     let sealing = core.blocks.sealers.sealing();
-    let blocks = blocks.into_iter();
+    let blocks = blocks.into_iter().filter(|block| is_meant(block));
     let placed = blocks.filter_map(|block| Some((part_of(id, &block)?, block)));
     let mut jobs = Vec::new();
     for (block, bytes) in read_each(core, placed.map(|(part, block)| (block, part)).unzip())? {

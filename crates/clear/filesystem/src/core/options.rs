@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use strongroom_crypto::{BlockSealer, Random, RevisionSigner};
-use strongroom_metadata::{Store, Timestamp};
+use strongroom_metadata::{Remote, Store, Timestamp};
 use strongroom_segments::SegmentStore;
 
 use crate::limits;
@@ -22,6 +22,38 @@ pub trait Clock: Send + Sync {
 pub trait Disk: Send + Sync {
     /// Total and free bytes of the disk that holds the vault; `None` if it does not say.
     fn space(&self) -> Option<(u64, u64)>;
+}
+
+/// A segment at a remote.
+#[derive(Clone, Debug)]
+pub struct AtRemote {
+    /// What is kept of the remote.
+    pub remote: Remote,
+    /// The hash under which the segment was published there.
+    pub hash: [u8; 32],
+}
+
+/// Why a segment did not come from any remote. The texts are for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotFetched {
+    /// A remote could not be asked; later it may be.
+    Now(String),
+    /// Each of them answered, and none has what was published.
+    Ever(String),
+}
+
+/// Reaches remotes for segments that are not here. A value, as all that lies outside of the vault.
+pub trait SegmentSource: Send + Sync {
+    /// All bytes of a segment, from the first of `places` that gives those that were published there, and of which `is_it` holds. It may
+    /// take as long as remotes are waited for.
+    ///
+    /// # Errors
+    /// Why none of them does.
+    fn fetch(
+        &self,
+        places: &[AtRemote],
+        is_it: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, NotFetched>;
 }
 
 /// Who runs drains, commits, purges and compaction.
@@ -168,6 +200,8 @@ pub struct Parts {
     pub session: [u8; 8],
     /// The folder for the intent log; without one every sync is a commit.
     pub intents: Option<std::path::PathBuf>,
+    /// Who fetches segments that only remotes have; none where there are no remotes.
+    pub source: Option<Arc<dyn SegmentSource>>,
     /// How it runs.
     pub options: Options,
 }

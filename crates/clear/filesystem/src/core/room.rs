@@ -162,6 +162,12 @@ impl Core {
         Ok(())
     }
 
+    /// Whether the disk has room for `len` bytes that come back: the quota counts no room of the disk that was there before.
+    pub(crate) fn has_disk_room(&self, len: u64) -> bool {
+        let needed = len.saturating_add(DISK_RESERVE_BYTES);
+        self.room.free_now(self).is_none_or(|free| free >= needed)
+    }
+
     /// Whether there is room for `len` more bytes without giving anything back.
     pub(crate) fn has_room(&self, len: u64) -> bool {
         !matches!(self.admit(len), Err(Error::NoSpace | Error::QuotaExceeded))

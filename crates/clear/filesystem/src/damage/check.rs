@@ -13,7 +13,7 @@ use strongroom_format::Epoch;
 use strongroom_format::limits::sealed_len;
 use strongroom_metadata::{
     Block, BlockNumber, Entry, Extent, Inode, InodeId, NodeKind, Place, REGION_BYTES, Reader,
-    SegmentNumber, can_name, has_no_file,
+    SegmentNumber, SegmentState, can_name, has_no_file,
 };
 use strongroom_segments::Error as SegmentError;
 
@@ -146,18 +146,22 @@ impl Filesystem {
                     "segment {} is {len} bytes long, {} were committed",
                     segment.number.0, segment.committed_len
                 )),
-                // Compaction or a rotation may have moved all that was in it, and let it go, since the snapshot.
-                Err(SegmentError::Missing(_)) if self.is_let_go(segment.number)? => {}
+                // It is away; or compaction or a rotation may have moved all that was in it, and let it go, since the snapshot.
+                Err(SegmentError::Missing(_)) if self.may_be_missing(segment.number)? => {}
                 Err(error) => report.problem(format!("segment {}: {error}", segment.number.0)),
             }
         }
         Ok(())
     }
 
-    /// Whether nothing lies in that segment any more.
-    fn is_let_go(&self, number: SegmentNumber) -> Result<bool> {
+    /// Whether nothing lies in that segment any more, or a remote has it.
+    fn may_be_missing(&self, number: SegmentNumber) -> Result<bool> {
         let now = self.core.store.lock().segment(number)?;
-        Ok(now.is_none_or(|segment| segment.live_bytes == 0))
+        Ok(
+            now.is_none_or(|segment| {
+                segment.live_bytes == 0 || segment.state == SegmentState::Away
+            }),
+        )
     }
 }
 

@@ -24,6 +24,7 @@ use strongroom_format::{Epoch, Kind, SegmentId};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Segment, SegmentState};
 use strongroom_segments::{Error as SegmentError, WholeSegment};
 
+use crate::blocks::away::is_away;
 use crate::blocks::proof::{Proof, opens};
 use crate::blocks::sessions::{SESSIONS, is_of_session};
 use crate::core::Core;
@@ -197,8 +198,9 @@ fn all_segments(core: &Core, reader: &Reader<'_>) -> Result<BTreeMap<SegmentId, 
         .map(|id| (id, None))
         .collect();
     for row in reader.segments()? {
-        // An empty one may go at any time.
-        if row.live_bytes > 0 || all.contains_key(&row.id) {
+        // An empty one may go at any time; one that is away is at a remote.
+        let is_awaited = row.live_bytes > 0 && row.state != SegmentState::Away;
+        if is_awaited || all.contains_key(&row.id) {
             all.insert(row.id, Some(row));
         }
     }
@@ -222,6 +224,7 @@ fn verify_files(
             }
             // It holds nothing that could be damaged.
             (Some(row), Err(_)) if row.id == crate::ERASED_SEGMENT => {}
+            (Some(row), Err(_)) if is_away(core, row.id)? => {}
             (Some(row), Err(error)) => {
                 let blocks = blocks_of(core, &row)?.into_iter();
                 let blocks = blocks.map(|block| (block, LostChunks::ALL)).collect();
@@ -428,7 +431,9 @@ fn problems(sealer: &BlockSealer, row: &Segment, file: &WholeSegment) -> Vec<Str
         let end = survey.end;
         problems.push(format!("bytes {end} to {committed} hold nothing"));
     }
-    if row.state == SegmentState::Finished && survey.contents.is_none() && survey.faults.is_empty()
+    if matches!(row.state, SegmentState::Finished | SegmentState::Away)
+        && survey.contents.is_none()
+        && survey.faults.is_empty()
     {
         problems.push("its end is missing".to_owned());
     }

@@ -9,11 +9,14 @@
 //!  (2) Disk and decryption run without locks; a block that was moved or freed meanwhile is looked up again.
 //!  (3) The place where a block was found before is tried first, without the database. A block that is not there
 //!      any more is not called damaged for that: only what the database says now is judged.
+//!  (4) What lies only at a remote is fetched with no lock held, and looked up again.
 
 use std::ops::Range;
 
+use strongroom_format::SegmentId;
 use strongroom_metadata::{Extent, InodeId, REGION_BYTES, Transaction};
 
+use crate::blocks::away::bring_back;
 use crate::blocks::fetch::{Fetch, Fetched, fetch_all, fetches_of};
 use crate::content::extents;
 use crate::content::node::{Node, NodeState};
@@ -35,14 +38,17 @@ impl Filesystem {
             return snapshots.read(inode, offset, buffer);
         }
         let node = self.core.node(inode)?;
-        for sources in [Sources::Remembered]
-            .into_iter()
-            .chain([Sources::Database; ATTEMPTS])
-        {
-            if let Some(count) = read_once(&self.core, &node, offset, buffer, sources)? {
-                return Ok(count);
+        let mut sources = Sources::Remembered;
+        let mut attempts = 0;
+        while attempts <= ATTEMPTS {
+            match read_once(&self.core, &node, offset, buffer, sources)? {
+                Once::Filled(count) => return Ok(count),
+                // (4)
+                Once::Missing(id) if bring_back(&self.core, id)? => {}
+                Once::Moved | Once::Missing(_) => attempts += 1,
             }
             node.lock().regions.forget_blocks();
+            sources = Sources::Database;
         }
         Err(Error::Damaged { inode, offset })
     }
@@ -56,21 +62,30 @@ enum Sources {
     Database,
 }
 
-/// Gives the count of bytes; `None` if a block was moved meanwhile.
+/// What came of looking blocks up and reading them.
+enum Once {
+    /// So many bytes.
+    Filled(usize),
+    /// A block was moved meanwhile.
+    Moved,
+    /// The file of this segment is not here.
+    Missing(SegmentId),
+}
+
 fn read_once(
     core: &Core,
     node: &Node,
     offset: u64,
     buffer: &mut [u8],
     sources: Sources,
-) -> Result<Option<usize>> {
+) -> Result<Once> {
     let mut below = Vec::new();
     let mut fetches = None;
     let mut state = node.lock();
     let mut len = readable(&state, offset, buffer.len())?;
     fill_from_memory(&state, offset, &mut buffer[..len], &mut below);
     if below.is_empty() {
-        return Ok(Some(len));
+        return Ok(Once::Filled(len));
     }
     if sources == Sources::Remembered {
         fetches = remembered(&mut state, &below, offset);
@@ -102,8 +117,9 @@ fn read_once(
     };
     zero_holes(&mut buffer[..len], &below, offset, &fetches);
     match fetch_all(core, node.id, offset, &mut buffer[..len], fetches)? {
-        Fetched::Whole => Ok(Some(len)),
-        Fetched::Moved => Ok(None),
+        Fetched::Whole => Ok(Once::Filled(len)),
+        Fetched::Moved => Ok(Once::Moved),
+        Fetched::Missing(id) => Ok(Once::Missing(id)),
     }
 }
 

@@ -11,6 +11,7 @@ use strongroom_history::{Body, Extent as TreeExtent, Tree, XattrList};
 use strongroom_metadata::{Extent, InodeId, NodeKind, Timestamp, Transaction, can_name};
 
 use super::{names, select_one};
+use crate::blocks::away::bring_back;
 use crate::blocks::fetch::{Fetched, fetch_all, fetches_of};
 use crate::core::Core;
 use crate::core::snapshot_nodes::{HISTORY_INODE, Node, is_in_snapshot};
@@ -320,8 +321,11 @@ impl Snapshots<'_> {
             };
             match fetch_all(self.core, inode, offset, buffer, fetches)? {
                 Fetched::Whole => return Ok(()),
-                Fetched::Moved if attempts < 3 => attempts += 1,
-                Fetched::Moved => return Err(Error::Damaged { inode, offset }),
+                Fetched::Missing(id) if bring_back(self.core, id)? => {}
+                Fetched::Moved | Fetched::Missing(_) if attempts < 3 => attempts += 1,
+                Fetched::Moved | Fetched::Missing(_) => {
+                    return Err(Error::Damaged { inode, offset });
+                }
             }
         }
     }

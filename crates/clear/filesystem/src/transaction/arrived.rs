@@ -107,11 +107,12 @@ impl Draft<'_> {
     }
 }
 
-/// A segment that was leaving, and got blocks, stays: else the commit that empties it next need not be durable before it is unlinked.
+/// A segment that was away is here now; one that was leaving, and got blocks, stays: else the commit that empties it next need not be durable before it is unlinked.
 fn stay(writer: &mut Transaction<'_>, segments: &[SegmentNumber]) -> Result<()> {
     for number in segments {
         let row = writer.segment(*number)?;
-        if row.is_some_and(|row| row.state == SegmentState::Leaving && row.live_bytes > 0) {
+        let comes_back = |state| matches!(state, SegmentState::Leaving | SegmentState::Away);
+        if row.is_some_and(|row| comes_back(row.state) && row.live_bytes > 0) {
             writer.set_segment_state(*number, SegmentState::Finished)?;
         }
     }

@@ -9,11 +9,12 @@
 //!  (1) A barrier commits everything acknowledged before, and holds all mutations until it has passed.
 
 use strongroom_crypto::{BlockSealer, OpenError};
-use strongroom_format::{BlockId, Epoch, Kind, SealedBlock};
+use strongroom_format::{BlockId, Epoch, Kind, SealedBlock, SegmentId};
 use strongroom_history::{self as history, Blocks};
 use strongroom_metadata::{Block, BlockNumber, Place, Reader, Transaction};
 use strongroom_segments::{Part, SealedBytes, SegmentStore};
 
+use crate::blocks::away::bring_back;
 use crate::blocks::equal_blocks::number_of;
 use crate::blocks::moving::part_of;
 use crate::blocks::place::Placement;
@@ -83,6 +84,14 @@ impl<'a> Engine<'a> {
     #[must_use]
     pub fn hold(&self) -> HeldBlocks<'a> {
         hold(self.core)
+    }
+
+    /// Brings the file of a segment back that is away; gives whether it was.
+    ///
+    /// # Errors
+    /// `OnlyAtRemote`, `LostAtRemote`, `NoSpace`; of the stores.
+    pub fn bring_back(&self, id: SegmentId) -> Result<bool> {
+        bring_back(self.core, id)
     }
 
     /// What seals now.

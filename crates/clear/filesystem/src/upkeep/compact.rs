@@ -10,6 +10,7 @@
 use strongroom_format::SegmentId;
 use strongroom_metadata::{BlockNumber, Segment, SegmentNumber, SegmentState, has_no_file};
 
+use crate::blocks::away::bring_back;
 use crate::blocks::moving::move_next;
 use crate::commit::commits::commit_all;
 use crate::core::room::Reclaiming;
@@ -107,8 +108,9 @@ fn choose<'a>(
     })
 }
 
-/// Moves everything that lives in a segment and opens elsewhere, step by step.
+/// Moves everything that lives in a segment and opens elsewhere, step by step. One that is away comes back first.
 pub(crate) fn move_out(core: &Core, segment: &Segment) -> Result<()> {
+    bring_back(core, segment.id)?;
     let mut after = BlockNumber(0);
     loop {
         let _reclaiming = core.room.reclaiming.lock();

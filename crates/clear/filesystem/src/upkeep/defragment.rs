@@ -34,8 +34,8 @@ pub(crate) fn defragment(core: &Core, inode: InodeId, cell: u64) -> Result<()> {
     let seen = cell_extents(core, &node, cell)?;
     for run in runs(&seen) {
         let mut clear = vec![0; usize::try_from(extents::bytes(run)).unwrap_or(0)];
-        if read_extents(core, inode, run, &mut clear)? == Fetched::Moved {
-            // The cell heals another time.
+        if read_extents(core, inode, run, &mut clear)? != Fetched::Whole {
+            // The cell heals another time; nothing is fetched for it.
             return Ok(());
         }
         let sealing = core.blocks.sealers.sealing();

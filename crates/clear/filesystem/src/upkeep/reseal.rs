@@ -18,6 +18,7 @@ use strongroom_crypto::BlockSealer;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_metadata::{BlockNumber, Segment, SegmentState, has_no_file};
 
+use crate::blocks::away::bring_back;
 use crate::blocks::moving::move_next;
 use crate::blocks::sessions::{SESSIONS, is_of_session};
 use crate::commit::commits::commit_all;
@@ -53,7 +54,7 @@ impl Filesystem {
     /// Re-seals some of what is of an earlier epoch: one batch at most. Call it until it gives something else than `More`.
     ///
     /// # Errors
-    /// `ReadOnly`, `Failed`, `NoSpace`; what was re-sealed until then stays so.
+    /// `ReadOnly`, `Failed`, `NoSpace`; `OnlyAtRemote`, `LostAtRemote` of what is away; what was re-sealed until then stays so.
     pub fn reseal(&self) -> Result<Resealed> {
         let core = &self.core;
         self.check_writable()?;
@@ -69,6 +70,11 @@ impl Filesystem {
             segment.live_bytes > 0 && !known.contains(&segment.number)
         };
         if let Some(segment) = older.iter().find(has_work).cloned() {
+            if segment.state == SegmentState::Away {
+                drop(reclaiming);
+                bring_back(core, segment.id)?;
+                return Ok(Resealed::More);
+            }
             step(core, &mut reclaiming, &segment)?;
             return Ok(Resealed::More);
         }

@@ -157,7 +157,7 @@ pub(crate) fn let_empty_go(core: &Core, reclaiming: &mut Reclaiming) -> Result<b
             continue;
         }
         match segment.state {
-            SegmentState::Finished => {
+            SegmentState::Finished | SegmentState::Away => {
                 if let Some(left) = leave(core, segment)? {
                     reclaiming.left.insert(segment.number, left);
                     waits = true;
@@ -195,7 +195,8 @@ fn leave(core: &Core, segment: &Segment) -> Result<Option<u64>> {
     let _gate = core.mutate()?;
     let mut writer = core.store.lock();
     let now = writer.segment_by_id(&segment.id)?;
-    if !now.is_some_and(|now| now.live_bytes == 0 && now.state == SegmentState::Finished) {
+    let may_leave = |state| matches!(state, SegmentState::Finished | SegmentState::Away);
+    if !now.is_some_and(|now| now.live_bytes == 0 && may_leave(now.state)) {
         return Ok(None);
     }
     writer.set_segment_state(segment.number, SegmentState::Leaving)?;

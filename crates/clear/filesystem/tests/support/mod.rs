@@ -200,6 +200,7 @@ fn parts(
         random: Arc::clone(random) as Arc<dyn Random>,
         session,
         intents: Some(path.to_path_buf()),
+        source: None,
         options,
     }
 }

@@ -342,22 +342,35 @@ impl Transaction<'_> {
             )?;
             writer.numbers.next_segment += 1;
             if has_no_file(id) {
-                writer.without_file.push(SegmentNumber(number));
+                writer.without_file.insert(SegmentNumber(number));
             }
             Ok(SegmentNumber(number))
         })
     }
 
-    /// Notes what becomes of a segment.
+    /// Notes what becomes of a segment. While it is away its bytes take no room here.
     ///
     /// # Errors
     /// `Error::UnknownSegment`.
     pub fn set_segment_state(&mut self, number: SegmentNumber, state: SegmentState) -> Result<()> {
         self.change(0, |writer| {
-            match writer.run(Statement::SegmentState, (number.0, state as u8))? {
-                1 => Ok(()),
-                _ => Err(Error::UnknownSegment(number)),
+            let row = writer.reads.segment(number)?;
+            let row = writer.grown(row.ok_or(Error::UnknownSegment(number))?)?;
+            writer.run(Statement::SegmentState, (number.0, state as u8))?;
+            let is_away = |state| state == SegmentState::Away;
+            match (is_away(row.state), is_away(state)) {
+                _ if has_no_file(&row.id) => {}
+                (false, true) => {
+                    writer.without_file.insert(number);
+                    writer.segment_bytes.remove(&row);
+                }
+                (true, false) => {
+                    writer.without_file.remove(&number);
+                    writer.segment_bytes.add(&row);
+                }
+                _ => {}
             }
+            Ok(())
         })
     }
 
@@ -420,6 +433,7 @@ impl Transaction<'_> {
                 let total = &mut writer.segment_bytes.total;
                 *total = total.saturating_sub(gone);
             }
+            writer.without_file.remove(&number);
             writer.growth.remove(&number);
             writer.segment_ids.remove(&number);
             Ok(())

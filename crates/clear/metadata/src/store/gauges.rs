@@ -29,6 +29,11 @@ impl SegmentBytes {
         self.live = self.live.saturating_add(segment.live_bytes);
         self.total = self.total.saturating_add(segment.total_bytes);
     }
+
+    pub(crate) fn remove(&mut self, segment: &Segment) {
+        self.live = self.live.saturating_sub(segment.live_bytes);
+        self.total = self.total.saturating_sub(segment.total_bytes);
+    }
 }
 
 impl Gauges {

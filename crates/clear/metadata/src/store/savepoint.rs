@@ -9,7 +9,7 @@
 //!  (1) A number that was handed out is not handed out again after a roll-back.
 //!  (2) What the writer counts beside its tables goes back with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::error::Result;
 use crate::rows::SegmentNumber;
@@ -28,6 +28,7 @@ pub struct Savepoint<'s> {
     resolved: bool,
     growth: BTreeMap<SegmentNumber, Growth>,
     segment_bytes: SegmentBytes,
+    without_file: HashSet<SegmentNumber>,
     greatest_inode: u64,
     inodes: u64,
     waiting_bytes: u64,
@@ -52,6 +53,7 @@ impl<'s> Transaction<'s> {
             resolved: false,
             growth: self.writer.growth.clone(),
             segment_bytes: self.writer.segment_bytes,
+            without_file: self.writer.without_file.clone(),
             greatest_inode: self.writer.greatest_inode,
             inodes: self.writer.numbers.inodes,
             waiting_bytes: self.writer.numbers.waiting_bytes,
@@ -81,6 +83,7 @@ impl<'s> Transaction<'s> {
         writer.growth = std::mem::take(&mut savepoint.growth);
         writer.segment_ids.clear();
         writer.segment_bytes = savepoint.segment_bytes;
+        writer.without_file = std::mem::take(&mut savepoint.without_file);
         writer.greatest_inode = savepoint.greatest_inode;
         writer.numbers.inodes = savepoint.inodes;
         writer.numbers.waiting_bytes = savepoint.waiting_bytes;

@@ -11,7 +11,7 @@
 //!  (3) If SQLite ends a transaction by itself (as when a page cannot be read, even for a question), no further
 //!      change is made: it would be stored without the acknowledged changes before it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;
 
 use parking_lot::MutexGuard;
@@ -22,7 +22,9 @@ use crate::error::{Error, Result};
 use crate::limits::{
     INODE_NUMBERS_MAX, NAME_BYTES_MAX, PAGE_BYTES, TARGET_BYTES_MAX, VALUE_BYTES_MAX,
 };
-use crate::rows::{Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, has_no_file};
+use crate::rows::{
+    Entry, Extent, Inode, InodeId, NodeKind, SegmentNumber, SegmentState, has_no_file,
+};
 use crate::store::Store;
 use crate::store::gauges::{Gauges, SegmentBytes};
 use crate::tables::columns::{key, whole};
@@ -48,8 +50,8 @@ pub(crate) struct Writer {
     pub(crate) segment_bytes: SegmentBytes,
     /// Of segments that were asked for, what never changes; at most `SEGMENT_IDS_MAX`.
     pub(crate) segment_ids: HashMap<SegmentNumber, SegmentId>,
-    /// Segments that never have files.
-    pub(crate) without_file: Vec<SegmentNumber>,
+    /// Segments whose bytes take no room here: those that never have files, and those that are away.
+    pub(crate) without_file: HashSet<SegmentNumber>,
     /// Bytes of the pages in use less those of waiting blocks, as of the last commit.
     row_bytes: u64,
     /// How often blocks without references are held.
@@ -120,7 +122,7 @@ impl Writer {
             growth: BTreeMap::new(),
             segment_bytes: SegmentBytes::default(),
             segment_ids: HashMap::new(),
-            without_file: Vec::new(),
+            without_file: HashSet::new(),
             row_bytes: 0,
             holds: 0,
             history: History::EMPTY,
@@ -137,8 +139,8 @@ impl Writer {
         self.history = self.reads.history()?;
         self.greatest_inode = self.reads.greatest_inode(i64::MAX.cast_unsigned())?.0;
         for segment in self.reads.segments()? {
-            match has_no_file(&segment.id) {
-                true => self.without_file.push(segment.number),
+            match has_no_file(&segment.id) || segment.state == SegmentState::Away {
+                true => drop(self.without_file.insert(segment.number)),
                 false => self.segment_bytes.add(&segment),
             }
         }

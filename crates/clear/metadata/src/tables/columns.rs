@@ -158,6 +158,7 @@ pub(crate) fn segment_at(row: &Row<'_>) -> Result<Segment> {
             1 => SegmentState::Open,
             2 => SegmentState::Finished,
             3 => SegmentState::Leaving,
+            4 => SegmentState::Away,
             _ => return Err(Error::Damaged("a segment is in no known state")),
         },
         live_bytes: whole(row, 4)?,

@@ -70,6 +70,12 @@ pub struct PublishedAs {
 }
 
 impl PublishedAs {
+    /// Whether it only stands for what was let go there while it is still here.                          [4.14]
+    #[must_use]
+    pub fn is_let_go(&self) -> bool {
+        self.hash == [0; 32]
+    }
+
     fn at(row: &Row<'_>, column: usize) -> Result<Self> {
         Ok(Self {
             hash: bytes(row, column)?,

@@ -45,6 +45,27 @@ pub(crate) struct Arrival<'a> {
     pub(crate) records: Vec<(String, Vec<u8>)>,
 }
 
+/// Which segments were listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// Those that came.
+    Came,
+    /// Those that are here, too.
+    Here,
+    /// All.
+    Away,
+}
+
+impl Looked {
+    const fn next(self) -> Option<Self> {
+        match self {
+            Self::Came => Some(Self::Here),
+            Self::Here => Some(Self::Away),
+            Self::Away => None,
+        }
+    }
+}
+
 fn failed() -> impl FnOnce(strongroom_folder::Error) -> Error {
     below("reading what came from the remote")
 }
@@ -71,10 +92,13 @@ impl<'a> Arrival<'a> {
         self.folder.inside(INCOMING).hold().map_err(failed())
     }
 
-    /// Takes in a segment; those that have a row are left out, but for one that is leaving: its file may be gone already. (1)
+    /// Takes in a segment; those that have a row are left out, but for one that is leaving: its file may be gone already (1); and for one
+    /// that is away, if it came.
     pub(crate) fn segment(&mut self, published: &PublishedSegment) -> Result<()> {
         let row = self.engine.reader()?.segment_by_id(&published.id)?;
-        if row.is_some_and(|row| row.state != SegmentState::Leaving) {
+        let may_come = |state| matches!(state, SegmentState::Leaving | SegmentState::Away);
+        let is_away = (row.as_ref()).is_some_and(|row| row.state == SegmentState::Away);
+        if row.is_some_and(|row| !may_come(row.state)) {
             return Ok(());
         }
         let object = segment_name(&published.hash);
@@ -82,6 +106,7 @@ impl<'a> Arrival<'a> {
         let read = self.incoming()?.read(&name, SEGMENT_OBJECT_BYTES_MAX);
         let bytes = match read.map_err(failed())? {
             Some(bytes) => bytes,
+            None if is_away => return Ok(()),
             // An attempt that failed put it in place; or another pull was faster.
             None => {
                 let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
@@ -135,8 +160,9 @@ impl<'a> Arrival<'a> {
         });
     }
 
-    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment.
-    fn note_segments_here(&mut self) -> Result<()> {
+    /// Lists the segments that are here too: a block in one of them has no row while nothing here names it. Two reads a segment. With
+    /// `Looked::Away` those that are away come back for it.
+    fn note_segments(&mut self, looked: Looked) -> Result<()> {
         let rows = self.engine.reader()?.segments()?;
         let segments = self.folder.inside(SEGMENTS).hold().map_err(failed())?;
         for row in rows {
@@ -145,6 +171,9 @@ impl<'a> Arrival<'a> {
                 continue;
             }
             let path = placed_segment(row.id);
+            if looked == Looked::Away && row.state == SegmentState::Away {
+                self.engine.bring_back(row.id)?;
+            }
             let Ok(file) = segments.open_file(&path, Purpose::Read) else {
                 continue;
             };
@@ -205,15 +234,17 @@ impl<'a> Arrival<'a> {
         let mut nodes = Vec::new();
         let roots = self.arrived.revisions.iter().map(|one| one.body.root);
         let mut open: Vec<BlockId> = roots.collect();
-        let mut has_segments_here = false;
+        let mut looked = Looked::Came;
         while let Some(id) = open.pop() {
             if !known.insert(id) || reader.block_by_id(&id)?.is_some() {
                 continue;
             }
             let lost = || Error::RemoteUntrue("a snapshot at the remote lacks blocks".to_owned());
-            if !has_segments_here && !self.arrived.blocks.contains_key(&id) {
-                self.note_segments_here()?;
-                has_segments_here = true;
+            while !self.arrived.blocks.contains_key(&id)
+                && let Some(next) = looked.next()
+            {
+                looked = next;
+                self.note_segments(looked)?;
             }
             let kind = self.arrived.blocks.get(&id).ok_or_else(lost)?.kind;
             if kind.is_data() {

@@ -14,7 +14,6 @@ use strongroom_filesystem::KeptSegments;
 use strongroom_format::{Header, ReplicaFile};
 use strongroom_metadata::{Copying, DATABASE_FILE, Options, Store};
 
-use crate::Result;
 use crate::execute::session::Session;
 use crate::folder::switch;
 use crate::folder::{BACKUP, Folder, REPLICA, REVISIONS, below};
@@ -23,6 +22,7 @@ use crate::keyring::metadata_key;
 use crate::records::record_name;
 use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::{BackupRequest, Response};
+use crate::{Error, Result};
 
 /// What the owner keeps for somebody who makes a backup.
 pub(crate) struct Backup {
@@ -38,6 +38,14 @@ pub(crate) fn execute(session: &Session, request: &BackupRequest<'_>) -> Result<
     let folder = |path: &Bytes<'_>| Folder::new(Path::new(OsStr::from_bytes(path.0)));
     match request {
         BackupRequest::Database { target } => {
+            // A backup that lacks content is none. Nothing goes while segments are kept.
+            let away = session.filesystem().away()?;
+            if away.bytes > 0 {
+                return Err(Error::ContentAway {
+                    bytes: away.bytes,
+                    what: "only at remotes, and the backup would lack them".to_owned(),
+                });
+            }
             let target = folder(target);
             // No snapshot is taken or goes, and no key changes meanwhile: all is of one moment.
             let _turn = session.filesystem().hold_revisions();

@@ -28,6 +28,7 @@ use strongroom_sync::{Live, RemoteState, unfinished};
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
+use crate::execute::copied;
 use crate::execute::published::{change, remote_of};
 use crate::execute::session::Session;
 use crate::incoming;
@@ -64,6 +65,7 @@ pub(crate) fn join(
     let Some(last) = signed.last() else {
         return Ok(JoinedFields::default());
     };
+    copied::look_at_first(session, &state, &signed)?;
     let unfinished = unfinished(signed.iter().map(|one| &one.body), now_s());
     let mut live = Live::default();
     let joining = signed.iter();
@@ -73,6 +75,7 @@ pub(crate) fn join(
     if from == Start::Joined {
         leave_out_known(session, remote, &mut live, state.joined)?;
     }
+    copied::give_way(session, &folder, &live)?;
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();
@@ -108,6 +111,8 @@ pub(crate) fn join(
     }
     .run()?;
     note_joined(session, remote, unfinished.before)?;
+    // What an attempt put in place that failed, and this one does not need, has no row.
+    incoming::take_back(&folder, session.filesystem())?;
     incoming::remove(&folder)?;
     Ok(joined)
 }

@@ -16,6 +16,7 @@ use strongroom_format::{Epoch, SegmentId, hex};
 use strongroom_metadata::{Published, PublishedAs, SegmentState, Transaction, has_no_file};
 use strongroom_sync::object_hash;
 
+use crate::execute::evict::bring_back_retired;
 use crate::execute::published::{change, segment_files};
 use crate::execute::session::Session;
 use crate::execute::standing::{LET_GO, each_published};
@@ -168,6 +169,19 @@ impl Retired {
             // A record is written again instead: what it says was let go by nobody.
             if let Published::Segment(_) = item {
                 writer.put_published(remote, *item, let_go)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back what is away and not live any more, while something here lives in it: who retired it may remove it.    [11.9.4]
+    pub(super) fn bring_back(&self, session: &Session, body: &Publication) -> Result<()> {
+        let named: HashSet<SegmentId> = body.segments.iter().map(|one| one.id).collect();
+        for item in &self.published {
+            if let Published::Segment(id) = item
+                && !named.contains(&SegmentId(*id))
+            {
+                bring_back_retired(session, SegmentId(*id))?;
             }
         }
         Ok(())

@@ -16,7 +16,6 @@ use strongroom_format::{Epoch, SegmentId};
 use strongroom_metadata::{Published, Reader};
 use strongroom_sync::{RemoteState, object_hash, seal_publication};
 
-use crate::Result;
 use crate::clock::now_s;
 use crate::execute::let_go;
 use crate::execute::published::{missing, put_state, remote_of};
@@ -26,6 +25,7 @@ use crate::limits::PUSH_PAGE;
 use crate::request::Response;
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{NamedFields, UploadedObject, VaultObject};
+use crate::{Error, Result};
 
 /// The next publication. `KeysStale` if what was uploaded may not be named any more: the push begins again.
 pub(super) fn seal(
@@ -88,7 +88,7 @@ pub(super) fn seal(
     };
     let renamed = renamed.iter().filter(|one| !retired(&one.hash));
     let (segments, revisions) = sorted(named.uploaded.iter().chain(renamed));
-    session.vault.with_keys(|keys| {
+    let (id, object) = session.vault.with_keys(|keys| {
         let signer = keys.keyring().revision_signer();
         let nanoseconds = i64::try_from(now_s().saturating_mul(1_000_000_000));
         let body = Publication {
@@ -109,9 +109,13 @@ pub(super) fn seal(
             retired_segments: standing.retired_segments,
         };
         let sealer = session.filesystem().engine().sealer();
+        let id = body.id();
         let object = seal_publication(body, &signer, &sealer, &SystemRandom)?;
-        Ok(ByteBuffer(object).into())
-    })
+        Ok::<_, Error>((id, object))
+    })?;
+    // Before anybody can see it: who made it is known again however this run ends.                    [11.10.1]
+    put_state(session, row, state.having_made(id))?;
+    Ok(ByteBuffer(object).into())
 }
 
 /// Those that are noted as live under that hash.

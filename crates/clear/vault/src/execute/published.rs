@@ -136,7 +136,7 @@ pub(super) fn is_whole(files: &HeldFolder, segment: &Segment) -> bool {
         file.is_err_and(|error| error.is_missing())
     };
     match segment.state {
-        SegmentState::Open => false,
+        SegmentState::Open | SegmentState::Away => false,
         SegmentState::Finished => is_named,
         SegmentState::Leaving => is_named && !is_gone(),
     }

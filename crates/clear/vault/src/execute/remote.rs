@@ -8,13 +8,16 @@
 //! Invariants
 //!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
 
-use strongroom_format::Epoch;
+use strongroom_crypto::{Random, SystemRandom};
 use strongroom_format::publication::RemoteId;
+use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
 use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentState};
 use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_publication};
 
 use crate::clock::now_s;
+use crate::execute::copied;
+use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::publish::{not_live, seal};
@@ -26,7 +29,7 @@ use crate::execute::waiting::is_waiting;
 use crate::incoming::epoch_of;
 use crate::limits::PUSH_PAGE;
 use crate::request::Response;
-use crate::request::frame::ByteBuffer;
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{PublicationFields, PushFields, RemoteFields, RemoteRequest};
 use crate::{Error, Result};
 
@@ -61,6 +64,7 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let name = text(name.0)?;
             let row = rows(session)?.into_iter().find(|row| row.name == name);
             let row = row.ok_or(Error::UnknownRemote(name))?;
+            check_not_alone(session, row.number, &row.name)?;
             change(session, |writer| writer.remove_remote(row.number)).map(Into::into)
         }
         RemoteRequest::BeginPush { remote } => begin_push(session, *remote).map(Into::into),
@@ -104,12 +108,33 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let taken = session.vault.take_header(header.0, Epoch(*needed));
             taken.map(Into::into)
         }
+        RemoteRequest::BecomeNewDevice { newest } => {
+            let newest = newest.as_ref().map(|header| header.0);
+            session.vault.become_new_device(newest).map(Into::into)
+        }
         RemoteRequest::Join {
             remote,
             first,
             behind,
             from,
         } => join(session, *remote, *first..*behind, *from).map(Into::into),
+        RemoteRequest::Segments { which, path, after } => {
+            let path = path.as_ref().map(|path| Bytes(path.0));
+            Ok(evict::segments(session, *which, path, *after)?.into())
+        }
+        RemoteRequest::NoteNeeds { remote, number } => {
+            let (row, state) = remote_of(session, *remote)?;
+            let mut needs = (state.needs.0, *number);
+            if needs.0 == [0; 16] {
+                SystemRandom.fill(&mut needs.0)?;
+            }
+            put_state(session, row, RemoteState { needs, ..state }).map(Into::into)
+        }
+        RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
+        RemoteRequest::BringBack { segment } => {
+            let brought = session.filesystem().bring_back(SegmentId(*segment));
+            Ok(brought?.into())
+        }
         RemoteRequest::EndPush => {
             *session.push.lock() = None;
             Ok(().into())
@@ -122,6 +147,7 @@ fn text(bytes: &[u8]) -> Result<String> {
 }
 
 fn list(session: &Session) -> Result<Response> {
+    let is_copied = copied::is_copied(session)?;
     let reader = session.filesystem().engine().reader()?;
     let mut all = Vec::new();
     for row in reader.remotes()? {
@@ -139,6 +165,8 @@ fn list(session: &Session) -> Result<Response> {
             base: state.base,
             fence: state.fence,
             keeps: state.keeps,
+            needs: state.needs,
+            is_copied,
         });
     }
     Ok(all.into())
@@ -161,6 +189,11 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         // Others may have forgotten those keys.
         session.vault.records.reseal(filesystem, || Ok(()))?;
     }
+    // What only another remote has.
+    bring_back_those(session, &|reader, row| {
+        let item = Published::Segment(row.id.0);
+        Ok(reader.published(number, item)?.is_none())
+    })?;
     filesystem.end_segments()?;
     if vacate(session, number)? {
         filesystem.end_segments()?;
@@ -301,8 +334,12 @@ fn publication(
             number: body.number,
         });
     }
-    let is_own = body.device == signer.device();
+    // Not by its device: another copy may act as the same one.
+    let is_own = state.made.contains(&signed.id);
+    copied::look_at(session, &state, &signed)?;
     let next = RemoteState {
+        // A copy that found out has another name there.
+        needs: remote_of(session, remote)?.1.needs,
         last: (body.number, signed.id),
         sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
         // The head is named by the last publication of a push.
@@ -323,6 +360,7 @@ fn publication(
         true => Retired::all(session, remote, state.is_pushing)?,
         false => Retired::of(session, remote, body, state.is_pushing)?,
     };
+    retired.bring_back(session, body)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
         writer.put_remote(&Remote {

@@ -133,6 +133,9 @@ impl OpenVault {
                 return Ok(None);
             }
             let next = keyring.follow(header).map_err(|error| match error {
+                UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => {
+                    Error::DeviceReplaced
+                }
                 UnlockError::Diverged => Error::keys_diverged(),
                 // It is that of the remote, not that of this vault, of which somebody without keys made another one.
                 UnlockError::HeaderEdited | UnlockError::Forged(_) => {
@@ -242,6 +245,8 @@ impl OpenVault {
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
+            // A store that does not answer says so to whoever asks for content.
+            away_bytes: self.filesystem.away().map_or(0, |away| away.bytes),
             ..self.information.lock().clone()
         }
     }

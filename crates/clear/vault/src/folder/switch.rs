@@ -89,6 +89,20 @@ pub(crate) fn abandon(folder: &Folder) -> Result<()> {
     removed.map(drop).map_err(failed())
 }
 
+/// Removes every database of a folder that is no vault yet: an attempt that goes on makes its own of what is there now.
+pub(crate) fn start_over(folder: &Folder) -> Result<()> {
+    abandon(folder)?;
+    while let Some((name, _)) = pending(folder)? {
+        let removed = folder.hold().and_then(|held| held.remove_tree(&name));
+        removed.map_err(failed())?;
+    }
+    let held = folder.hold().map_err(failed())?;
+    for name in [&*log(), &*index(), TREE_FILE, DATABASE_FILE, RESERVE_FILE] {
+        held.remove(name).map_err(failed())?;
+    }
+    Ok(())
+}
+
 /// Puts the database in `making`, which is closed, in its place. Gives the name under which the old one is kept.  (1)
 pub(crate) fn commit(folder: &Folder, making: &Folder) -> Result<Option<String>> {
     making.sync()?;

@@ -19,7 +19,7 @@
 //!  (3) Nothing is sealed under an epoch before the header that grants it is durable in the folder that was opened.
 //!  (4) Keys are forgotten after nothing needs them any more, durably, and never the newest.             [1.10.4]
 
-use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica};
+use strongroom_crypto::{BlockSealer, Changed, Keyring, Replica, SystemRandom, UnlockError};
 use strongroom_filesystem::Filesystem;
 use strongroom_format::{Epoch, InstanceId};
 use strongroom_metadata::{Rekey, Store};
@@ -228,6 +228,41 @@ impl HeldKeys {
         }
     }
 
+    /// Adds a new device and acts as it from then on. `newest`: a later header, in which the device of this copy was replaced; the slot
+    /// that opened the vault adds the new one then. Keys that it forgot come back: something here may be sealed under them. [11.10.4]
+    ///
+    /// # Errors
+    /// `DeviceReplaced` without such a slot; `Keys` if the slot was removed; else as `forget_before`.
+    pub(crate) fn become_new_device(
+        &mut self,
+        newest: Option<&[u8]>,
+        follower: &dyn Follower,
+    ) -> Result<()> {
+        follower.check()?;
+        self.check_place()?;
+        self.catch_up(follower)?;
+        let from = match newest {
+            None => self.keyring().clone(),
+            Some(header) => {
+                let slot = self.unlocked.slot.as_ref().ok_or(Error::DeviceReplaced)?;
+                let found = match slot.follow(header) {
+                    Err(UnlockError::DeviceRemoved) => return Err(slot_removed()),
+                    found => found?,
+                };
+                if !found.includes(self.keyring()) {
+                    return Err(UnlockError::Diverged.into());
+                }
+                found.with_epochs_of(self.keyring())
+            }
+        };
+        let Changed {
+            header, keyring, ..
+        } = from.add_device(&SystemRandom)?;
+        self.put(keyring, &header, true, follower)?;
+        self.unlocked.slot = None;
+        Ok(())
+    }
+
     /// Forgets the keys of every epoch before `first`, in the folder and in what runs on them; gives whether there were some.
     ///
     /// `first`: nothing that is durable is sealed under an older one.                                         (4)
@@ -414,6 +449,12 @@ impl HeldKeys {
     }
 }
 
+fn slot_removed() -> Error {
+    let why = "the key that opened this older copy of the vault was removed or changed since: copy out what only this folder has, and \
+               clone the remote with a key of now";
+    Error::Keys(why.to_owned())
+}
+
 /// A replica file that waits to be put in its place.
 enum NewReplica {
     Prepared(Prepared),
@@ -450,7 +491,7 @@ mod tests {
 
     use crate::folder::refusal;
 
-    use strongroom_crypto::{NewKey, NewSlot, RecoveryCode, Secret, SystemRandom};
+    use strongroom_crypto::{NewKey, NewSlot, RecoveryCode, Secret};
 
     use super::*;
     use crate::{CreateOptions, KeyFile, Vault};

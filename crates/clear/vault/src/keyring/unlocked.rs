@@ -31,6 +31,8 @@ pub(crate) struct Unlocked {
     pub(crate) replica: Replica,
     /// The places of membership records that nobody here made.
     pub(crate) unknown: Vec<u64>,
+    /// Acts as the slot that the secret opened: kept while this copy may have to become a new device that only a slot can add. [11.10.4]
+    pub(crate) slot: Option<Keyring>,
 }
 
 impl Unlocked {
@@ -40,6 +42,7 @@ impl Unlocked {
             keyring,
             replica,
             unknown: Vec::new(),
+            slot: None,
         }
     }
 
@@ -59,8 +62,12 @@ impl Unlocked {
                 .follow(&files.header)
                 .map_err(|_| Error::OwnerGone)?,
         };
+        let slot = matches!(way, Way::Secret(_)).then(|| keyring.clone());
         let replica = files.replica_of(&mut keyring)?;
-        Ok(Self::made(keyring, replica))
+        Ok(Self {
+            slot,
+            ..Self::made(keyring, replica)
+        })
     }
 
     /// Re-seals the replica file if keys changed since, and finishes a change that was cut off.              (1)

@@ -19,7 +19,9 @@ use strongroom_format::index::decode_contents;
 use strongroom_format::limits::sealed_len;
 use strongroom_format::segment::{Footer, ScanTail, scan};
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
-use strongroom_metadata::{Block, BlockNumber, Place, Published, Segment, SegmentNumber};
+use strongroom_metadata::{
+    Block, BlockNumber, Place, Published, Segment, SegmentNumber, SegmentState,
+};
 use strongroom_remote::{Error as RemoteError, Listed, ObjectName, Remote};
 use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
 use strongroom_sync::{in_parallel, object_hash, segment_name};
@@ -218,7 +220,8 @@ impl Repair<'_> {
         let mut rows = reader.segments()?;
         rows.retain(|row| {
             let file = show_segment(row.id);
-            let is_missing = || row.live_bytes > 0 && !self.folder.has(&file);
+            let is_awaited = row.live_bytes > 0 && row.state != SegmentState::Away;
+            let is_missing = || is_awaited && !self.folder.has(&file);
             self.broken.contains(&file) || of_blocks.contains(&row.number) || is_missing()
         });
         Ok(rows)

@@ -26,6 +26,8 @@ pub(crate) enum Failure {
         offset: u64,
         when: Option<i64>,
     },
+    OnlyAtRemote(String),
+    LostAtRemote(String),
     NotOpenForReading,
     NotOpenForWriting,
     Closed,
@@ -81,6 +83,8 @@ same_failures!(
     RemoteBusy {},
     KeysInUse {},
     NothingInCommon {},
+    ContentAway { bytes bytes: u64, what what: String },
+    DeviceReplaced {},
 );
 
 macro_rules! file_failures {
@@ -152,6 +156,8 @@ impl From<&Error> for Failure {
                 offset: *offset,
                 when: when.map(|when| when.0),
             },
+            Error::File(filesystem::Error::OnlyAtRemote(why)) => Self::OnlyAtRemote(why.clone()),
+            Error::File(filesystem::Error::LostAtRemote(why)) => Self::LostAtRemote(why.clone()),
             Error::File(file) => {
                 file_failure(file).map_or_else(|| Self::Storage(file.to_string()), Self::File)
             }
@@ -189,6 +195,8 @@ impl From<Failure> for Error {
                 offset,
                 when: when.map(Timestamp),
             }),
+            Failure::OnlyAtRemote(why) => Self::File(filesystem::Error::OnlyAtRemote(why)),
+            Failure::LostAtRemote(why) => Self::File(filesystem::Error::LostAtRemote(why)),
             Failure::NotOpenForReading => Self::NotOpenFor("reading"),
             Failure::NotOpenForWriting => Self::NotOpenFor("writing"),
             Failure::Database(why) => Self::Damaged {
@@ -235,6 +243,13 @@ mod tests {
             Error::RemoteBusy,
             Error::KeysInUse,
             Error::NothingInCommon,
+            Error::File(filesystem::Error::OnlyAtRemote("stick: gone".to_owned())),
+            Error::File(filesystem::Error::LostAtRemote("stick: lost".to_owned())),
+            Error::ContentAway {
+                bytes: 7,
+                what: "only at stick".to_owned(),
+            },
+            Error::DeviceReplaced,
         ] {
             let arrived = Error::from(Failure::from(&error));
             assert_eq!(format!("{arrived:?}"), format!("{error:?}"));

@@ -35,6 +35,8 @@ pub struct Information {
     pub providers: Vec<ProviderInUse>,
     /// How what is new is compressed, by name.
     pub compression: String,
+    /// Sealed bytes of content that is not here, only at remotes.
+    pub away_bytes: u64,
     /// Who belongs to the vault: devices, then key slots.
     pub members: Vec<Member>,
     /// Membership records that nobody here made or accepted, a line each.

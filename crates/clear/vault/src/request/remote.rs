@@ -66,6 +66,29 @@ pub(crate) enum RemoteRequest<'a> {
         object: Bytes<'a>,
     },
     EndPush,
+    /// The next segments of that kind behind `after` in which content at or below `path` lies; none of them: that was all. One for each
+    /// remote that is noted to have it, or one of remote 0, which there is not. Of those that are away the length is that of what was
+    /// committed.
+    Segments {
+        which: WhichSegments,
+        #[serde(borrow)]
+        path: Option<Bytes<'a>>,
+        after: Option<[u8; 16]>,
+    },
+    /// Notes up to which publication this device says at that remote that it let content go; 0: it needs nothing there. The first time
+    /// it gets a name.
+    NoteNeeds {
+        remote: u64,
+        number: u64,
+    },
+    /// Lets the files of segments go that the remotes named have shown; gives those that went.
+    Evict {
+        segments: Vec<SegmentFields>,
+    },
+    /// Brings the file of a segment back; gives whether it was away.
+    BringBack {
+        segment: [u8; 16],
+    },
     /// A number that is another one after every change.
     ChangesMark,
     /// Whether a push to that remote would publish something.
@@ -77,6 +100,11 @@ pub(crate) enum RemoteRequest<'a> {
         #[serde(borrow)]
         header: Bytes<'a>,
         needed: u32,
+    },
+    /// Adds a new device, as which this copy goes on. With a header that the remote has: the device of this copy was replaced in it.
+    BecomeNewDevice {
+        #[serde(borrow)]
+        newest: Option<Bytes<'a>>,
     },
     /// Takes in the publications of these numbers with what they name, all in the folder of what came, and joins them.
     Join {
@@ -106,6 +134,7 @@ impl RemoteRequest<'_> {
                 | Self::ChangesMark
                 | Self::IsWaiting { .. }
                 | Self::NotLive { .. }
+                | Self::Segments { .. }
         )
     }
 
@@ -137,6 +166,10 @@ pub(crate) struct RemoteFields {
     pub(crate) fence: (u64, u64),
     /// See `RemoteState`.
     pub(crate) keeps: bool,
+    /// See `RemoteState`.
+    pub(crate) needs: ([u8; 16], u64),
+    /// Another copy of the folder may act as the same device: this one has to become a new one before it publishes anything.
+    pub(crate) is_copied: bool,
 }
 
 impl std::fmt::Debug for RemoteFields {
@@ -190,6 +223,24 @@ pub(crate) struct NamedFields {
     pub(crate) unnamed_segments: Vec<[u8; 32]>,
     /// and records.
     pub(crate) unnamed_revisions: Vec<[u8; 32]>,
+}
+
+/// Which segments are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WhichSegments {
+    /// Those whose files are here and need not be.
+    Here,
+    /// Those that only remotes have.
+    Away,
+}
+
+/// A segment, and how a remote has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SegmentFields {
+    pub(crate) id: [u8; 16],
+    pub(crate) remote: u64,
+    pub(crate) hash: [u8; 32],
+    pub(crate) len: u64,
 }
 
 /// What a join did.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod copies;
+mod evict;
 mod hostile;
 mod keys;
 mod let_go;

@@ -13,10 +13,11 @@
 use crate::keyring::Keyring;
 use crate::keyring::error::UnlockError;
 use crate::keyring::unlock::ReadHeader;
+use crate::keys::EpochKey;
 use crate::membership::handover::take_over;
 use crate::membership::principal::Principal;
 use std::collections::BTreeSet;
-use strongroom_format::{Record, Role};
+use strongroom_format::{Change, Record, Role};
 
 impl Keyring {
     /// The keyring of `header`, a later or the same header of this vault.
@@ -70,6 +71,47 @@ impl Keyring {
             before.is_some() && before == principal(&read.values.slots)
         });
         read.open(signer, unlocked_by)
+    }
+
+    /// Whether `header`, which goes on from this one, retires the device that this keyring acts as, and that device did so itself: another
+    /// copy of it changed keys, and what took its place ([1.4.10]) is a member. A device that another one removed is not replaced.
+    #[must_use]
+    pub fn is_replaced_in(&self, header: &[u8]) -> bool {
+        let Ok(read) = ReadHeader::new(header) else {
+            return false;
+        };
+        let records = &read.values.records;
+        if read.values.vault != self.vault_id() || !records.starts_with(&self.header.records) {
+            return false;
+        }
+        let mut device = self.signer.id();
+        for record in &records[self.header.records.len()..] {
+            let changes = &record.body.changes;
+            if !changes.contains(&Change::Retire { principal: device }) {
+                continue;
+            }
+            let next = changes.iter().find_map(|change| match change {
+                Change::Add {
+                    role: Role::Device,
+                    keys,
+                } => Some(keys.id()),
+                _ => None,
+            });
+            match next.filter(|_| record.body.author == device) {
+                Some(next) => device = next,
+                None => return false,
+            }
+        }
+        device != self.signer.id() && read.membership.is(device, Role::Device)
+    }
+
+    /// This keyring, with the keys of earlier epochs that `other`, of which it is a later one, has and its header forgot.
+    #[must_use]
+    pub fn with_epochs_of(mut self, other: &Self) -> Self {
+        for (epoch, key) in &other.epochs {
+            let _: &mut EpochKey = self.epochs.entry(*epoch).or_insert_with(|| key.clone());
+        }
+        self
     }
 
     /// Whether every change of membership that `other` knows is in this keyring too.
@@ -251,6 +293,51 @@ mod tests {
                 .follow_as(&put_back, removed.handover.as_deref())
                 .unwrap_err(),
             UnlockError::SlotNotMember { slot }
+        );
+    }
+
+    /// Goal: a copy tells whether the device that it acts as changed keys elsewhere, or was removed, also after what took its place.
+    #[test]
+    fn a_device_that_changed_keys_itself_is_replaced_and_one_that_another_removed_is_not() {
+        let (first, _) = vault();
+        let device = first.keyring;
+        let other = device.add_device(&SystemRandom).unwrap().keyring;
+        assert!(!device.is_replaced_in(&first.header) && !device.is_replaced_in(b"no header"));
+        let device = device.follow(&other.header_bytes().unwrap()).unwrap();
+        let once = device.replace_device(&SystemRandom).unwrap();
+        let twice = once.keyring.replace_device(&SystemRandom).unwrap();
+        assert!(device.is_replaced_in(&once.header) && device.is_replaced_in(&twice.header));
+        assert!(!other.is_replaced_in(&twice.header), "it is a member still");
+        let removed = other.revoke_device(device.device().unwrap(), &SystemRandom);
+        assert!(!device.is_replaced_in(&removed.unwrap().header));
+        let other = other.follow(&once.header).unwrap();
+        let removed = other.revoke_device(once.keyring.device().unwrap(), &SystemRandom);
+        assert!(!device.is_replaced_in(&removed.unwrap().header));
+    }
+
+    /// Goal: what a copy has under keys that all others forgot is not lost when a slot adds it as a new device.
+    #[test]
+    fn keys_that_a_header_forgot_come_back_with_a_device_that_has_them() {
+        let (first, secret) = vault();
+        let device = first.keyring;
+        let by_slot = unlock(&first.header, &secret, None).unwrap();
+        let now = device.replace_device(&SystemRandom).unwrap().keyring;
+        let now = now.forget_epochs_before(now.epoch()).unwrap();
+        let followed = by_slot.follow(&now.header).unwrap();
+        assert_eq!(followed.epochs().count(), 1);
+        let added = followed.with_epochs_of(&device).add_device(&SystemRandom);
+        let added = added.unwrap();
+        assert_eq!(added.keyring.epochs().count(), 2);
+        assert_eq!(
+            now.keyring.follow(&added.header).unwrap().epochs().count(),
+            2
+        );
+        assert_eq!(
+            unlock(&added.header, &secret, None)
+                .unwrap()
+                .epochs()
+                .count(),
+            2
         );
     }
 

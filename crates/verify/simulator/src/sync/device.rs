@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use strongroom::filesystem::{Background, Clock, Options, Timestamp, limits::Thresholds};
-use strongroom::{Error, GoOn, KeyFile, OpenOptions, Secret, SyncReport, Tuning, Vault};
+use strongroom::{Error, GoOn, IfOlder, KeyFile, OpenOptions, Secret, SyncReport, Tuning, Vault};
 
 use crate::sync::contents::{Piece, Truth};
 use crate::unseen;
@@ -34,8 +34,6 @@ pub(crate) enum Standing {
     },
     /// That is published.
     Removed,
-    /// Its folder was put back from an older copy, and it does not go on: the guide says so.
-    Stuck,
 }
 
 /// The same time for all, but for a shift.
@@ -125,9 +123,14 @@ impl Device {
 
     /// Opens the vault again that was closed.
     pub(crate) fn open(&mut self) -> Result<(), Error> {
+        let mut trust = unseen();
+        if self.was_put_back {
+            // As a person says who puts an older copy back.
+            trust.older = IfOlder::Accept;
+        }
         let options = OpenOptions {
             engine: engine(),
-            trust: unseen(),
+            trust,
             tuning: Tuning::AsItIs,
             clock: self.clock.clone(),
             ..OpenOptions::default()

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use strongroom::filesystem::Error as FileError;
 use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone};
 use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
 
@@ -189,6 +190,33 @@ impl History<'_> {
         }
     }
 
+    /// Lets content go, over a bad line or a good one; sometimes it comes back at once.
+    pub(crate) fn evict(&mut self, number: usize) -> Result<String, Fail> {
+        let faults = self.choices.below(3) * 6;
+        let comes_back = self.choices.chance(1, 4);
+        if faults > 0 {
+            self.bad_line(number, faults, false);
+        }
+        let vault = self.devices[number].vault();
+        let evicted = vault.evict(None, &mut |_| GoOn::Yes);
+        let back = match comes_back {
+            true => vault.bring_back(None, &mut |_| GoOn::Yes).map(|_| ()),
+            false => Ok(()),
+        };
+        self.remote.plan(None);
+        let report = evicted?;
+        match back {
+            // The line was bad.
+            Err(Error::File(FileError::OnlyAtRemote(_))) if faults > 0 => {}
+            back => back?,
+        }
+        let (segments, problems) = (report.segments, report.problems.join("; "));
+        Ok(format!(
+            "{segments} segments evicted, {} stay; {problems}",
+            report.kept
+        ))
+    }
+
     /// Removes from the remote what is not live there, over a bad line or a good one.
     pub(crate) fn prune(&mut self, number: usize) -> Result<String, Fail> {
         let faults = self.choices.below(2) * 8;
@@ -355,13 +383,21 @@ impl History<'_> {
             self.older = Some((number, into, device.durable.clone()));
             return Ok("a copy of its folder is kept".to_owned());
         };
-        let device = &mut self.devices[of];
-        if !device.is_member() {
+        // It signs itself in with its next sync: a change of keys, like any other.
+        if !self.devices[of].is_member() || self.keys_by.is_some_and(|by| by != of) {
             return Ok("no folder is put back".to_owned());
         }
+        self.keys_by = Some(of);
+        let device = &mut self.devices[of];
         device.was_put_back = true;
         device.durable = durable;
         device.go_on_from(&copied)?;
+        // Whom it removed and had not said so is no removed one.
+        for other in &mut self.devices {
+            if other.standing == (Standing::Leaving { by: of }) {
+                other.standing = Standing::Member;
+            }
+        }
         self.story.count(Counted::PutBack);
         Ok(format!("the folder of device {of} was put back"))
     }

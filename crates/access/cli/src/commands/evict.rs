@@ -1,0 +1,99 @@
+//! `evict`: lets content go that a remote has, to have its room, and brings it back.
+
+use serde_json::json;
+use strongroom::{BringBackReport, EvictReport, Vault};
+
+use crate::arguments::location::Location;
+use crate::arguments::remote::Evict;
+use crate::commands::opening::{Intent, with};
+use crate::terminal::exit_code::ExitCode;
+use crate::terminal::failure::{About, Failure, Result, tell};
+use crate::terminal::interrupt;
+use crate::terminal::output::{counted, print_json, print_line, show_bytes};
+use crate::terminal::printable::show;
+use crate::terminal::progress::Meter;
+
+/// Lets content go, or brings it back.
+pub(crate) fn evict(arguments: &Evict) -> Result<()> {
+    interrupt::watch()?;
+    let Location { vault, path, .. } = &arguments.place;
+    let path = (path != b"/").then_some(path.as_slice());
+    let secret = &arguments.common.secret;
+    with(vault, secret, Intent::Change, |vault| {
+        match arguments.undo {
+            true => bring_back(vault, path, arguments),
+            false => let_go(vault, path, arguments),
+        }
+    })
+}
+
+fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
+    let place = show(path.unwrap_or(b"/"));
+    if vault.remotes()?.is_empty() {
+        return Err(Failure::usage(
+            "the vault has no remote that could keep the content; `strongroom remote add` adds one",
+        ));
+    }
+    let mut meter = Meter::new(arguments.quiet, "let go");
+    let report = vault.evict(path, &mut |progress| {
+        meter.show(progress.bytes, progress.bytes_total);
+        interrupt::go_on()
+    });
+    drop(meter);
+    let report = report.about(place)?;
+    for problem in &report.problems {
+        tell(&format!("strongroom: {problem}"));
+    }
+    match arguments.common.json {
+        true => print_json(&json!({
+            "segments": report.segments,
+            "bytes": report.bytes,
+            "kept": report.kept,
+            "kept_bytes": report.kept_bytes,
+            "problems": report.problems,
+        }))?,
+        false => print_line(&told(&report))?,
+    }
+    match report.problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            ExitCode::Unreachable,
+            "not every remote could be asked; what only those have stayed here",
+        )),
+    }
+}
+
+fn told(report: &EvictReport) -> String {
+    let went = format!(
+        "let go of {} in {}; what is read comes back from a remote",
+        show_bytes(report.bytes),
+        counted(report.segments, "segment")
+    );
+    match report.kept {
+        0 => went,
+        kept => format!(
+            "{went}\n{} in {} stay: no remote has shown that it has them; `strongroom push` brings there what is missing",
+            show_bytes(report.kept_bytes),
+            counted(kept, "segment")
+        ),
+    }
+}
+
+fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
+    let place = show(path.unwrap_or(b"/"));
+    let mut meter = Meter::new(arguments.quiet, "brought back");
+    let report = vault.bring_back(path, &mut |progress| {
+        meter.show(progress.bytes, progress.bytes_total);
+        interrupt::go_on()
+    });
+    drop(meter);
+    let BringBackReport { segments, bytes } = report.about(place)?;
+    match arguments.common.json {
+        true => print_json(&json!({ "segments": segments, "bytes": bytes })),
+        false => print_line(&format!(
+            "brought back {} in {}",
+            show_bytes(bytes),
+            counted(segments, "segment")
+        )),
+    }
+}

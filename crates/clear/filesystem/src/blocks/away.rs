@@ -1,0 +1,144 @@
+//! Brings segments back that are away: their files are not here, and a remote has them.
+//!
+//! Takes   the name of a segment whose file is missing
+//! Gives   its file, fetched whole and proven; or that it is not away, so that whoever asked looks again
+//! Never   waits for a remote with a lock held, or puts a file in place that is not as it was published
+//! Spec    spec/11-sync.md, 11.9
+//!
+//! Invariants
+//!  (1) A file that came back is whole and durable before its row says that it is here.
+//!  (2) Several who need one segment wait for one fetch of it, and hear the same of it.
+//!  (3) No file comes back for a segment that is on its way out: `placing` keeps it from being unlinked meanwhile.
+
+use strongroom_format::SegmentId;
+use strongroom_format::segment::{ScanTail, scan};
+use strongroom_metadata::{Published, Segment, SegmentState};
+
+use crate::core::away::Turn;
+use crate::core::{AtRemote, Core, NotFetched};
+use crate::{Error, Result};
+
+impl From<NotFetched> for Error {
+    fn from(why: NotFetched) -> Self {
+        match why {
+            NotFetched::Now(why) => Self::OnlyAtRemote(why),
+            NotFetched::Ever(why) => Self::LostAtRemote(why),
+        }
+    }
+}
+
+/// Brings the file of `id` back; gives whether it is here now. `false`: it is not away. Take no locks: a remote is waited for.
+///
+/// # Errors
+/// `OnlyAtRemote` if no remote can be asked now, `LostAtRemote` if none has it; `NoSpace`; of the stores.
+pub(crate) fn bring_back(core: &Core, id: SegmentId) -> Result<bool> {
+    if !is_away(core, id)? {
+        return Ok(false);
+    }
+    let duty = match core.away.turn(id) {
+        Turn::Wait(fetch) => return Ok(fetch.wait()?),
+        Turn::Fetch(duty) => duty,
+    };
+    let done = fetch_and_place(core, id);
+    duty.end(match &done {
+        Ok(is_here) => Ok(*is_here),
+        Err(Error::LostAtRemote(why)) => Err(NotFetched::Ever(why.clone())),
+        Err(Error::OnlyAtRemote(why)) => Err(NotFetched::Now(why.clone())),
+        Err(error) => Err(NotFetched::Now(error.to_string())),
+    });
+    done
+}
+
+/// Whether a segment is away.
+pub(crate) fn is_away(core: &Core, id: SegmentId) -> Result<bool> {
+    let row = core.store.lock().segment_by_id(&id)?;
+    Ok(row.is_some_and(|row| row.state == SegmentState::Away))
+}
+
+fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
+    if core.options.read_only {
+        let why = "the vault is open for reading only, and content can come only into one that is open for writing";
+        return Err(Error::OnlyAtRemote(why.to_owned()));
+    }
+    // An eviction that was cut off left it here.
+    if core.blocks.segments.len(id).is_ok() {
+        match place(core, id, None)? {
+            Placed::Here => return Ok(true),
+            Placed::NotAway => return Ok(false),
+            // An eviction was about to remove it.
+            Placed::Gone => {}
+        }
+    }
+    let Some(row) = core.store.lock().segment_by_id(&id)? else {
+        return Ok(false);
+    };
+    let places = places(core, &row)?;
+    let Some(source) = &core.away.source else {
+        let why = "nothing here can reach a remote";
+        return Err(Error::OnlyAtRemote(why.to_owned()));
+    };
+    if !core.has_disk_room(row.committed_len) {
+        return Err(Error::NoSpace);
+    }
+    let bytes = source.fetch(&places, &|bytes| is_whole(bytes, &row))?;
+    let is_here = place(core, id, Some(&bytes))? == Placed::Here;
+    if is_here {
+        core.away.note_came();
+    }
+    Ok(is_here)
+}
+
+/// Where the segment is published, remotes in the order in which they were added.
+fn places(core: &Core, row: &Segment) -> Result<Vec<AtRemote>> {
+    let reader = core.store.reader()?;
+    let mut places = Vec::new();
+    for remote in reader.remotes()? {
+        let published = reader.published(remote.number, Published::Segment(row.id.0))?;
+        if let Some(how) = published.filter(|how| !how.is_let_go()) {
+            let hash = how.hash;
+            places.push(AtRemote { remote, hash });
+        }
+    }
+    Ok(places)
+}
+
+/// Whether `bytes` are all of the segment: another device may have published something else under the same name.
+fn is_whole(bytes: &[u8], row: &Segment) -> bool {
+    scan(bytes).is_ok_and(|found| {
+        let is_finished = matches!(found.tail, ScanTail::Finished(_));
+        is_finished && found.end >= row.committed_len && found.header.id == row.id
+    })
+}
+
+/// What came of putting a file in place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placed {
+    Here,
+    /// The segment is not away any more.
+    NotAway,
+    /// There are no bytes, and the file is not here.
+    Gone,
+}
+
+/// Puts the file in place if the segment is still away, and says that it is here. Without `bytes` it is there already. (1) (3)
+fn place(core: &Core, id: SegmentId, bytes: Option<&[u8]>) -> Result<Placed> {
+    let _gate = core.mutate()?;
+    let _placing = core.blocks.placing.read();
+    if !is_away(core, id)? {
+        return Ok(Placed::NotAway);
+    }
+    match bytes {
+        Some(bytes) => core.blocks.segments.replace(id, bytes)?,
+        // Seen before the lock was taken: it may have gone since.
+        None if core.blocks.segments.len(id).is_err() => return Ok(Placed::Gone),
+        None => {}
+    }
+    let mut writer = core.store.lock();
+    let row = writer.segment_by_id(&id)?;
+    let Some(row) = row.filter(|row| row.state == SegmentState::Away) else {
+        return Ok(Placed::NotAway);
+    };
+    writer.set_segment_state(row.number, SegmentState::Finished)?;
+    core.changed();
+    Ok(Placed::Here)
+}

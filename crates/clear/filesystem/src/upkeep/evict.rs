@@ -1,0 +1,195 @@
+//! Lets the files of segments go that a remote has; their rows stay, so that they come back when something in them is read.
+//!
+//! Takes   segments of which the caller has proven that a remote has them now
+//! Gives   room on the disk
+//! Never   lets go of what no remote is known to have, of nodes of trees, or of what a backup or a push needs
+//! Spec    spec/11-sync.md, 11.9
+//!
+//! Invariants
+//!  (1) A file goes only after a durable commit says that the segment is away: cut anywhere, it is here or will be fetched.
+//!  (2) A segment that is away holds content of files and nothing else: trees and names need no remote.
+
+use std::sync::atomic::Ordering;
+
+use strongroom_format::SegmentId;
+use strongroom_metadata::{
+    BlockNumber, Published, Reads, Segment, SegmentState, Transaction, has_no_file,
+};
+
+use crate::blocks::away;
+use crate::blocks::moving::move_next_of;
+use crate::commit::commits::commit_all;
+use crate::core::{Core, Work};
+use crate::limits::VERIFY_PAGE_BLOCKS;
+use crate::{Filesystem, Result};
+
+/// Segments that are away, and what lies in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AwaySize {
+    /// Segments.
+    pub segments: u64,
+    /// Sealed bytes in them that something still names.
+    pub bytes: u64,
+}
+
+impl Filesystem {
+    /// What is away.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn away(&self) -> Result<AwaySize> {
+        let mut away = AwaySize::default();
+        for row in self.core.store.lock().segments()? {
+            if row.state == SegmentState::Away {
+                away.segments += 1;
+                away.bytes += row.live_bytes;
+            }
+        }
+        Ok(away)
+    }
+
+    /// Lets the files of `ids` go, of which the caller knows that a remote has them now; gives those that went. What is needed at this
+    /// moment, and what no remote is noted to have, stays.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Failed`, `NoSpace`; what went until then stays away.
+    pub fn evict(&self, ids: &[SegmentId]) -> Result<Vec<SegmentId>> {
+        let core = &self.core;
+        self.check_writable()?;
+        let mut chosen = Vec::new();
+        for id in ids {
+            let row = core.store.lock().segment_by_id(id)?;
+            if let Some(row) = row.filter(may_go) {
+                move_nodes_out(core, &row)?;
+                chosen.push(row);
+            }
+        }
+        let chosen = mark_away(core, chosen)?;
+        commit_all(core)?;
+        unlink(core, &chosen)
+    }
+
+    /// Brings the file of a segment back that is away; gives whether it was.
+    ///
+    /// # Errors
+    /// `OnlyAtRemote`, `LostAtRemote`, `NoSpace`; of the stores.
+    pub fn bring_back(&self, id: SegmentId) -> Result<bool> {
+        away::bring_back(&self.core, id)
+    }
+
+    /// Says of a segment that is away that it is here, as nobody has it any more: a verification then names what that costs.
+    ///
+    /// # Errors
+    /// Of the store.
+    pub fn give_up_away(&self, id: SegmentId) -> Result<()> {
+        let core = &self.core;
+        let _gate = core.mutate()?;
+        let mut writer = core.store.lock();
+        let row = writer.segment_by_id(&id)?;
+        if let Some(row) = row.filter(|row| row.state == SegmentState::Away) {
+            writer.set_segment_state(row.number, SegmentState::Finished)?;
+            core.changed();
+        }
+        Ok(())
+    }
+
+    /// How many bytes the file of a segment has; `None` if it is not here.
+    #[must_use]
+    pub fn segment_len(&self, id: SegmentId) -> Option<u64> {
+        self.core.blocks.segments.len(id).ok()
+    }
+}
+
+/// Whether a segment may go as far as its row says.
+fn may_go(row: &Segment) -> bool {
+    row.state == SegmentState::Finished && row.live_bytes > 0 && !has_no_file(&row.id)
+}
+
+/// Moves what is no content of files elsewhere, as it is sealed. (2)
+fn move_nodes_out(core: &Core, row: &Segment) -> Result<()> {
+    let mut after = BlockNumber(0);
+    loop {
+        let _reclaiming = core.room.reclaiming.lock();
+        let _doing = core.options.doing(Work::Compaction);
+        let moved = move_next_of(core, row.number, row.id, after, &|block| {
+            !block.kind.is_data()
+        })?;
+        match moved {
+            Some((last, _)) => after = last,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Marks those that may go; gives them.
+fn mark_away(core: &Core, chosen: Vec<Segment>) -> Result<Vec<Segment>> {
+    let _gate = core.mutate()?;
+    let mut writer = core.store.lock();
+    // Whoever wants files to stay takes the writer first.
+    if core.blocks.keepers.load(Ordering::Acquire) > 0 {
+        return Ok(Vec::new());
+    }
+    let mut marked = Vec::new();
+    for row in chosen {
+        let now = writer.segment_by_id(&row.id)?;
+        let may = now.is_some_and(|now| may_go(&now) && now.number == row.number)
+            && is_published(&writer, &row)?
+            && holds_only_content(&writer, &row)?;
+        if may {
+            writer.set_segment_state(row.number, SegmentState::Away)?;
+            marked.push(row);
+        }
+    }
+    if !marked.is_empty() {
+        core.changed();
+    }
+    Ok(marked)
+}
+
+/// Whether a remote is noted to have it.
+fn is_published(writer: &Reads, row: &Segment) -> Result<bool> {
+    for remote in writer.remotes()? {
+        let published = writer.published(remote.number, Published::Segment(row.id.0))?;
+        if published.is_some_and(|how| !how.is_let_go()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn holds_only_content(writer: &Transaction<'_>, row: &Segment) -> Result<bool> {
+    let mut after = BlockNumber(0);
+    loop {
+        let page = writer.blocks_in_segment(row.number, after, VERIFY_PAGE_BLOCKS)?;
+        let Some(last) = page.last() else {
+            return Ok(true);
+        };
+        after = last.number;
+        if page.iter().any(|block| !block.kind.is_data()) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Removes the files of those that a durable commit says are away; gives them. (1)
+fn unlink(core: &Core, marked: &[Segment]) -> Result<Vec<SegmentId>> {
+    let mut gone = Vec::new();
+    for row in marked {
+        let _doing = core.options.doing(Work::Removal);
+        let _gate = core.mutate()?;
+        let _placing = core.blocks.placing.write();
+        let mut writer = core.store.lock();
+        let now = writer.segment_by_id(&row.id)?;
+        if now.is_none_or(|now| now.state != SegmentState::Away) {
+            continue;
+        }
+        if core.blocks.keepers.load(Ordering::Acquire) > 0 {
+            writer.set_segment_state(row.number, SegmentState::Finished)?;
+            core.changed();
+            continue;
+        }
+        core.blocks.segments.remove(row.id)?;
+        gone.push(row.id);
+    }
+    Ok(gone)
+}

@@ -1,0 +1,309 @@
+//! Gives room back by letting content go that a remote has, and brings it back.
+//!
+//! Takes   an open vault with remotes, in whatever process its owner is; a path, or all of it
+//! Gives   room on this disk; what was let go comes back when it is read, or when somebody asks for it
+//! Never   lets go of what a remote has not just shown that it has
+//! Spec    spec/11-sync.md, 11.9
+//!
+//! Invariants
+//!  (1) Before a segment goes, a remote listed it with the hash that was published and with its length, and its log had nothing
+//!      that this device has not taken in.                                                                      [11.9.1]
+//!  (2) Before it was looked, the remote has an object which says so: whoever removes something there, and published before that
+//!      look, finds it.                                                                                         [11.9.2]
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_format::hex;
+use strongroom_remote::Remote;
+use strongroom_sync::{needs_name, needs_of};
+
+use crate::limits::{EVICT_AT_ONCE, NEEDS_END};
+use crate::prune::passed;
+use crate::remotes::{RemoteProgress, go_on};
+use crate::request::Request;
+use crate::request::frame::Bytes;
+use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
+use crate::{Error, GoOn, Result, Vault};
+
+/// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
+const SAYING: u64 = u64::MAX;
+
+/// What an eviction did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvictReport {
+    /// Segments that went, and their bytes.
+    pub segments: u64,
+    /// See `segments`.
+    pub bytes: u64,
+    /// Segments with content that was meant which stayed, as no remote has shown that it has them, and their bytes.
+    pub kept: u64,
+    /// See `kept`.
+    pub kept_bytes: u64,
+    /// Why remotes were not asked, a line each.
+    pub problems: Vec<String>,
+}
+
+/// What was brought back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BringBackReport {
+    /// Segments that came, and their bytes.
+    pub segments: u64,
+    /// See `segments`.
+    pub bytes: u64,
+}
+
+impl Vault {
+    /// Lets the content of files go from this disk that remotes have: of all files, or of those at or below `path`. Content goes by
+    /// segments of up to 16 MiB, with a path those of which at least half is content below it. What is read later is fetched from a remote, and
+    /// stays here then. `told` hears of the progress and says whether to go on.
+    ///
+    /// # Errors
+    /// `File` if there is no such path; `RemoteStopped`. What is wrong with a remote is in the report.
+    pub fn evict(
+        &self,
+        path: Option<&[u8]>,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<EvictReport> {
+        let _turn = self.shared.remote_turn.lock();
+        let mut left = self.segments_of(WhichSegments::Here, path)?;
+        let mut report = EvictReport::default();
+        let mut progress = RemoteProgress {
+            bytes: 0,
+            bytes_total: bytes_of(&left),
+        };
+        for row in self.remote_rows()? {
+            let is_there = |one: &&SegmentFields| one.remote == row.number;
+            let wanted: Vec<SegmentFields> = left.iter().filter(is_there).copied().collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let proven = match self.shown_by(&row, wanted) {
+                Ok(proven) => proven,
+                Err(error) => {
+                    report.problems.push(format!("{}: {error}", row.name));
+                    continue;
+                }
+            };
+            for page in proven.chunks(EVICT_AT_ONCE) {
+                go_on(told(&progress))?;
+                let segments = page.to_vec();
+                let request = Request::Remote(RemoteRequest::Evict { segments });
+                let gone: Vec<SegmentFields> = self.ask_for(&request)?;
+                if gone.is_empty() && !page.is_empty() {
+                    let why = "a push, a pull or a backup needs them at this moment; try again";
+                    report.problems.push(format!("{}: {why}", row.name));
+                    break;
+                }
+                report.segments += gone.len() as u64;
+                report.bytes += bytes_of(&gone);
+                progress.bytes += bytes_of(&gone);
+                let gone: HashSet<[u8; 16]> = gone.iter().map(|one| one.id).collect();
+                left.retain(|one| !gone.contains(&one.id));
+            }
+        }
+        go_on(told(&progress))?;
+        left.sort_unstable_by_key(|one| one.id);
+        left.dedup_by_key(|one| one.id);
+        report.kept = left.len() as u64;
+        report.kept_bytes = bytes_of(&left);
+        Ok(report)
+    }
+
+    /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
+    ///
+    /// # Errors
+    /// `File` with `OnlyAtRemote` if no remote can be asked, `LostAtRemote` if none has it any more, `NoSpace`; `RemoteStopped`.
+    pub fn bring_back(
+        &self,
+        path: Option<&[u8]>,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<BringBackReport> {
+        let mut away = self.segments_of(WhichSegments::Away, path)?;
+        away.dedup_by_key(|one| one.id);
+        let mut report = BringBackReport::default();
+        let mut progress = RemoteProgress {
+            bytes: 0,
+            bytes_total: bytes_of(&away),
+        };
+        for one in away {
+            go_on(told(&progress))?;
+            let request = Request::Remote(RemoteRequest::BringBack { segment: one.id });
+            let came: bool = self.ask_for(&request)?;
+            if came {
+                report.segments += 1;
+                report.bytes += one.len;
+            }
+            progress.bytes += one.len;
+        }
+        told(&progress);
+        Ok(report)
+    }
+
+    /// Refuses to forget the remote of that name if something that is away there is shown by no other now.            [11.9.7]
+    pub(crate) fn check_elsewhere(&self, name: &str) -> Result<()> {
+        let away = self.segments_of(WhichSegments::Away, None)?;
+        let rows = self.remote_rows()?;
+        let Some(leaving) = rows.iter().find(|row| row.name == name) else {
+            return Ok(());
+        };
+        let mut needed: Vec<SegmentFields> = away.clone();
+        needed.retain(|one| one.remote == leaving.number);
+        for row in rows.iter().filter(|row| row.number != leaving.number) {
+            if needed.is_empty() {
+                break;
+            }
+            // One that cannot be asked shows nothing.
+            let listed = self.connect(row).and_then(|remote| {
+                let listed = remote.list("segments")?;
+                Ok(listed.into_iter().map(|one| (one.name, one.len)))
+            });
+            let there: HashMap<String, u64> = listed.map(Iterator::collect).unwrap_or_default();
+            let shown = away.iter().filter(|one| {
+                let found = there.get(&hex::encode(&one.hash));
+                one.remote == row.number && found.is_some_and(|len| *len >= one.len)
+            });
+            let shown: HashSet<[u8; 16]> = shown.map(|one| one.id).collect();
+            needed.retain(|one| !shown.contains(&one.id));
+        }
+        match bytes_of(&needed) {
+            0 => Ok(()),
+            bytes => Err(Error::ContentAway {
+                bytes,
+                what: format!("only at {name}, or no other remote shows it now"),
+            }),
+        }
+    }
+
+    /// All segments of that kind in which content below `path` lies; see `RemoteRequest::Segments`.
+    pub(crate) fn segments_of(
+        &self,
+        which: WhichSegments,
+        path: Option<&[u8]>,
+    ) -> Result<Vec<SegmentFields>> {
+        let mut all: Vec<SegmentFields> = Vec::new();
+        loop {
+            let after = all.last().map(|last| last.id);
+            let page: Vec<SegmentFields> =
+                self.ask_for(&Request::Remote(RemoteRequest::Segments {
+                    which,
+                    path: path.map(Bytes),
+                    after,
+                }))?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
+
+    /// Says at a remote up to where this device has followed its log, while it needs what was let go: nobody removes there what a later
+    /// publication retires. Once it needs nothing, it says so no more.                                            (2)
+    fn say_needs(&self, number: u64, remote: &dyn Remote, needs: Needs) -> Result<()> {
+        let row = self.remote_row(number)?;
+        let (_, said) = row.needs;
+        let is_needed = needs == Needs::Soon || self.information()?.away_bytes > 0;
+        let note = |number| {
+            self.ask_for::<()>(&Request::Remote(RemoteRequest::NoteNeeds {
+                remote: row.number,
+                number,
+            }))
+        };
+        if !is_needed {
+            if said > 0 {
+                remove_needs(remote, &row.needs.0, u64::MAX)?;
+                note(0)?;
+            }
+            return Ok(());
+        }
+        if said == row.last && said > 0 && needs == Needs::IfAway {
+            return Ok(());
+        }
+        // Whatever cuts it off from here on, what was said is found again, and goes once nothing is needed.
+        note(SAYING)?;
+        let (name, _) = self.remote_row(number)?.needs;
+        remote.create(&needs_name(&name, row.last), &[])?;
+        note(row.last)?;
+        match said {
+            0 => Ok(()),
+            SAYING => remove_needs(remote, &name, row.last),
+            _ if said == row.last => Ok(()),
+            _ => Ok(remote.remove(&needs_name(&name, said))?),
+        }
+    }
+
+    /// The same after a pull or push, which is done: a remote that does not hear it keeps more until the next.
+    pub(crate) fn say_needs_if_it_hears(&self, number: u64, remote: &dyn Remote) -> Result<()> {
+        match self.say_needs(number, remote, Needs::IfAway) {
+            Err(Error::Remote(_)) => Ok(()),
+            said => said,
+        }
+    }
+
+    /// Up to which publication all that let content go have followed the log of a remote, but for this device; `None` if nobody has let
+    /// content go.
+    pub(crate) fn needed_up_to(
+        &self,
+        row: &RemoteFields,
+        remote: &dyn Remote,
+    ) -> Result<Option<u64>> {
+        let own = self.remote_row(row.number)?.needs.0;
+        let mut followed: HashMap<[u8; 16], u64> = HashMap::new();
+        for listed in remote.list("needs")? {
+            let is_over = listed.created_s > 0 && passed(listed.created_s, NEEDS_END);
+            if let Some((id, number)) = needs_of(&listed.name)
+                && id != own
+                && !is_over
+            {
+                let known = followed.entry(id).or_default();
+                *known = number.max(*known);
+            }
+        }
+        Ok(followed.into_values().min())
+    }
+
+    /// Those of `wanted` that the remote has now. (1) (2)
+    fn shown_by(
+        &self,
+        row: &RemoteFields,
+        mut wanted: Vec<SegmentFields>,
+    ) -> Result<Vec<SegmentFields>> {
+        let remote = self.connect(row)?;
+        self.say_needs(row.number, &*remote, Needs::Soon)?;
+        let last = self.catch_up(row, &*remote)?;
+        if self.is_cut(row, &*remote, last)? {
+            return Err(Error::RemoteAhead);
+        }
+        let listed = remote.list("segments")?.into_iter();
+        let there: HashMap<String, u64> = listed.map(|one| (one.name, one.len)).collect();
+        wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
+        Ok(wanted)
+    }
+}
+
+/// Removes what was said there under that name of publications before `number`.
+fn remove_needs(remote: &dyn Remote, name: &[u8; 16], number: u64) -> Result<()> {
+    for listed in remote.list("needs")? {
+        if let Some((id, at)) = needs_of(&listed.name)
+            && id == *name
+            && at < number
+        {
+            remote.remove(&needs_name(&id, at))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether this device needs of a remote what it let go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// It is about to let something go.
+    Soon,
+    /// If something is away.
+    IfAway,
+}
+
+fn bytes_of(segments: &[SegmentFields]) -> u64 {
+    let mut seen = HashSet::new();
+    let once = segments.iter().filter(|one| seen.insert(one.id));
+    once.map(|one| one.len).sum()
+}

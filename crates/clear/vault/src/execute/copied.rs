@@ -1,0 +1,133 @@
+//! Notices that another copy of this folder acts as the same device, and makes this one a device of its own.
+//!
+//! Takes   publications that proved true; the order to become a new device
+//! Gives   a mark, which the next push acts on; room for what the other copy wrote under a name that both have
+//! Never   takes a copy for an attack, or a publication that this copy made for one of another
+//! Spec    spec/11-sync.md, 11.10
+//!
+//! Invariants
+//!  (1) A publication by the device of this copy that this copy did not seal was made by another copy.        [11.10.1]
+
+use strongroom_crypto::{Random, SystemRandom};
+use strongroom_format::publication::SignedPublication;
+use strongroom_format::{PrincipalId, SegmentId};
+use strongroom_sync::{Live, RemoteState};
+
+use crate::Result;
+use crate::execute::published::change;
+use crate::execute::session::{OpenVault, Session};
+use crate::folder::{Folder, INCOMING, below};
+use crate::incoming::staged_segment;
+use crate::keyring::copied::{is_marked, mark, need_under_other_names, number_inodes};
+
+/// Whether another copy may act as the same device.
+pub(super) fn is_copied(session: &Session) -> Result<bool> {
+    let device = session.vault.with_keys(|keys| keys.replica().device());
+    is_marked(session.filesystem(), device)
+}
+
+fn is_by_this_device(session: &Session, signed: &SignedPublication) -> bool {
+    let device = session.vault.with_keys(|keys| keys.replica().device());
+    signed.body.device == device
+}
+
+/// Looks at a publication that was not taken in yet, of a remote for which this copy has sealed some. (1)
+pub(super) fn look_at(
+    session: &Session,
+    state: &RemoteState,
+    signed: &SignedPublication,
+) -> Result<()> {
+    let is_known = state.made.is_empty() || state.made.contains(&signed.id);
+    match !is_known && is_by_this_device(session, signed) {
+        true => note(session, signed.body.device),
+        false => Ok(()),
+    }
+}
+
+/// Notes that another copy acts as `device` too.
+fn note(session: &Session, device: PrincipalId) -> Result<()> {
+    if is_marked(session.filesystem(), device)? {
+        return Ok(());
+    }
+    let mut random = [0; 16];
+    SystemRandom.fill(&mut random)?;
+    change(session, |writer| need_under_other_names(writer, random))?;
+    mark(session.filesystem(), device)
+}
+
+/// The same of all that came, of a remote for which this copy has sealed none: it may be one that was here before and was added again.
+/// Then the newest state that its device published is known here. Before anything that came is counted.
+pub(super) fn look_at_first(
+    session: &Session,
+    state: &RemoteState,
+    signed: &[SignedPublication],
+) -> Result<()> {
+    if !state.made.is_empty() {
+        return Ok(());
+    }
+    let mut newest_first = signed.iter().rev();
+    let newest = newest_first.find(|one| {
+        let body = &one.body;
+        body.number > state.last.0 && body.head != [0; 32] && is_by_this_device(session, one)
+    });
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    let reader = session.filesystem().engine().reader()?;
+    let is_known = reader.revision(&newest.body.head)?.is_some();
+    drop(reader);
+    match is_known {
+        true => Ok(()),
+        false => note(session, newest.body.device),
+    }
+}
+
+/// Removes segments that another copy of this folder wrote on after the copy was made: they came with its name and other bytes, and take
+/// the place. What lives in them here moves first, as it is sealed.                                          [11.10.5]
+pub(super) fn give_way(session: &Session, folder: &Folder, live: &Live) -> Result<()> {
+    let filesystem = session.filesystem();
+    let incoming = folder.inside(INCOMING).hold();
+    let incoming = incoming.map_err(below("looking at what came from the remote"))?;
+    let reader = filesystem.engine().reader()?;
+    let mut others: Vec<SegmentId> = Vec::new();
+    for segment in live.segments.values() {
+        // What is here with the bytes that were published did not come.
+        let came = incoming.check_file(&staged_segment(&segment.hash));
+        if matches!(came, Ok(Some(_))) && reader.segment_by_id(&segment.id)?.is_some() {
+            others.push(segment.id);
+        }
+    }
+    drop(reader);
+    if others.is_empty() {
+        return Ok(());
+    }
+    // One that was open when the folder was copied is open here still.
+    filesystem.end_segments()?;
+    for id in &others {
+        // What does not open stays, and so does the segment.
+        filesystem.vacate(*id)?;
+    }
+    filesystem.drop_empty_segments()?;
+    Ok(())
+}
+
+impl OpenVault {
+    /// Goes on as a new device. `newest`: a header of a remote in which the device of this copy was replaced.    [11.10.2]
+    pub(crate) fn become_new_device(&self, newest: Option<&[u8]>) -> Result<()> {
+        if newest.is_some() {
+            // The database gets another key.
+            self.filesystem.wait_for_readers();
+        }
+        self.on_keys(|keys| keys.become_new_device(newest, &self.filesystem))?;
+        self.with_keys(|keys| number_inodes(keys.keyring(), &self.filesystem))?;
+        let (oldest, newest) = self.epochs();
+        if oldest != newest {
+            self.seal_again()?;
+        }
+        log::warn!(
+            "another copy of this vault folder goes on as the device that this one was: it is a device of its own from now on, and both \
+             are in `strongroom device list`"
+        );
+        Ok(())
+    }
+}

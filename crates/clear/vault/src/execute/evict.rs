@@ -1,0 +1,259 @@
+//! Does the owner's part of letting content go: which segments hold it, which remotes have them, and what goes and comes.
+//!
+//! Takes   the session of somebody who wants room, or content back
+//! Gives   segments with what was published of them; files that go and come
+//! Never   reaches a remote but to bring a segment back
+//! Spec    spec/11-sync.md, 11.9
+
+use std::collections::{HashMap, HashSet};
+
+use strongroom_filesystem::{Error as FileError, NodeKind};
+use strongroom_format::SegmentId;
+use strongroom_metadata::{
+    BlockNumber, InodeId, Place, Published, Reader, Segment, SegmentNumber, SegmentState,
+    has_no_file,
+};
+
+use crate::execute::session::Session;
+use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
+use crate::path::{Links, resolve};
+use crate::request::Access;
+use crate::request::frame::Bytes;
+use crate::request::remote::{SegmentFields, WhichSegments};
+use crate::{Error, Result};
+
+/// Entries and regions that are read at once.
+const PAGE: usize = 1024;
+
+/// The next segments of that kind behind `after`, by their names, in which content below `path` lies: one for each remote that is noted
+/// to have it, or one of the remote 0, which there is not. Of those that are away the length is that of what was committed.
+pub(super) fn segments(
+    session: &Session,
+    which: WhichSegments,
+    path: Option<Bytes<'_>>,
+    after: Option<[u8; 16]>,
+) -> Result<Vec<SegmentFields>> {
+    show_all(session)?;
+    let below = match path {
+        Some(path) => Some(bytes_below(session, path.0)?),
+        None => None,
+    };
+    let reader = session.filesystem().engine().reader()?;
+    let remotes = reader.remotes()?;
+    let mut rows = reader.segments()?;
+    rows.retain(|row| {
+        after.is_none_or(|after| row.id.0 > after)
+            && row.live_bytes > 0
+            && !has_no_file(&row.id)
+            && is_meant(row, which, below.as_ref())
+    });
+    rows.sort_unstable_by_key(|row| row.id);
+    let mut found = Vec::new();
+    for row in rows {
+        if found.len() >= SEGMENTS_PAGE {
+            break;
+        }
+        let len = match which {
+            WhichSegments::Away => Some(row.committed_len),
+            WhichSegments::Here => session.filesystem().segment_len(row.id),
+        };
+        let Some(len) = len else {
+            continue;
+        };
+        let blocks = reader.blocks_in_segment(row.number, BlockNumber(0), PAGE)?;
+        if !blocks.iter().any(|block| block.kind.is_data()) {
+            continue;
+        }
+        let before = found.len();
+        for remote in &remotes {
+            let published = reader.published(remote.number, Published::Segment(row.id.0))?;
+            if let Some(how) = published.filter(|how| !how.is_let_go()) {
+                found.push(fields(&row, remote.number, how.hash, len));
+            }
+        }
+        if found.len() == before {
+            found.push(fields(&row, 0, [0; 32], len));
+        }
+    }
+    Ok(found)
+}
+
+fn fields(row: &Segment, remote: u64, hash: [u8; 32], len: u64) -> SegmentFields {
+    SegmentFields {
+        id: row.id.0,
+        remote,
+        hash,
+        len,
+    }
+}
+
+fn is_meant(
+    row: &Segment,
+    which: WhichSegments,
+    below: Option<&HashMap<SegmentNumber, u64>>,
+) -> bool {
+    let bytes = |below: &HashMap<SegmentNumber, u64>| below.get(&row.number).copied().unwrap_or(0);
+    match which {
+        WhichSegments::Away => {
+            row.state == SegmentState::Away && below.is_none_or(|below| bytes(below) > 0)
+        }
+        // What others need stays: more than half of what lives there is meant.
+        WhichSegments::Here => {
+            row.state == SegmentState::Finished
+                && below.is_none_or(|below| bytes(below) * 2 >= row.live_bytes)
+        }
+    }
+}
+
+/// How many bytes of files at or below `path` lie in each segment. What several files share counts for each.
+fn bytes_below(session: &Session, path: &[u8]) -> Result<HashMap<SegmentNumber, u64>> {
+    // What is not stored yet is in no segment.
+    session.filesystem().sync()?;
+    let top = resolve(session.filesystem(), &session.caller, path, Links::Stay)?;
+    let reader = session.filesystem().engine().reader()?;
+    let mut bytes = HashMap::new();
+    let mut open = vec![top.inode()];
+    let mut seen = HashSet::new();
+    while let Some(inode) = open.pop() {
+        let Some(row) = reader.inode(inode)? else {
+            continue;
+        };
+        match row.kind {
+            NodeKind::Directory => {
+                let mut after = 0;
+                loop {
+                    let page = reader.entries(inode, after, PAGE)?;
+                    let Some(last) = page.last() else { break };
+                    after = last.cookie;
+                    open.extend(page.iter().map(|entry| entry.inode));
+                }
+            }
+            // It may have several names.
+            NodeKind::File if seen.insert(inode) => count_file(&reader, inode, &mut bytes)?,
+            _ => {}
+        }
+    }
+    Ok(bytes)
+}
+
+fn count_file(
+    reader: &Reader<'_>,
+    inode: InodeId,
+    bytes: &mut HashMap<SegmentNumber, u64>,
+) -> Result<()> {
+    let mut from = 0;
+    loop {
+        let regions = reader.regions_from(inode, from, PAGE)?;
+        let Some(last) = regions.last() else {
+            return Ok(());
+        };
+        from = last + 1;
+        for region in regions {
+            for extent in reader.region(inode, region)? {
+                let block = reader.block(extent.block)?;
+                if let Some(Place::Segment(segment, _)) = block.map(|block| block.place) {
+                    *bytes.entry(segment).or_default() += u64::from(extent.len);
+                }
+            }
+        }
+    }
+}
+
+/// Lets the files of those go that the caller has seen at a remote; gives those that went.
+pub(super) fn evict(session: &Session, segments: &[SegmentFields]) -> Result<Vec<SegmentFields>> {
+    if segments.len() > EVICT_AT_ONCE {
+        return Err(Error::Protocol("too many segments at once"));
+    }
+    let reader = session.filesystem().engine().reader()?;
+    let mut ids = Vec::with_capacity(segments.len());
+    for one in segments {
+        // Somebody may have let it go there since.
+        let published = reader.published(one.remote, Published::Segment(one.id))?;
+        if published.is_some_and(|how| how.hash == one.hash) {
+            ids.push(SegmentId(one.id));
+        }
+    }
+    drop(reader);
+    let gone = session.filesystem().evict(&ids)?;
+    let gone: HashSet<[u8; 16]> = gone.into_iter().map(|id| id.0).collect();
+    let went = segments.iter().filter(|one| gone.contains(&one.id));
+    Ok(went.copied().collect())
+}
+
+/// Brings back what is away and `is_meant`.
+///
+/// # Errors
+/// As `Filesystem::bring_back`.
+pub(super) fn bring_back_those(
+    session: &Session,
+    is_meant: &dyn Fn(&Reader<'_>, &Segment) -> Result<bool>,
+) -> Result<()> {
+    show_all(session)?;
+    let reader = session.filesystem().engine().reader()?;
+    let mut meant = Vec::new();
+    for row in reader.segments()? {
+        if row.state == SegmentState::Away && row.live_bytes > 0 && is_meant(&reader, &row)? {
+            meant.push(row.id);
+        }
+    }
+    drop(reader);
+    for id in meant {
+        session.filesystem().bring_back(id)?;
+    }
+    Ok(())
+}
+
+/// Brings a segment back of which something lives here and that somebody retired, who may remove it soon. What no remote has any more is
+/// lost; a verification names what that costs, and nobody waits for it.                                          [11.9.4]
+pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()> {
+    let row = session.filesystem().engine().reader()?.segment_by_id(&id)?;
+    if !row.is_some_and(|row| row.state == SegmentState::Away && row.live_bytes > 0) {
+        return Ok(());
+    }
+    match session.filesystem().bring_back(id) {
+        Err(FileError::LostAtRemote(why)) => {
+            log::error!(
+                "content that lay only at a remote is lost, run `strongroom verify`: {why}"
+            );
+            Ok(session.filesystem().give_up_away(id)?)
+        }
+        brought => {
+            brought?;
+            Ok(())
+        }
+    }
+}
+
+/// Readers see what is committed.
+fn show_all(session: &Session) -> Result<()> {
+    match session.access {
+        Access::ReadWrite => Ok(session.filesystem().engine().commit()?),
+        Access::ReadOnly => Ok(()),
+    }
+}
+
+/// Refuses to forget a remote that alone has something of the vault.
+pub(super) fn check_not_alone(session: &Session, number: u64, name: &str) -> Result<()> {
+    show_all(session)?;
+    let reader = session.filesystem().engine().reader()?;
+    let remotes = reader.remotes()?;
+    let mut bytes = 0;
+    for row in reader.segments()? {
+        if row.state != SegmentState::Away || row.live_bytes == 0 {
+            continue;
+        }
+        let mut elsewhere = false;
+        for remote in remotes.iter().filter(|remote| remote.number != number) {
+            let published = reader.published(remote.number, Published::Segment(row.id.0))?;
+            elsewhere |= published.is_some_and(|how| !how.is_let_go());
+        }
+        bytes += if elsewhere { 0 } else { row.live_bytes };
+    }
+    match bytes {
+        0 => Ok(()),
+        bytes => Err(Error::ContentAway {
+            bytes,
+            what: format!("only at {name}, which would be forgotten"),
+        }),
+    }
+}

@@ -1,0 +1,244 @@
+//! Folders that were copied or put back: each goes on as a device of its own, and nobody else is harmed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use strongroom::{Error, GoOn, IfOlder, Keys, OpenOptions, Vault};
+
+use crate::support::content;
+use crate::{Devices, fill};
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+impl Devices {
+    fn open(&mut self, number: usize, older: IfOlder) {
+        let mut options = OpenOptions::default();
+        options.trust.older = older;
+        let secret = self.place.secret.clone();
+        self.vaults[number] = Vault::open(self.folder(number), secret, options).unwrap();
+    }
+
+    /// A copy of the folder of a device, as it is now.
+    fn copy_of(&mut self, number: usize, name: &str) -> std::path::PathBuf {
+        self.vaults[number].close().unwrap();
+        let to = self.place.directory.path().join(name);
+        copy(&self.folder(number), &to);
+        self.open(number, IfOlder::Refuse);
+        to
+    }
+
+    /// Puts it in the place of the folder.
+    fn put_back(&mut self, number: usize, copied: &Path) {
+        self.vaults[number].close().unwrap();
+        fs::remove_dir_all(self.folder(number)).unwrap();
+        fs::rename(copied, self.folder(number)).unwrap();
+        self.open(number, IfOlder::Accept);
+    }
+
+    fn device_of(&self, number: usize) -> String {
+        let members = self.vaults[number].information().unwrap().members;
+        let mut own = members
+            .into_iter()
+            .filter(|one| one.is_device && one.is_this);
+        own.next().unwrap().id
+    }
+
+    fn devices_known_to(&self, number: usize) -> usize {
+        let members = self.vaults[number].information().unwrap().members;
+        members.iter().filter(|one| one.is_device).count()
+    }
+}
+
+/// Goal: what was published before the older folder was put back stays, what is written in it comes to all, and it has become another
+/// device, without the network needed for anything but the sync.
+#[test]
+fn an_older_folder_that_was_put_back_goes_on_as_a_device_of_its_own() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let copied = devices.copy_of(1, "older");
+    let before = devices.device_of(1);
+    let one = &devices.vaults[1];
+    one.write("/after the copy", content(300_000, 30)).unwrap();
+    one.write("/letters/two", b"after the copy").unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    devices.put_back(1, &copied);
+    assert_eq!(
+        devices.device_of(1),
+        before,
+        "nothing was asked of the remote"
+    );
+    let one = &devices.vaults[1];
+    one.write("/in the older one", content(200_000, 31))
+        .unwrap();
+    one.write("/letters/two", b"in the older one").unwrap();
+    let report = devices.sync(1);
+    assert_eq!(report.pulled.conflicts, 1);
+    assert_ne!(devices.device_of(1), before);
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/after the copy") && all.contains_key("/in the older one"));
+    assert_eq!(
+        devices.vaults[0].read("/letters/two").unwrap(),
+        b"after the copy"
+    );
+    // The device that is no more is in the list until somebody removes it.
+    assert_eq!(devices.devices_known_to(0), 3);
+}
+
+/// Goal: two copies that are used side by side are two devices. Method: the program has no record of what it saw, so only the remote shows
+/// that there are two.
+#[test]
+fn a_copy_that_is_used_beside_the_original_goes_on_as_a_device_of_its_own() {
+    for notices in [true, false] {
+        let mut devices = Devices::new(2, fill);
+        devices.settle();
+        let copied = devices.copy_of(1, "device2");
+        let mut options = OpenOptions::default();
+        if !notices {
+            options.trust.seen = strongroom::SeenRecords::Nowhere;
+        }
+        let secret = devices.place.secret.clone();
+        devices
+            .vaults
+            .push(Vault::open(copied, secret, options).unwrap());
+        for number in [1, 2] {
+            let path = format!("/by {number}");
+            devices.vaults[number]
+                .write(&*path, content(150_000, number as u64))
+                .unwrap();
+        }
+        assert_eq!(devices.device_of(1), devices.device_of(2));
+        devices.sync(2);
+        devices.sync(1);
+        assert_ne!(devices.device_of(1), devices.device_of(2));
+        devices.settle();
+        let all = devices.assert_same();
+        assert!(all.contains_key("/by 1") && all.contains_key("/by 2"));
+        assert_eq!(
+            devices.devices_known_to(0),
+            3,
+            "one of the two became a new device"
+        );
+        for number in 0..3 {
+            assert_eq!(devices.sync(number), strongroom::SyncReport::default());
+        }
+    }
+}
+
+/// Goal: a push whose answer was lost is known again, and a remote that is added again is no sign of a copy.
+#[test]
+fn a_device_that_adds_a_remote_again_stays_the_device_that_it_is() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let before = devices.device_of(0);
+    devices.vaults[0].remove_remote(crate::NAME).unwrap();
+    devices.vaults[0].write("/meanwhile", b"meanwhile").unwrap();
+    devices.vaults[0]
+        .add_remote(crate::NAME, &devices.address())
+        .unwrap();
+    devices.settle();
+    assert_eq!(devices.device_of(0), before);
+    assert_eq!(devices.devices_known_to(1), 2);
+    devices.assert_same();
+}
+
+/// Goal: an older folder whose device has changed keys since can go on, by order and with a key of the vault.
+#[test]
+fn an_older_folder_from_before_a_change_of_keys_goes_on_with_a_key_of_the_vault() {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let copied = devices.copy_of(1, "older");
+    let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+    keys.rotate().unwrap();
+    drop(keys);
+    devices.vaults[1].write("/under new keys", b"new").unwrap();
+    for number in [1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.put_back(1, &copied);
+    devices.vaults[1]
+        .write("/in the older one", content(90_000, 3))
+        .unwrap();
+    devices.vaults[1].close().unwrap();
+    // Without the order the key of the vault is not at hand.
+    devices.open(1, IfOlder::Refuse);
+    let refused = devices.try_sync(1).unwrap_err();
+    assert!(matches!(refused, Error::DeviceReplaced), "{refused}");
+    devices.vaults[1].close().unwrap();
+    devices.open(1, IfOlder::Accept);
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.settle();
+    let all = devices.assert_same();
+    assert!(all.contains_key("/under new keys") && all.contains_key("/in the older one"));
+}
+
+/// Goal: a device that another one removed does not come back by itself, whatever it is opened with.
+#[test]
+fn a_removed_device_that_is_put_back_stays_removed() {
+    let mut devices = Devices::new(3, fill);
+    devices.settle();
+    let copied = devices.copy_of(1, "older");
+    let mut keys = Keys::open(devices.folder(0), &devices.place.secret).unwrap();
+    keys.remove_device(&devices.device_of(1)).unwrap();
+    drop(keys);
+    devices.sync_once_sealed(0);
+    devices.put_back(1, &copied);
+    let refused = devices.try_sync(1).unwrap_err();
+    assert!(!matches!(refused, Error::DeviceReplaced), "{refused}");
+    devices.sync_once_sealed(2);
+    assert_eq!(devices.devices_known_to(2), 2);
+}
+
+/// Goal: a copy that follows the log says nothing in the name of the original, which may need what is retired there meanwhile.
+#[test]
+fn a_copy_needs_what_is_away_under_a_name_of_its_own() {
+    for notices in [true, false] {
+        let mut devices = Devices::new(2, fill);
+        devices.settle();
+        devices.vaults[1].evict(None, &mut |_| GoOn::Yes).unwrap();
+        let needs = devices.place.directory.path().join("remote/needs");
+        let said = || {
+            let entries = fs::read_dir(&needs).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.collect::<BTreeSet<String>>()
+        };
+        let by_original = said();
+        assert_eq!(by_original.len(), 1);
+        let copied = devices.copy_of(1, "device2");
+        let mut options = OpenOptions::default();
+        if !notices {
+            options.trust.seen = strongroom::SeenRecords::Nowhere;
+        }
+        devices.vaults[0].write("/more", b"more").unwrap();
+        devices.sync(0);
+        // The original publishes: so the copy finds out, if nothing else shows it.
+        devices.vaults[1].write("/by the original", b"1").unwrap();
+        devices.sync(1);
+        let by_original = said();
+        devices.vaults[0].write("/even more", b"more").unwrap();
+        devices.sync(0);
+        let secret = devices.place.secret.clone();
+        devices
+            .vaults
+            .push(Vault::open(copied, secret, options).unwrap());
+        devices.sync(2);
+        let now = said();
+        assert!(now.is_superset(&by_original), "{by_original:?} {now:?}");
+        let owners: BTreeSet<&str> = now.iter().map(|name| &name[..32]).collect();
+        assert_eq!(owners.len(), 2, "{now:?}");
+    }
+}
