@@ -21,6 +21,7 @@ pub(crate) mod blocks;
 pub(crate) mod durability;
 pub(crate) mod hashing;
 pub(crate) mod intents;
+pub(crate) mod opened_blocks;
 mod options;
 pub(crate) mod quota;
 pub(crate) mod revisions;

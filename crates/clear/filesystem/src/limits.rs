@@ -144,7 +144,7 @@ pub(crate) const RENAME_ROUNDS_MAX: usize = 64;
 pub(crate) const TRANSACTION_ROUNDS_MAX: usize = 3;
 
 /// Blocks of a generation that are known to have opened: 512 MiB of large ones, far more than a copy reads ahead of what it
-/// writes, in some 200 KiB of memory.
+/// writes, in some 700 KiB of memory.
 pub(crate) const OPENED_BLOCKS_MAX: usize = 8192;
 
 /// Blocks that one job of the verification opens: 1 MiB of large ones, so that all cores end at about one time.

@@ -58,13 +58,15 @@ fn a_block_is_the_same_wherever_it_is_sealed_and_asks_once_for_room() {
             let block = sealer.seal(Kind::Data, &clear);
             let (mut asked, mut bytes) = (Vec::new(), vec![0xAA; block.bytes.len() + 1]);
             let (room, behind) = bytes.split_at_mut(block.bytes.len());
-            let head = sealer.seal_into(Kind::Data, &clear, |len| {
-                asked.push(len);
-                room
+            let head = sealer.seal_into(Kind::Data, &clear, |id, len| {
+                asked.push((*id, len));
+                Some(room)
             });
             assert_eq!((head, behind), (block.head(), &mut [0xAA][..]));
-            assert_eq!(asked, [block.clear_len as usize]);
+            assert_eq!(asked, [(block.id, block.clear_len as usize)]);
             assert!(bytes[..block.bytes.len()] == block.bytes);
+            let named = sealer.seal_into(Kind::Data, &clear, |_, _| None);
+            assert_eq!(named, block.head(), "without room");
         }
     }
 }
@@ -73,7 +75,8 @@ fn a_block_is_the_same_wherever_it_is_sealed_and_asks_once_for_room() {
 #[should_panic(expected = "room for a tag per chunk")]
 fn room_of_another_length_is_refused() {
     let mut room = [0; 100];
-    let _ = sealer(&[OLD], Compression::None).seal_into(Kind::Data, b"clear", |_| &mut room);
+    let _ =
+        sealer(&[OLD], Compression::None).seal_into(Kind::Data, b"clear", |_, _| Some(&mut room));
 }
 
 #[test]

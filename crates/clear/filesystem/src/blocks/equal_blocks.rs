@@ -12,7 +12,8 @@
 //!
 //! So content that is stored again mends what was damaged: the row stays, and all that name it can be read again. The
 //! check costs about what a write would, and only where an equal block is stored. A copy through the mount reads its
-//! source just before it writes: what that read opened is not read a second time.
+//! source just before it writes: what that read opened is not read a second time, and what is written is only named
+//! (`stream.rs`) and not sealed.
 
 use std::collections::HashMap;
 
@@ -47,7 +48,7 @@ pub(crate) fn known<'a>(core: &Core, ids: impl Iterator<Item = &'a BlockId>) -> 
                 places.push(index);
                 continue;
             }
-            match find(core, &mut writer, number)? {
+            match find(core, &mut writer, id, number)? {
                 Found::Carried | Found::Opened => known[index] = true,
                 Found::Nowhere => {}
                 Found::At(block, part) => {
@@ -76,7 +77,16 @@ enum Found {
     Nowhere,
 }
 
-fn find(core: &Core, writer: &mut Transaction<'_>, number: BlockNumber) -> Result<Found> {
+fn find(
+    core: &Core,
+    writer: &mut Transaction<'_>,
+    id: &BlockId,
+    number: BlockNumber,
+) -> Result<Found> {
+    // Of what a copy has just read nothing is left to be asked, as long as there are no suspects.
+    if core.blocks.opened.is_known(id, number) && !core.blocks.is_suspect(writer, number)? {
+        return Ok(Found::Opened);
+    }
     let Some(block) = writer.block(number)? else {
         return Ok(Found::Nowhere);
     };
@@ -86,9 +96,6 @@ fn find(core: &Core, writer: &mut Transaction<'_>, number: BlockNumber) -> Resul
     let Place::Segment(segment, _) = block.place else {
         return Ok(Found::Carried);
     };
-    if core.blocks.opened_lately(number) {
-        return Ok(Found::Opened);
-    }
     let id = writer.segment_id(segment)?;
     let part = id.and_then(|id| part_of(id, &block));
     Ok(part.map_or(Found::Nowhere, |part| Found::At(block, part)))
@@ -121,11 +128,6 @@ fn replace_unproven(
     number: BlockNumber,
     placed: &Placed,
 ) -> Result<()> {
-    let (place, waiting) = placed.row();
-    // One that was known and trusted when it was sealed may have no bytes here; then it stays as it is.
-    if place == Place::Waiting && waiting.is_none() {
-        return Ok(());
-    }
     let is_suspect = core.blocks.is_suspect(writer, number)?;
     // What a commit carries was not compared with anything: to store so little again costs less than a look.
     let is_unproven = || -> Result<bool> {
@@ -133,13 +135,18 @@ fn replace_unproven(
         Ok(matches!(stored, Some(Place::Segment(..))))
     };
     if is_suspect || (placed.is_carried() && is_unproven()?) {
+        let (place, waiting) = placed.row();
+        // One that was known and trusted when it was sealed may have no bytes here; then it stays as it is.
+        if place == Place::Waiting && waiting.is_none() {
+            return Ok(());
+        }
         writer.replace_block(
             number,
             placed.kind,
             placed.clear_len,
             placed.epoch,
             place,
-            waiting,
+            waiting.as_deref(),
         )?;
         core.blocks.trust(number);
     }
@@ -184,6 +191,6 @@ fn insert_block(
         placed.epoch,
         references,
         place,
-        waiting,
+        waiting.as_deref(),
     )
 }

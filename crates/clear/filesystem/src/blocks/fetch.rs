@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strongroom_crypto::{BlockSealer, OpenError};
-use strongroom_format::{Location, SegmentId};
+use strongroom_format::{BlockId, Location, SegmentId};
 use strongroom_metadata::{
     Block, BlockNumber, ERASED_SEGMENT, Extent, InodeId, Place, Transaction,
 };
@@ -54,6 +54,7 @@ pub(crate) struct Fetch {
 struct Piece {
     out: Range<usize>,
     block: BlockNumber,
+    id: BlockId,
     /// Every sealed byte of the block is opened for it.
     is_whole: bool,
     remembered: bool,
@@ -95,6 +96,7 @@ impl Fetch {
         Piece {
             out: self.out.clone(),
             block: self.block.number,
+            id: self.block.id,
             is_whole: self.is_whole(),
             remembered: self.remembered,
         }
@@ -297,7 +299,7 @@ fn judge(
 ) -> Result<Fetched> {
     let Err(why) = opened else {
         if piece.is_whole {
-            core.blocks.note_opened(piece.block);
+            core.blocks.opened.note(piece.id, piece.block);
         }
         return Ok(Fetched::Whole);
     };

@@ -26,7 +26,7 @@ pub(crate) fn move_blocks(
     still: impl Fn(&Block) -> bool,
 ) -> Result<()> {
     let _placing = core.blocks.placing.read();
-    let SealedBatch { batch, heads } = copied(core, sealed)?;
+    let SealedBatch { batch, heads, .. } = copied(core, sealed)?;
     let appended = append_batch(core, sealing, batch, &heads)?;
     let mut writer = core.store.lock();
     let moved = point_at(

@@ -1,13 +1,15 @@
 //! Sealed blocks find their place: a batch of a segment, or the commit itself.
 //!
-//! Takes   sealed blocks
+//! Takes   sealed blocks, and named content that is sealed only where no equal block is left
 //! Gives   one `Placed` per block, in order, and the rows of the segments they went to
 //! Never   opens a block
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLockReadGuard;
+use strongroom_crypto::BlockSealer;
 use strongroom_crypto::batch::tail_room;
 use strongroom_format::index::IndexEntry;
 use strongroom_format::{BlockHead, BlockId, Epoch, Kind, SealedBlock, SegmentId};
@@ -36,8 +38,36 @@ pub(crate) enum Reason {
 /// A batch that was sealed, and what its blocks are.
 pub(crate) struct SealedBatch {
     pub(crate) batch: Batch,
-    /// One per block, in order.
+    /// One per block, in order; also for those that are not in the batch.
     pub(crate) heads: Vec<BlockHead>,
+    /// Those that are only named, by their place in `heads`.
+    pub(crate) unsealed: BTreeMap<usize, Unsealed>,
+}
+
+/// Content that has the name of a stored block, to be sealed if that block is gone.
+pub(crate) struct Unsealed {
+    clear_bytes: u64,
+    seal: Box<dyn Fn() -> SealedBlock + Send>,
+}
+
+impl Unsealed {
+    pub(crate) fn new<B: AsRef<[u8]> + Send + 'static>(sealer: &BlockSealer, clear: B) -> Self {
+        let sealer = sealer.clone();
+        Self {
+            clear_bytes: clear.as_ref().len() as u64,
+            seal: Box::new(move || sealer.seal(Kind::Data, clear.as_ref())),
+        }
+    }
+
+    pub(crate) fn clear_bytes(&self) -> u64 {
+        self.clear_bytes
+    }
+}
+
+/// What a block that was not appended can be carried from.
+enum Kept {
+    Sealed(Vec<u8>),
+    Unsealed(Unsealed),
 }
 
 /// A block and where it went.
@@ -50,8 +80,8 @@ pub(crate) struct Placed {
     /// Its place, once `note_segments` has numbered the segment; `None` if it was not appended.
     at: Option<(SegmentId, u32)>,
     number: Option<SegmentNumber>,
-    /// The sealed bytes, kept when they may have to be carried.
-    bytes: Option<Vec<u8>>,
+    /// Where it was not appended: it may have to be carried.
+    kept: Option<Kept>,
     /// Whether an equal block was looked for before, and opened if there was one.
     is_compared: bool,
 }
@@ -68,10 +98,19 @@ impl Placed {
     }
 
     /// What the row of a new block says.
-    pub(crate) fn row(&self) -> (Place, Option<&[u8]>) {
+    pub(crate) fn row(&self) -> (Place, Option<Cow<'_, [u8]>>) {
         match (self.number, self.at) {
             (Some(number), Some((_, offset))) => (Place::Segment(number, offset), None),
-            _ => (Place::Waiting, self.bytes.as_deref()),
+            _ => (Place::Waiting, self.kept.as_ref().map(Kept::bytes)),
+        }
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Sealed(bytes) => Cow::Borrowed(bytes),
+            Self::Unsealed(unsealed) => Cow::Owned((unsealed.seal)().bytes),
         }
     }
 }
@@ -106,7 +145,7 @@ impl<'a> Placement<'a> {
             .into_iter()
             .map(|block| Placed {
                 is_compared: false,
-                ..placed(block.head(), epoch, None, Some(block.bytes))
+                ..placed(block.head(), epoch, None, Some(Kept::Sealed(block.bytes)))
             })
             .collect();
         Self {
@@ -179,29 +218,81 @@ impl<'a> Placement<'a> {
         sealing: &Sealing<'_>,
         sealed: SealedBatch,
     ) -> Result<()> {
-        let SealedBatch { mut batch, heads } = sealed;
+        let SealedBatch {
+            mut batch,
+            heads,
+            mut unsealed,
+        } = sealed;
         let known = known(core, heads.iter().map(|head| &head.id));
         let known = self.or_note_waste(core, known)?;
-        let mut gone = batch.retain(|number| !known[number]).into_iter();
-        let fresh: Vec<BlockHead> = (heads.iter().zip(&known))
-            .filter_map(|(head, known)| (!known).then_some(*head))
+        let sealed: Vec<usize> = (0..heads.len())
+            .filter(|number| !unsealed.contains_key(number))
             .collect();
-        let mut places = Vec::new();
-        if !fresh.is_empty() {
-            let result = append_batch(core, sealing, batch, &fresh);
-            let result = self.or_note_waste(core, result)?;
-            places.clone_from(&result.locations);
-            self.appended.push(result);
+        let mut gone = batch.retain(|number| !known[sealed[number]]).into_iter();
+        let mut places = vec![None; heads.len()];
+        let fresh = sealed.into_iter().filter(|number| !known[*number]);
+        self.append_fresh(core, sealing, batch, &heads, fresh.collect(), &mut places)?;
+        self.append_lost(core, sealing, &heads, &known, &mut unsealed, &mut places)?;
+        for (number, head) in heads.into_iter().enumerate() {
+            let kept = known[number].then(|| match unsealed.remove(&number) {
+                Some(unsealed) => Some(Kept::Unsealed(unsealed)),
+                None => gone.next().map(Kept::Sealed),
+            });
+            let block = placed(head, self.epoch, places[number], kept.flatten());
+            self.blocks.push(block);
         }
-        let mut places = places.into_iter();
-        for (head, known) in heads.into_iter().zip(known) {
-            let (at, bytes) = match known {
-                true => (None, gone.next()),
-                false => (places.next(), None),
-            };
-            let at = at.map(|location| (location.segment, location.offset));
-            self.blocks.push(placed(head, self.epoch, at, bytes));
+        Ok(())
+    }
+
+    /// Seals and appends what was only named, and whose block is gone or suspect by now: as when a file is read,
+    /// truncated and written again.
+    fn append_lost(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        heads: &[BlockHead],
+        known: &[bool],
+        unsealed: &mut BTreeMap<usize, Unsealed>,
+        places: &mut [Option<(SegmentId, u32)>],
+    ) -> Result<()> {
+        let lost: Vec<(usize, Unsealed)> = unsealed
+            .extract_if(.., |number, _| !known[*number])
+            .collect();
+        if lost.is_empty() {
+            return Ok(());
         }
+        let clear_bytes = lost.iter().map(|(_, lost)| lost.clear_bytes).sum();
+        let (numbers, jobs): (Vec<usize>, Vec<_>) = lost
+            .into_iter()
+            .map(|(number, lost)| (number, move || (lost.seal)()))
+            .unzip();
+        let blocks = core.blocks.pool.run_all(jobs);
+        let stored = blocks.iter().map(|block| u64::from(block.clear_len)).sum();
+        (core.blocks).count_sealed(blocks.len(), clear_bytes, stored);
+        let copies = self.or_note_waste(core, copied(core, &blocks))?;
+        self.append_fresh(core, sealing, copies.batch, heads, numbers, places)
+    }
+
+    /// Appends `batch`, which holds those of `heads` that `numbers` names, and notes in `places` where each went.
+    fn append_fresh(
+        &mut self,
+        core: &Core,
+        sealing: &Sealing<'_>,
+        batch: Batch,
+        heads: &[BlockHead],
+        numbers: Vec<usize>,
+        places: &mut [Option<(SegmentId, u32)>],
+    ) -> Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let heads: Vec<BlockHead> = numbers.iter().map(|number| heads[*number]).collect();
+        let result = append_batch(core, sealing, batch, &heads);
+        let result = self.or_note_waste(core, result)?;
+        for (number, location) in numbers.into_iter().zip(&result.locations) {
+            places[number] = Some((location.segment, location.offset));
+        }
+        self.appended.push(result);
         Ok(())
     }
 
@@ -251,7 +342,7 @@ fn placed(
     head: BlockHead,
     epoch: Epoch,
     at: Option<(SegmentId, u32)>,
-    bytes: Option<Vec<u8>>,
+    kept: Option<Kept>,
 ) -> Placed {
     Placed {
         id: head.id,
@@ -260,7 +351,7 @@ fn placed(
         epoch,
         at,
         number: None,
-        bytes,
+        kept,
         is_compared: true,
     }
 }
@@ -328,7 +419,11 @@ pub(crate) fn copied(core: &Core, blocks: &[SealedBlock]) -> Result<SealedBatch>
     let segments = &core.blocks.segments;
     let batch = segments.batch_of(&refs, tail_room(blocks.len()))?;
     let heads = blocks.iter().map(SealedBlock::head).collect();
-    Ok(SealedBatch { batch, heads })
+    Ok(SealedBatch {
+        batch,
+        heads,
+        unsealed: BTreeMap::new(),
+    })
 }
 
 /// Appends `batch`, which holds the blocks of `heads`, with its sealed tail, and notes where it went.

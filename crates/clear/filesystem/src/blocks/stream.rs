@@ -6,7 +6,11 @@
 //!
 //! Content longer than one batch is sealed directly in the memory from which it is written: one round of batches while
 //! the round before is appended. Each job seals a whole batch, block after block: so all cores seal, each block is
-//! still in its core's cache when the checksum takes it, and the disk gets one stretch of memory.
+//! still in its core's cache when the checksum takes it, and the disk gets one stretch of memory. What equals a block that
+//! opened lately, as what a copy writes does, is only named: it costs one hash.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use strongroom_crypto::BlockSealer;
 use strongroom_crypto::batch::tail_room;
@@ -15,8 +19,9 @@ use strongroom_format::limits::sealed_len;
 use strongroom_segments::Batch;
 
 use crate::Result;
-use crate::blocks::place::{Placement, Reason, SealedBatch, cut, may_carry};
+use crate::blocks::place::{Placement, Reason, SealedBatch, Unsealed, cut, may_carry};
 use crate::core::Core;
+use crate::core::opened_blocks::OpenedBlocks;
 use crate::core::sealers::Sealing;
 
 /// The most batches of one round, and so the most threads that seal for one drain. However short, each takes a buffer of 2 MiB:
@@ -124,7 +129,7 @@ fn append(
 }
 
 /// What seals `clear` as one batch.
-fn job<B: AsRef<[u8]> + Send>(
+fn job<B: AsRef<[u8]> + Send + 'static>(
     core: &Core,
     sealing: &Sealing<'_>,
     clear: Vec<B>,
@@ -132,25 +137,51 @@ fn job<B: AsRef<[u8]> + Send>(
     let bytes = clear.iter().map(sealed_bytes).sum();
     let batch = core.blocks.segments.batch(bytes, tail_room(clear.len()))?;
     let sealer = BlockSealer::clone(sealing);
-    Ok(move || seal(&sealer, batch, &clear))
+    let opened = Arc::clone(&core.blocks.opened);
+    Ok(move || seal(&sealer, &opened, batch, clear))
 }
 
-/// The batch, and how many clear bytes it holds.
-fn seal<B: AsRef<[u8]>>(sealer: &BlockSealer, mut batch: Batch, clear: &[B]) -> (SealedBatch, u64) {
+/// The batch, and how many clear bytes it stands for. What equals a block that opened lately is only named: most likely
+/// it is about to share that block.
+fn seal<B: AsRef<[u8]> + Send + 'static>(
+    sealer: &BlockSealer,
+    opened: &OpenedBlocks,
+    mut batch: Batch,
+    clear: Vec<B>,
+) -> (SealedBatch, u64) {
     let mut clear_bytes = 0;
-    let heads = clear.iter().map(|piece| {
-        let piece = piece.as_ref();
-        clear_bytes += piece.len() as u64;
-        sealer.seal_into(Kind::Data, piece, |len| batch.add(len))
-    });
-    let heads = heads.collect();
-    (SealedBatch { batch, heads }, clear_bytes)
+    let mut heads = Vec::with_capacity(clear.len());
+    let mut unsealed = BTreeMap::new();
+    for (number, piece) in clear.into_iter().enumerate() {
+        let bytes = piece.as_ref();
+        clear_bytes += bytes.len() as u64;
+        let mut is_named_only = false;
+        heads.push(sealer.seal_into(Kind::Data, bytes, |id, len| {
+            is_named_only = opened.has(id);
+            (!is_named_only).then(|| batch.add(len))
+        }));
+        if is_named_only {
+            unsealed.insert(number, Unsealed::new(sealer, piece));
+        }
+    }
+    let sealed = SealedBatch {
+        batch,
+        heads,
+        unsealed,
+    };
+    (sealed, clear_bytes)
 }
 
 fn counted(core: &Core, sealed: SealedBatch, clear_bytes: u64) -> SealedBatch {
-    let stored = sealed.heads.iter().map(|head| u64::from(head.clear_len));
-    core.blocks
-        .count_sealed(sealed.heads.len(), clear_bytes, stored.sum());
+    let SealedBatch {
+        heads, unsealed, ..
+    } = &sealed;
+    let named: u64 = unsealed.values().map(Unsealed::clear_bytes).sum();
+    let stored = (heads.iter().enumerate())
+        .filter(|(number, _)| !unsealed.contains_key(number))
+        .map(|(_, head)| u64::from(head.clear_len));
+    let count = heads.len() - unsealed.len();
+    (core.blocks).count_sealed(count, clear_bytes - named, stored.sum());
     sealed
 }
 

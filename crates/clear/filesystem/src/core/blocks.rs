@@ -8,6 +8,7 @@
 //! held over each append.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -18,8 +19,8 @@ use strongroom_metadata::{Block, BlockNumber, Place, SegmentNumber, Transaction}
 use strongroom_segments::SegmentStore;
 
 use crate::Result;
+use crate::core::opened_blocks::OpenedBlocks;
 use crate::core::sealers::{Sealers, Sealing};
-use crate::limits::OPENED_BLOCKS_MAX;
 
 /// Per batch of a segment the offset of its first block, and its index.
 pub(crate) type Contents = Vec<(u32, Vec<IndexEntry>)>;
@@ -53,21 +54,14 @@ pub(crate) struct Blocks {
     pub(crate) keepers: AtomicUsize,
     /// Blocks that did not open, and segments that are lost or damaged: no new content is named after them.
     suspects: Mutex<Suspects>,
-    /// Blocks that opened lately as a whole: new content is named after them without another look.
-    opened: Mutex<Opened>,
+    /// Counted, because jobs of the pool ask it.
+    pub(crate) opened: Arc<OpenedBlocks>,
 }
 
 #[derive(Default)]
 struct Suspects {
     blocks: HashSet<BlockNumber>,
     segments: HashSet<SegmentNumber>,
-}
-
-/// The blocks that opened last, in two generations of at most `OPENED_BLOCKS_MAX` each: the older one goes as a whole.
-#[derive(Default)]
-struct Opened {
-    recent: HashSet<BlockNumber>,
-    older: HashSet<BlockNumber>,
 }
 
 impl Blocks {
@@ -83,7 +77,7 @@ impl Blocks {
             placing: RwLock::default(),
             keepers: AtomicUsize::new(0),
             suspects: Mutex::default(),
-            opened: Mutex::default(),
+            opened: Arc::default(),
         }
     }
 
@@ -126,24 +120,7 @@ impl Blocks {
     /// This block did not open.
     pub(crate) fn suspect_block(&self, number: BlockNumber) {
         self.suspects.lock().blocks.insert(number);
-        let mut opened = self.opened.lock();
-        opened.recent.remove(&number);
-        opened.older.remove(&number);
-    }
-
-    /// All of this block was read and opened just now.
-    pub(crate) fn note_opened(&self, number: BlockNumber) {
-        let mut opened = self.opened.lock();
-        if opened.recent.len() >= OPENED_BLOCKS_MAX {
-            opened.older = std::mem::take(&mut opened.recent);
-        }
-        opened.recent.insert(number);
-    }
-
-    /// Whether all of this block was read and opened a short while ago, and nothing was found wrong with it since.
-    pub(crate) fn opened_lately(&self, number: BlockNumber) -> bool {
-        let opened = self.opened.lock();
-        opened.recent.contains(&number) || opened.older.contains(&number)
+        self.opened.forget(number);
     }
 
     /// The blocks that did not open: for a transaction, which may trust some and be rolled back.
@@ -154,6 +131,7 @@ impl Blocks {
     /// This segment is lost or damaged.
     pub(crate) fn suspect_segment(&self, number: SegmentNumber) {
         self.suspects.lock().segments.insert(number);
+        self.opened.forget_all();
     }
 
     /// This block has good bytes again.

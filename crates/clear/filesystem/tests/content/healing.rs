@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use strongroom_filesystem::{DamagedBlock, Error, InodeId, LostChunks, Proof, VerifyRange};
+use strongroom_filesystem::{
+    AllocateMode, DamagedBlock, Error, InodeId, LostChunks, Proof, VerifyRange,
+};
 use strongroom_metadata::BlockNumber;
 
 use crate::support::{Lab, ROOT, assert_refused};
-use crate::{all, pattern};
+use crate::{all, pattern, truncate};
 
 fn segments(lab: &Lab) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -139,19 +141,118 @@ fn what_was_just_read_is_shared_without_a_second_look() {
     assert!(read(&lab) - start - of_source < 100_000, "read again");
 }
 
-/// Goal: that a block opened before is forgotten as soon as it does not open.
+/// Goal: that a block opened before is forgotten as soon as it does not open: of one batch, and of several.
 #[test]
 fn what_was_read_and_damaged_afterwards_is_stored_again_once_a_read_failed() {
+    for len in [200_000, 6_000_000] {
+        let lab = Lab::new();
+        let content = pattern(1, len);
+        let one = lab.file(ROOT, "one");
+        put(&lab, one, &content);
+        lab.compact().expect("ends the segment");
+        assert!(all(&lab, one) == content);
+        damage(&lab);
+        assert!(verify(&lab) > 0);
+        put(&lab, lab.file(ROOT, "two"), &content);
+        assert!(all(&lab, one) == content);
+    }
+}
+
+/// Goal: a copy by reading and writing seals nothing. Failed before: all of it was sealed, and then not stored.
+#[test]
+fn what_was_just_read_is_named_and_not_sealed_again() {
     let lab = Lab::new();
-    let content = pattern(1, 200_000);
-    let one = lab.file(ROOT, "one");
+    let content = pattern(1, 4_000_000);
+    let (one, two) = (lab.file(ROOT, "one"), lab.file(ROOT, "two"));
     put(&lab, one, &content);
-    lab.compact().expect("ends the segment");
     assert!(all(&lab, one) == content);
-    damage(&lab);
-    assert!(verify(&lab) > 0);
-    put(&lab, lab.file(ROOT, "two"), &content);
+    let before = lab.counters();
+    put(&lab, two, &content);
+    let after = lab.counters();
+    assert_eq!(after.blocks_sealed, before.blocks_sealed);
+    assert_eq!(after.bytes_sealed, before.bytes_sealed);
+    assert_eq!(
+        after.segments.bytes_appended,
+        before.segments.bytes_appended
+    );
+    assert!(all(&lab, two) == content);
+}
+
+/// Goal: content whose equal is gone since it was read is stored: in a segment, as it would be without that read.
+#[test]
+fn what_was_read_and_removed_is_stored_when_it_is_written_again() {
+    let mut lab = Lab::new();
+    let content = pattern(1, 6_000_000);
+    let file = lab.file(ROOT, "file");
+    put(&lab, file, &content);
+    assert!(all(&lab, file) == content);
+    truncate(&lab, file, 0);
+    lab.sync().expect("the rows go");
+    let before = lab.counters();
+    put(&lab, file, &content);
+    let after = lab.counters();
+    assert_eq!(after.bytes_sealed - before.bytes_sealed, 6_000_000);
+    let appended = after.segments.bytes_appended - before.segments.bytes_appended;
+    assert!(appended >= 6_000_000, "{appended}");
+    assert!(all(&lab, file) == content);
+    lab.crash();
+    assert!(all(&lab, file) == content);
+}
+
+/// Goal: what is shared, what is stored again and what is new, side by side in each batch, keep their places.
+#[test]
+fn of_what_was_read_only_what_is_left_is_shared() {
+    let mut lab = Lab::new();
+    let cells = |seed| pattern(seed, 90 * 65_536);
+    let (mut content, other) = (cells(1), cells(2));
+    let (one, two) = (lab.file(ROOT, "one"), lab.file(ROOT, "two"));
+    put(&lab, one, &content);
     assert!(all(&lab, one) == content);
+    let mut left = content.clone();
+    for cell in 0..90 {
+        let place = cell * 65_536..(cell + 1) * 65_536;
+        match cell % 3 {
+            0 => continue,
+            1 => left[place].fill(0),
+            _ => content[place.clone()].copy_from_slice(&other[place]),
+        }
+    }
+    for cell in (1..90).step_by(3) {
+        let hole = AllocateMode::PunchHole;
+        lab.allocate(one, hole, cell * 65_536, 65_536)
+            .expect("punches");
+    }
+    lab.sync().expect("the rows go");
+    let before = lab.counters();
+    put(&lab, two, &content);
+    let after = lab.counters();
+    assert_eq!(after.blocks_sealed - before.blocks_sealed, 60);
+    lab.crash();
+    assert!(all(&lab, one) == left);
+    assert!(all(&lab, two) == content);
+}
+
+/// Goal: an equal block that goes between the look at it and the writing of the rows costs nothing. Method: the sealing of
+/// the first batch's tail is held up, which comes between the two.
+#[test]
+fn what_was_only_named_is_sealed_if_its_equal_goes_meanwhile() {
+    let mut lab = Lab::new();
+    let content = pattern(1, 40 * 65_536);
+    let (one, two) = (lab.file(ROOT, "one"), lab.file(ROOT, "two"));
+    put(&lab, one, &content);
+    assert!(all(&lab, one) == content);
+    let content = [pattern(2, 65_536), content].concat();
+    lab.hold_random_after(
+        1,
+        || put(&lab, two, &content),
+        || {
+            truncate(&lab, one, 0);
+            lab.sync_inode(one).expect("the rows go");
+        },
+    );
+    assert!(all(&lab, two) == content);
+    lab.crash();
+    assert!(all(&lab, two) == content);
 }
 
 /// Failed before: the list was longer than the setting that holds it may be, and the repair ended the vault.

@@ -16,7 +16,7 @@ use crate::blocks::suite::{BlockSecret, ChunkPlace, NO_SALT, block_id};
 use crate::pool::Pool;
 use strongroom_format::limits::{BLOCK_BYTES_MAX, CHUNK_BYTES, TAG_BYTES};
 use strongroom_format::span::{chunk_count, sealed_len};
-use strongroom_format::{BlockHead, Kind, SealedBlock};
+use strongroom_format::{BlockHead, BlockId, Kind, SealedBlock};
 
 impl BlockSealer {
     /// Seals `clear`, at most `BLOCK_BYTES_MAX` bytes, under the newest epoch.
@@ -29,17 +29,17 @@ impl BlockSealer {
     #[must_use]
     pub fn seal(&self, kind: Kind, clear: &[u8]) -> SealedBlock {
         with_bytes(|bytes| {
-            self.seal_into(kind, clear, |len| {
+            self.seal_into(kind, clear, |_, len| {
                 bytes.resize(sealed_len(len), 0);
-                bytes.as_mut_slice()
+                Some(bytes.as_mut_slice())
             })
         })
     }
 
     /// As `seal`, where the caller wants the sealed bytes.
     ///
-    /// `room`: asked once how much is sealed (after compression, where there is any), gives `sealed_len` of that many bytes
-    /// to be written over.
+    /// `room`: asked once, with the name of the block and how much is sealed (after compression, where there is any), gives
+    /// `sealed_len` of that many bytes to be written over; or nothing, then the block is named and not sealed.
     ///
     /// # Panics
     /// As `seal`; if the room has another length.
@@ -47,7 +47,7 @@ impl BlockSealer {
         &self,
         kind: Kind,
         clear: &[u8],
-        room: impl FnOnce(usize) -> &'a mut [u8],
+        room: impl FnOnce(&BlockId, usize) -> Option<&'a mut [u8]>,
     ) -> BlockHead {
         assert_fits(clear);
         assert!(
@@ -58,14 +58,14 @@ impl BlockSealer {
         if let (Compression::Zstd, Some(compressed)) = (self.compression(), kind.compressed()) {
             let seal = |frame: &[u8]| {
                 let room = room.take()?;
-                Some(self.seal_exactly_into(compressed, frame, room(frame.len())))
+                Some(self.seal_exactly_into(compressed, frame, |id| room(id, frame.len())))
             };
             if let Some(Some(head)) = with_shorter(clear, seal) {
                 return head;
             }
         }
         let room = room.expect("nothing is sealed so far");
-        self.seal_exactly_into(kind, clear, room(clear.len()))
+        self.seal_exactly_into(kind, clear, |id| room(id, clear.len()))
     }
 
     /// Seals what `open_exactly` gave under its old name, under the newest epoch.
@@ -77,11 +77,16 @@ impl BlockSealer {
         assert_fits(clear);
         with_bytes(|bytes| {
             bytes.resize(sealed_len(clear.len()), 0);
-            self.seal_exactly_into(kind, clear, bytes)
+            self.seal_exactly_into(kind, clear, |_| Some(bytes))
         })
     }
 
-    fn seal_exactly_into(&self, kind: Kind, clear: &[u8], sealed: &mut [u8]) -> BlockHead {
+    fn seal_exactly_into<'a>(
+        &self,
+        kind: Kind,
+        clear: &[u8],
+        room: impl FnOnce(&BlockId) -> Option<&'a mut [u8]>,
+    ) -> BlockHead {
         let parts = self.parts();
         let blake3 = parts.chosen.blake3(clear.len());
         let id = block_id(
@@ -92,8 +97,10 @@ impl BlockSealer {
             &NO_SALT,
             clear,
         );
-        let secret = BlockSecret::of(blake3, &parts.newest().block, parts.suite, &id);
-        seal_chunks(parts, &secret, clear, sealed);
+        if let Some(sealed) = room(&id) {
+            let secret = BlockSecret::of(blake3, &parts.newest().block, parts.suite, &id);
+            seal_chunks(parts, &secret, clear, sealed);
+        }
         let clear_len = u32::try_from(clear.len()).expect("BLOCK_BYTES_MAX fits 32 bits");
         BlockHead {
             id,
