@@ -50,7 +50,7 @@ impl OpenedBlocks {
         opened.older.retain(|_, other| *other != number);
     }
 
-    /// Nobody knows any more which of them are sound.
+    /// Nobody knows any more which of them are sound, and here.
     pub(crate) fn forget_all(&self) {
         *self.0.lock() = Generations::default();
     }

@@ -141,6 +141,8 @@ fn mark_away(core: &Core, chosen: Vec<Segment>) -> Result<Vec<Segment>> {
         }
     }
     if !marked.is_empty() {
+        // What is written from now on is to be here, not only where the remote has what equals it.
+        core.blocks.opened.forget_all();
         core.changed();
     }
     Ok(marked)

@@ -625,3 +625,20 @@ fn what_an_eviction_said_before_it_was_cut_off_does_not_stay() {
     devices.sync(0);
     assert_eq!(said(), Vec::<PathBuf>::new());
 }
+
+/// Goal: what is written after an eviction is here, also if it equals content that was read just before and went. Failed before an
+/// eviction forgot what had opened: the new file lay only at the remote.
+#[test]
+fn what_is_written_after_an_eviction_is_on_this_disk() {
+    let devices = Devices::new(1, fill);
+    let one = &devices.vaults[0];
+    devices.settle();
+    let read = one.read("/big").unwrap();
+    evict(one);
+    one.write("/again", &read).unwrap();
+    let remote = devices.place.directory.path().join("remote");
+    fs::rename(&remote, remote.with_extension("gone")).unwrap();
+    assert_eq!(one.read("/again").unwrap(), read);
+    assert_eq!(came_back(one), 0);
+    fs::rename(remote.with_extension("gone"), &remote).unwrap();
+}
