@@ -321,7 +321,14 @@ impl Vault {
         let old = self.old_publications(row, remote, (grace * 2).max(LEAST))?;
         remove(remote, old, 1, &mut report, told)?;
         let long_ago = now_s().saturating_sub(LEAST.as_secs());
-        for kind in ["segments", "revisions", "headers", "publications", "needs"] {
+        for kind in [
+            "segments",
+            "revisions",
+            "headers",
+            "publications",
+            "needs",
+            "pairing",
+        ] {
             remote.remove_unfinished(kind, long_ago)?;
         }
         Ok(report)
