@@ -34,6 +34,8 @@ pub struct RemoteState {
     /// Under which name this device says there that it let content go, and the last publication for which it said so. Zeros: never; number
     /// 0: it needs nothing of it now.
     pub needs: ([u8; 16], u64),
+    /// When it said so, in seconds since 1970.
+    pub needs_since_s: u64,
 }
 
 /// Publications of its own that a copy knows again: several may be under way, and each try is another one.
@@ -56,6 +58,7 @@ impl RemoteState {
             fence: (0, 0),
             keeps: false,
             needs: ([0; 16], 0),
+            needs_since_s: 0,
         }
     }
 
@@ -73,7 +76,7 @@ impl RemoteState {
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder
-            .array(15)
+            .array(16)
             .bytes(self.address.as_bytes())
             .unsigned(self.last.0)
             .bytes(&self.last.1.0)
@@ -88,6 +91,7 @@ impl RemoteState {
             .unsigned(self.keeps.into())
             .bytes(&self.needs.0)
             .unsigned(self.needs.1)
+            .unsigned(self.needs_since_s)
             .array(self.made.len());
         for id in &self.made {
             encoder.bytes(&id.0);
@@ -101,8 +105,8 @@ impl RemoteState {
         let mut decoder = Decoder::new("state of a remote", bytes);
         // Versions that joined nothing kept no ninth: they had everything up to the last. Those that removed nothing ended there; those
         // that let no content go, and knew no copies, at the twelfth.
-        let fields = decoder.array(15).ok()?;
-        if !matches!(fields, 8 | 9 | 12 | 15) {
+        let fields = decoder.array(16).ok()?;
+        if !matches!(fields, 8 | 9 | 12 | 16) {
             return None;
         }
         let address = decoder.bytes(ADDRESS_BYTES_MAX).ok()?.to_vec();
@@ -127,8 +131,9 @@ impl RemoteState {
             state.fence = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
             state.keeps = flag(&mut decoder)?;
         }
-        if fields == 15 {
+        if fields == 16 {
             state.needs = (*decoder.bytes_exact().ok()?, decoder.unsigned().ok()?);
+            state.needs_since_s = decoder.unsigned().ok()?;
             for _ in 0..decoder.array(MADE_MAX).ok()? {
                 state.made.push(PublicationId(*decoder.bytes_exact().ok()?));
             }
@@ -184,6 +189,7 @@ mod tests {
             fence: (4, 1_800_000_000),
             keeps: true,
             needs: ([9; 16], 7),
+            needs_since_s: 9,
             ..RemoteState::new("s3://user:canary@bucket/path".to_owned())
         };
         let bytes = state.encode();
@@ -194,7 +200,7 @@ mod tests {
         }
         // What the first versions wrote: an array of 8, without what was joined, which was all.
         let made = [&[0x82][..], &[0x58, 32], &[4; 32], &[0x58, 32], &[5; 32]];
-        let latest = [&[0x50][..], &[9; 16], &[7], &made.concat()].concat();
+        let latest = [&[0x50][..], &[9; 16], &[7, 9], &made.concat()].concat();
         let tail = [6, 4, 0x1a, 0x6b, 0x49, 0xd2, 0x00, 1];
         let twelve = bytes.strip_suffix(&latest[..]).unwrap();
         let front = twelve.strip_suffix(&tail).unwrap();
@@ -205,6 +211,7 @@ mod tests {
         let earlier = [&[0x89], &front[1..], &[6]].concat();
         let expected = RemoteState {
             needs: ([0; 16], 0),
+            needs_since_s: 0,
             made: Vec::new(),
             fence: (0, 0),
             keeps: false,
@@ -215,6 +222,7 @@ mod tests {
         let earlier = [&[0x8c], &twelve[1..]].concat();
         let expected = RemoteState {
             needs: ([0; 16], 0),
+            needs_since_s: 0,
             made: Vec::new(),
             ..state
         };

@@ -664,6 +664,7 @@ mod tests {
             fence: (0, 0),
             keeps: false,
             needs: ([0; 16], 0),
+            needs_since_s: 0,
             is_copied: false,
         };
         let mut place = Place::new(&row, begun);

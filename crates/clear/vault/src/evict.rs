@@ -13,11 +13,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_filesystem::Error as FileError;
 use strongroom_format::hex;
-use strongroom_remote::Remote;
+use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::{needs_name, needs_of};
 
-use crate::limits::{EVICT_AT_ONCE, NEEDS_END};
+use crate::clock::now_s;
+use crate::limits::{EVICT_AT_ONCE, NEEDS_END, NEEDS_RENEWED};
 use crate::prune::passed;
 use crate::remotes::{RemoteProgress, go_on};
 use crate::request::Request;
@@ -50,6 +52,10 @@ pub struct BringBackReport {
     pub segments: u64,
     /// See `segments`.
     pub bytes: u64,
+    /// Segments that no remote has any more, and their bytes: `Vault::verify` names the files that this costs.
+    pub lost: u64,
+    /// See `lost`.
+    pub lost_bytes: u64,
 }
 
 impl Vault {
@@ -112,7 +118,7 @@ impl Vault {
     /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
     ///
     /// # Errors
-    /// `File` with `OnlyAtRemote` if no remote can be asked, `LostAtRemote` if none has it any more, `NoSpace`; `RemoteStopped`.
+    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`; `RemoteStopped`. What none has any more is in the report.
     pub fn bring_back(
         &self,
         path: Option<&[u8]>,
@@ -128,10 +134,17 @@ impl Vault {
         for one in away {
             go_on(told(&progress))?;
             let request = Request::Remote(RemoteRequest::BringBack { segment: one.id });
-            let came: bool = self.ask_for(&request)?;
-            if came {
-                report.segments += 1;
-                report.bytes += one.len;
+            match self.ask_for(&request) {
+                Ok(true) => {
+                    report.segments += 1;
+                    report.bytes += one.len;
+                }
+                Ok(false) => {}
+                Err(Error::File(FileError::LostAtRemote(_))) => {
+                    report.lost += 1;
+                    report.lost_bytes += one.len;
+                }
+                Err(error) => return Err(error),
             }
             progress.bytes += one.len;
         }
@@ -153,11 +166,7 @@ impl Vault {
                 break;
             }
             // One that cannot be asked shows nothing.
-            let listed = self.connect(row).and_then(|remote| {
-                let listed = remote.list("segments")?;
-                Ok(listed.into_iter().map(|one| (one.name, one.len)))
-            });
-            let there: HashMap<String, u64> = listed.map(Iterator::collect).unwrap_or_default();
+            let there = self.look(row).unwrap_or_default();
             let shown = away.iter().filter(|one| {
                 let found = there.get(&hex::encode(&one.hash));
                 one.remote == row.number && found.is_some_and(|len| *len >= one.len)
@@ -202,32 +211,52 @@ impl Vault {
         let row = self.remote_row(number)?;
         let (_, said) = row.needs;
         let is_needed = needs == Needs::Soon || self.information()?.away_bytes > 0;
-        let note = |number| {
+        let note = |number, renames| {
             self.ask_for::<()>(&Request::Remote(RemoteRequest::NoteNeeds {
                 remote: row.number,
                 number,
+                renames,
             }))
         };
         if !is_needed {
             if said > 0 {
-                remove_needs(remote, &row.needs.0, u64::MAX)?;
-                note(0)?;
+                remove_needs(remote, &row.needs.0, None)?;
+                note(0, false)?;
+                // Another program may have let something go meanwhile, which relies on what was just removed.
+                if self.information()?.away_bytes > 0 {
+                    return self.say_needs(number, remote, Needs::Soon);
+                }
             }
             return Ok(());
         }
-        if said == row.last && said > 0 && needs == Needs::IfAway {
+        // What is old is not believed for ever. A time in the future is that of a clock that was wrong.
+        let since_s = row.needs_since_s;
+        let is_old = since_s > now_s() || passed(since_s, NEEDS_RENEWED);
+        if said == row.last && said > 0 && needs == Needs::IfAway && !is_old {
             return Ok(());
         }
-        // Whatever cuts it off from here on, what was said is found again, and goes once nothing is needed.
-        note(SAYING)?;
+        // Whatever cuts it off from here on, what was said is found again, and goes once nothing is needed. What is there already keeps
+        // its age, so it is said under another name.
+        note(SAYING, said > 0 && is_old)?;
         let (name, _) = self.remote_row(number)?.needs;
         remote.create(&needs_name(&name, row.last), &[])?;
-        note(row.last)?;
+        note(row.last, false)?;
         match said {
             0 => Ok(()),
-            SAYING => remove_needs(remote, &name, row.last),
+            _ if name != row.needs.0 => remove_needs(remote, &row.needs.0, None),
+            SAYING => remove_needs(remote, &name, Some(row.last)),
             _ if said == row.last => Ok(()),
-            _ => Ok(remote.remove(&needs_name(&name, said))?),
+            _ => removed(remote, &needs_name(&name, said)),
+        }
+    }
+
+    /// Says nothing more at a remote that is about to be forgotten; what it does not hear, it believes for a while.
+    pub(crate) fn need_no_more(&self, name: &str) {
+        let rows = self.remote_rows().unwrap_or_default();
+        if let Some(row) = rows.iter().find(|row| row.name == name && row.needs.1 > 0)
+            && let Ok(remote) = self.connect(row)
+        {
+            let _ = remove_needs(&*remote, &row.needs.0, None);
         }
     }
 
@@ -240,11 +269,13 @@ impl Vault {
     }
 
     /// Up to which publication all that let content go have followed the log of a remote, but for this device; `None` if nobody has let
-    /// content go.
+    /// content go. Who followed it further than `newest`, which this device has just made, needs nothing that was retired before; a
+    /// number that no publication has says nothing, whoever wrote it.
     pub(crate) fn needed_up_to(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,
+        newest: u64,
     ) -> Result<Option<u64>> {
         let own = self.remote_row(row.number)?.needs.0;
         let mut followed: HashMap<[u8; 16], u64> = HashMap::new();
@@ -252,6 +283,7 @@ impl Vault {
             let is_over = listed.created_s > 0 && passed(listed.created_s, NEEDS_END);
             if let Some((id, number)) = needs_of(&listed.name)
                 && id != own
+                && number <= newest
                 && !is_over
             {
                 let known = followed.entry(id).or_default();
@@ -267,6 +299,13 @@ impl Vault {
         row: &RemoteFields,
         mut wanted: Vec<SegmentFields>,
     ) -> Result<Vec<SegmentFields>> {
+        let there = self.look(row)?;
+        wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
+        Ok(wanted)
+    }
+
+    /// The segments that the remote lists now, with their lengths, after it was said that this device needs them. (1) (2)
+    fn look(&self, row: &RemoteFields) -> Result<HashMap<String, u64>> {
         let remote = self.connect(row)?;
         self.say_needs(row.number, &*remote, Needs::Soon)?;
         let last = self.catch_up(row, &*remote)?;
@@ -274,23 +313,29 @@ impl Vault {
             return Err(Error::RemoteAhead);
         }
         let listed = remote.list("segments")?.into_iter();
-        let there: HashMap<String, u64> = listed.map(|one| (one.name, one.len)).collect();
-        wanted.retain(|one| there.get(&hex::encode(&one.hash)) == Some(&one.len));
-        Ok(wanted)
+        Ok(listed.map(|one| (one.name, one.len)).collect())
     }
 }
 
-/// Removes what was said there under that name of publications before `number`.
-fn remove_needs(remote: &dyn Remote, name: &[u8; 16], number: u64) -> Result<()> {
+/// Removes what was said there under that name, but for the publication `but`.
+fn remove_needs(remote: &dyn Remote, name: &[u8; 16], but: Option<u64>) -> Result<()> {
     for listed in remote.list("needs")? {
         if let Some((id, at)) = needs_of(&listed.name)
             && id == *name
-            && at < number
+            && Some(at) != but
         {
-            remote.remove(&needs_name(&id, at))?;
+            removed(remote, &needs_name(&id, at))?;
         }
     }
     Ok(())
+}
+
+/// Removes it if that is allowed: a store may take objects and remove none.
+fn removed(remote: &dyn Remote, name: &ObjectName) -> Result<()> {
+    match remote.remove(name) {
+        Err(strongroom_remote::Error::Refused(_)) => Ok(()),
+        removed => Ok(removed?),
+    }
 }
 
 /// Whether this device needs of a remote what it let go.

@@ -138,5 +138,9 @@ pub(crate) const SEGMENTS_PAGE: usize = 4096;
 pub(crate) const NEEDS_END: std::time::Duration =
     std::time::Duration::from_secs(180 * 24 * 60 * 60);
 
+/// How old what such a device said there may be before it says it again.
+pub(crate) const NEEDS_RENEWED: std::time::Duration =
+    std::time::Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Segments whose files go at once: a commit stands between each two lots.
 pub(crate) const EVICT_AT_ONCE: usize = 64;

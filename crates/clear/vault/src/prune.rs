@@ -291,7 +291,7 @@ impl Vault {
         let goes = |hash: &[u8; 32]| retired_now.contains(hash) && was_retired(hash);
         let needed = match unnamed.segments.is_empty() {
             true => None,
-            false => self.needed_up_to(row, remote)?,
+            false => self.needed_up_to(row, remote, number)?,
         };
         // (3)
         let let_go_by_all = match needed {

@@ -181,10 +181,7 @@ impl Vault {
         let mut was_replaced = false;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
-                Ok(Pulled::Whole) if row.needs.0 != [0; 16] => {
-                    return self.say_needs_if_it_hears(row.number, remote);
-                }
-                Ok(Pulled::Whole) => return Ok(()),
+                Ok(Pulled::Whole) => return self.say_needs_if_it_hears(row.number, remote),
                 // There is nothing that could be the answer to what was refused.
                 Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
                 Ok(Pulled::Nothing) => start = Start::Base,

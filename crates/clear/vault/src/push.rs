@@ -126,9 +126,7 @@ impl Vault {
             let _ = self.ask(&Request::Remote(RemoteRequest::EndPush));
             match ended? {
                 Ended::Done => {
-                    if row.needs.0 != [0; 16] {
-                        self.say_needs_if_it_hears(row.number, remote)?;
-                    }
+                    self.say_needs_if_it_hears(row.number, remote)?;
                     return Ok((report, pruned));
                 }
                 Ended::Again => {}

@@ -156,6 +156,7 @@ impl Vault {
     /// `UnknownRemote`; `ContentAway` if content lies there that is neither here nor at another remote which shows it now.
     pub fn remove_remote(&self, name: &str) -> Result<()> {
         self.check_elsewhere(name)?;
+        self.need_no_more(name);
         let name = Bytes(name.as_bytes());
         self.ask_for(&Request::Remote(RemoteRequest::Remove { name }))
     }

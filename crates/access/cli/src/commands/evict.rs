@@ -58,7 +58,7 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
         true => Ok(()),
         false => Err(Failure::new(
             ExitCode::Unreachable,
-            "not every remote could be asked; what only those have stayed here",
+            "not everything could go, for the reasons above; what no other remote has shown stays here",
         )),
     }
 }
@@ -87,13 +87,35 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
         interrupt::go_on()
     });
     drop(meter);
-    let BringBackReport { segments, bytes } = report.about(place)?;
+    let BringBackReport {
+        segments,
+        bytes,
+        lost,
+        lost_bytes,
+    } = report.about(place)?;
     match arguments.common.json {
-        true => print_json(&json!({ "segments": segments, "bytes": bytes })),
+        true => print_json(&json!({
+            "segments": segments,
+            "bytes": bytes,
+            "lost": lost,
+            "lost_bytes": lost_bytes,
+        }))?,
         false => print_line(&format!(
             "brought back {} in {}",
             show_bytes(bytes),
             counted(segments, "segment")
+        ))?,
+    }
+    match lost {
+        0 => Ok(()),
+        lost => Err(Failure::new(
+            ExitCode::Damaged,
+            format!(
+                "{} in {} are at no remote any more; `strongroom verify` names the files, and `strongroom repair` takes them from a \
+                 remote that has them again",
+                show_bytes(lost_bytes),
+                counted(lost, "segment")
+            ),
         )),
     }
 }

@@ -9,7 +9,7 @@ use strongroom_format::limits::sealed_len;
 use strongroom_history::{self as history, ErasedContent, Erasure};
 use strongroom_metadata::{ERASED_SEGMENT, Place};
 
-use crate::upkeep::erase::{erase, finish_removals};
+use crate::upkeep::erase::{bring_back_segments_of, erase, finish_removals};
 use crate::{Error, Filesystem, Result};
 
 /// The setting that names what is being erased; empty for nothing.                                 [6.11.6]
@@ -31,6 +31,8 @@ impl Filesystem {
         if trial {
             return self.left_to_erase(&found);
         }
+        // What is away has to be here to be emptied: without its remote nothing begins.
+        bring_back_segments_of(&self.core, &found)?;
         // [6.11.6]
         self.keep_setting(ERASING, path)?;
         let erased = erase(&self.core, found)?;

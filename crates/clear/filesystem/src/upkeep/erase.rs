@@ -21,6 +21,7 @@ use strongroom_metadata::{
     BlockNumber, ERASED_SEGMENT, Place, SegmentNumber, SegmentState, Transaction,
 };
 
+use crate::blocks::away::bring_back;
 use crate::blocks::erased::{seconds, segment_without_file};
 use crate::commit::commits::commit_all;
 use crate::core::Core;
@@ -76,6 +77,30 @@ pub(crate) fn erase(core: &Core, found: Erasure) -> Result<ErasedContent> {
     }
     crate::commit::intents::wipe(core)?;
     Ok(erased)
+}
+
+/// Brings back the segments that these blocks lie in. What no remote has any more needs no erasing.
+pub(crate) fn bring_back_segments_of(core: &Core, found: &Erasure) -> Result<()> {
+    let mut away = BTreeSet::new();
+    {
+        let writer = core.store.lock();
+        for (number, _) in &found.blocks {
+            if let Some(block) = writer.block(*number)?
+                && let Place::Segment(segment, _) = block.place
+                && let Some(row) = writer.segment(segment)?
+                && row.state == SegmentState::Away
+            {
+                away.insert(row.id);
+            }
+        }
+    }
+    for id in away {
+        match bring_back(core, id) {
+            Err(Error::LostAtRemote(_)) => {}
+            brought => drop(brought?),
+        }
+    }
+    Ok(())
 }
 
 /// Makes the blocks erased ones, and notes where their bytes are. (1)

@@ -25,7 +25,7 @@ use crate::commit::commits::commit_all;
 use crate::core::room::{Reclaiming, Resealing};
 use crate::core::{Background, Core, Work};
 use crate::upkeep::space::{end_segment, let_empty_go, note_finished, settle};
-use crate::{Filesystem, Result};
+use crate::{Error, Filesystem, Result};
 
 /// Waiting blocks looked at in one hold of the writer.
 const WAITING_PAGE: usize = 1_024;
@@ -54,7 +54,7 @@ impl Filesystem {
     /// Re-seals some of what is of an earlier epoch: one batch at most. Call it until it gives something else than `More`.
     ///
     /// # Errors
-    /// `ReadOnly`, `Failed`, `NoSpace`; `OnlyAtRemote`, `LostAtRemote` of what is away; what was re-sealed until then stays so.
+    /// `ReadOnly`, `Failed`, `NoSpace`; `OnlyAtRemote` of what is away; what was re-sealed until then stays so.
     pub fn reseal(&self) -> Result<Resealed> {
         let core = &self.core;
         self.check_writable()?;
@@ -69,10 +69,17 @@ impl Filesystem {
             let known = &reclaiming.resealing.unreadable;
             segment.live_bytes > 0 && !known.contains(&segment.number)
         };
-        if let Some(segment) = older.iter().find(has_work).cloned() {
+        // What is here goes first: what is away may wait for a remote.
+        let is_here = |segment: &&Segment| segment.state != SegmentState::Away;
+        let here = older.iter().filter(is_here).find(has_work);
+        if let Some(segment) = here.or_else(|| older.iter().find(has_work)).cloned() {
             if segment.state == SegmentState::Away {
                 drop(reclaiming);
-                bring_back(core, segment.id)?;
+                match bring_back(core, segment.id) {
+                    // A verification names what that costs; the rotation goes on, as without what is damaged.
+                    Err(Error::LostAtRemote(_)) => self.give_up_away(segment.id)?,
+                    brought => drop(brought?),
+                }
                 return Ok(Resealed::More);
             }
             step(core, &mut reclaiming, &segment)?;

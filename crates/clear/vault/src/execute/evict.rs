@@ -198,7 +198,7 @@ pub(super) fn bring_back_those(
     }
     drop(reader);
     for id in meant {
-        session.filesystem().bring_back(id)?;
+        bring_back_retired(session, id)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //!  (1) What is noted as published is what the publications of that remote say, up to the last one that was taken in.   [4.14]
 
 use strongroom_crypto::{Random, SystemRandom};
+use strongroom_filesystem::Error as FileError;
 use strongroom_format::publication::RemoteId;
 use strongroom_format::{Epoch, SegmentId};
 use strongroom_history::{NewRevision, SCHEDULED};
@@ -122,17 +123,30 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let path = path.as_ref().map(|path| Bytes(path.0));
             Ok(evict::segments(session, *which, path, *after)?.into())
         }
-        RemoteRequest::NoteNeeds { remote, number } => {
+        RemoteRequest::NoteNeeds {
+            remote,
+            number,
+            renames,
+        } => {
             let (row, state) = remote_of(session, *remote)?;
             let mut needs = (state.needs.0, *number);
-            if needs.0 == [0; 16] {
+            if *renames || needs.0 == [0; 16] {
                 SystemRandom.fill(&mut needs.0)?;
             }
-            put_state(session, row, RemoteState { needs, ..state }).map(Into::into)
+            let next = RemoteState {
+                needs,
+                needs_since_s: now_s(),
+                ..state
+            };
+            put_state(session, row, next).map(Into::into)
         }
         RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
         RemoteRequest::BringBack { segment } => {
-            let brought = session.filesystem().bring_back(SegmentId(*segment));
+            let id = SegmentId(*segment);
+            let brought = session.filesystem().bring_back(id);
+            if let Err(FileError::LostAtRemote(_)) = &brought {
+                session.filesystem().give_up_away(id)?;
+            }
             Ok(brought?.into())
         }
         RemoteRequest::EndPush => {
@@ -166,6 +180,7 @@ fn list(session: &Session) -> Result<Response> {
             fence: state.fence,
             keeps: state.keeps,
             needs: state.needs,
+            needs_since_s: state.needs_since_s,
             is_copied,
         });
     }

@@ -240,15 +240,14 @@ impl OpenVault {
     }
 
     /// What the vault is, and where it is shown now.
-    pub(crate) fn information(&self) -> Information {
-        Information {
+    pub(crate) fn information(&self) -> Result<Information> {
+        Ok(Information {
             attachments: self.observers.attachments(),
             held_open: self.observers.held_open(),
             compression: self.filesystem.compression().name().to_owned(),
-            // A store that does not answer says so to whoever asks for content.
-            away_bytes: self.filesystem.away().map_or(0, |away| away.bytes),
+            away_bytes: self.filesystem.away()?.bytes,
             ..self.information.lock().clone()
-        }
+        })
     }
 
     /// Notes that this process must stay the owner from now on.

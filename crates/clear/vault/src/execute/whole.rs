@@ -21,7 +21,7 @@ pub(crate) fn execute(session: &Session, request: &WholeRequest<'_>) -> Result<R
             filesystem.set_compression(*compression)?.into()
         }
         WholeRequest::Sync => filesystem.sync()?.into(),
-        WholeRequest::Information => session.vault.information().into(),
+        WholeRequest::Information => session.vault.information()?.into(),
         WholeRequest::Counters => session.vault.counters().into(),
         WholeRequest::Compact => filesystem.compact()?.into(),
         WholeRequest::Rotation => session.vault.rotation()?.into(),

@@ -80,6 +80,8 @@ pub(crate) enum RemoteRequest<'a> {
     NoteNeeds {
         remote: u64,
         number: u64,
+        /// Under another name from now on.
+        renames: bool,
     },
     /// Lets the files of segments go that the remotes named have shown; gives those that went.
     Evict {
@@ -168,6 +170,8 @@ pub(crate) struct RemoteFields {
     pub(crate) keeps: bool,
     /// See `RemoteState`.
     pub(crate) needs: ([u8; 16], u64),
+    /// See `RemoteState`.
+    pub(crate) needs_since_s: u64,
     /// Another copy of the folder may act as the same device: this one has to become a new one before it publishes anything.
     pub(crate) is_copied: bool,
 }

@@ -10,6 +10,8 @@ use strongroom::{
     CLONED_FROM, Error, EvictReport, GoOn, Keys, Links, NewRevision, OpenOptions, SeenRecords,
     Trust, Vault, VerifyOptions,
 };
+use strongroom_metadata::Remote;
+use strongroom_sync::RemoteState;
 
 use super::{Devices, NAME, content, fill};
 
@@ -375,6 +377,10 @@ fn a_backup_wants_everything_here_and_a_remote_that_is_needed_is_not_forgotten()
     vault.push("second", &mut |_| GoOn::Yes).unwrap();
     evict(vault);
     vault.remove_remote(NAME).unwrap();
+    // The one that is left knows that it is needed, the other one no more.
+    let said =
+        |remote: &str| files(&devices.place.directory.path().join(remote).join("needs")).len();
+    assert_eq!((said("second"), said("remote")), (1, 0));
     fs::remove_dir_all(devices.place.directory.path().join("remote")).unwrap();
     assert_filled(vault);
     vault.bring_back(None, &mut |_| GoOn::Yes).unwrap();
@@ -580,6 +586,9 @@ fn nobody_removes_at_the_remote_what_a_device_that_was_away_may_need() {
     };
     let remote = devices.place.directory.path().join("remote");
     assert!(prune().waiting_bytes > 9 << 20);
+    // Somebody who may only add objects says in its name that it needs nothing.
+    let (said, _) = files(&remote.join("needs")).remove(0);
+    fs::write(said.with_extension(u64::MAX.to_string()), b"").unwrap();
     assert!(prune().waiting_bytes > 9 << 20);
     // Changed by one, removed by the other: the change stays.
     let set = SetAttributes {
@@ -641,4 +650,103 @@ fn what_is_written_after_an_eviction_is_on_this_disk() {
     assert_eq!(one.read("/again").unwrap(), read);
     assert_eq!(came_back(one), 0);
     fs::rename(remote.with_extension("gone"), &remote).unwrap();
+}
+
+/// Goal: every remote that has something of what is away is told that it is needed, also one that was not asked when it went. Failed
+/// before each contact said so: another device could have removed it there.
+#[test]
+fn a_second_remote_hears_what_is_needed_too() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    devices.settle();
+    let second = devices.place.directory.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let address = format!("folder:{}", second.display());
+    vault.add_remote("second", &address).unwrap();
+    vault.push("second", &mut |_| GoOn::Yes).unwrap();
+    evict(vault);
+    vault.pull("second", &mut |_| GoOn::Yes).unwrap();
+    assert_eq!(files(&second.join("needs")).len(), 1);
+}
+
+/// Goal: what a device needs does not grow old while it is in touch. Method: what it remembers is set back by two months.
+#[test]
+fn what_is_needed_is_said_again_before_it_is_too_old() {
+    let devices = Devices::new(1, fill);
+    devices.settle();
+    evict(&devices.vaults[0]);
+    let needs = devices.place.directory.path().join("remote/needs");
+    let said = || -> Vec<PathBuf> { files(&needs).into_iter().map(|(path, _)| path).collect() };
+    devices.sync(0);
+    let before = said();
+    devices.sync(0);
+    assert_eq!(said(), before);
+    let filesystem = devices.vaults[0].filesystem().unwrap();
+    let row = filesystem
+        .engine()
+        .reader()
+        .unwrap()
+        .remotes()
+        .unwrap()
+        .remove(0);
+    let mut state = RemoteState::decode(&row.state).unwrap();
+    state.needs_since_s -= 60 * 24 * 60 * 60;
+    let state = state.encode();
+    let changed = Remote { state, ..row };
+    filesystem
+        .change_remotes(|writer| writer.put_remote(&changed))
+        .unwrap();
+    drop(filesystem);
+    devices.sync(0);
+    let after = said();
+    assert_eq!(after.len(), 1);
+    assert_ne!(after, before, "an object that is there keeps its age");
+}
+
+/// Goal: one object that a remote lost costs what lies in it, and a verification names that; the rest comes back.
+#[test]
+fn what_a_remote_lost_keeps_nothing_else_from_coming_back() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    devices.settle();
+    vault.write("/more", content(20 << 20, 8)).unwrap();
+    devices.settle();
+    let gone = evict(vault);
+    assert!(gone.segments > 1, "{gone:?}");
+    let remote = devices.place.directory.path().join("remote/segments");
+    let (largest, _) = (files(&remote).into_iter())
+        .max_by_key(|(_, bytes)| bytes.len())
+        .unwrap();
+    fs::remove_file(largest).unwrap();
+    let report = vault.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    assert_eq!((report.segments, report.lost), (gone.segments - 1, 1));
+    assert_eq!(away_bytes(vault), 0);
+    let options = VerifyOptions::default();
+    let verified = vault.verify(options, &mut |_| GoOn::Yes).unwrap();
+    assert!(!verified.is_sound());
+}
+
+/// Goal: content that is away is erased whole or not at all. Failed before: a second erasure said that nothing was left, and the sealed
+/// bytes came back with what lay beside them.
+#[test]
+fn what_is_away_is_not_half_erased_while_its_remote_is_gone() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    vault.write("/secret", content(400_000, 50)).unwrap();
+    vault.write("/beside", content(400_000, 51)).unwrap();
+    devices.settle();
+    evict(vault);
+    vault.remove_file("/secret").unwrap();
+    let remote = devices.place.directory.path().join("remote");
+    fs::rename(&remote, remote.with_extension("gone")).unwrap();
+    let error = vault.erase("/secret", false).unwrap_err();
+    let is_it = matches!(error, Error::File(FileError::OnlyAtRemote(_)));
+    assert!(is_it, "{error:?}");
+    fs::rename(remote.with_extension("gone"), &remote).unwrap();
+    let erased = vault.erase("/secret", false).unwrap();
+    assert!(
+        erased.bytes >= 400_000 && erased.segments_left == 0,
+        "{erased:?}"
+    );
+    assert_eq!(vault.read("/beside").unwrap(), content(400_000, 51));
 }
