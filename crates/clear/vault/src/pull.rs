@@ -519,11 +519,13 @@ impl Vault {
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
-        // What is away is known here, and need not come.
+        // What is away is known here, and need not come; but for other bytes, which another copy of this folder wrote under that name.
         let away = self.segments_of(WhichSegments::Away, None)?.into_iter();
-        let away: HashSet<[u8; 16]> = away.map(|one| one.id).collect();
+        let away: HashSet<([u8; 16], [u8; 32])> = away.map(|one| (one.id, one.hash)).collect();
+        // The hash of one that no remote is noted to have is not known.
+        let is_away = |id, hash| away.contains(&(id, hash)) || away.contains(&(id, [0; 32]));
         for segment in live.segments.values() {
-            if away.contains(&segment.id.0) {
+            if is_away(segment.id.0, segment.hash) {
                 continue;
             }
             let path = placed_segment(segment.id);
