@@ -232,7 +232,7 @@ impl HeldKeys {
     /// that opened the vault adds the new one then. Keys that it forgot come back: something here may be sealed under them. [11.10.4]
     ///
     /// # Errors
-    /// `DeviceReplaced` without such a slot; `Keys` if the slot was removed; else as `forget_before`.
+    /// `DeviceReplaced` without such a slot; `Keys` if the slot was removed, or the device by another one; else as `forget_before`.
     pub(crate) fn become_new_device(
         &mut self,
         newest: Option<&[u8]>,
@@ -251,6 +251,9 @@ impl HeldKeys {
                 };
                 if !found.includes(self.keyring()) {
                     return Err(UnlockError::Diverged.into());
+                }
+                if !self.keyring().is_replaced_in(header) {
+                    return Err(UnlockError::DeviceRemoved.into());
                 }
                 found.with_epochs_of(self.keyring())
             }

@@ -309,3 +309,56 @@ fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
         assert!(report.is_sound(), "{report:?}");
     }
 }
+
+/// Devices of which the second has an older folder again, from before two changes of its keys; it was opened by order.
+fn with_replaced_device() -> Devices {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let copied = devices.copy_of(1, "older");
+    for round in 0..2_u8 {
+        let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+        keys.rotate().unwrap();
+        drop(keys);
+        devices.vaults[1].write("/under new keys", [round]).unwrap();
+        for number in [1, 0, 1, 0] {
+            devices.sync_once_sealed(number);
+        }
+    }
+    devices.put_back(1, &copied);
+    devices.vaults[1]
+        .write("/in the older one", content(90_000, 3))
+        .unwrap();
+    devices
+}
+
+/// Goal: a remote that lost its newest header does not make a device sign itself into an older one, which others went on from long ago.
+#[test]
+fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
+    let devices = with_replaced_device();
+    let headers = devices.place.directory.path().join("remote/headers");
+    let mut all: Vec<_> = fs::read_dir(headers)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let records = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        strongroom_sync::header_parts(name).unwrap()
+    };
+    all.sort_by_key(records);
+    assert!(all.len() > 2);
+    let newest = all.last().unwrap();
+    let sound = fs::read(newest).unwrap();
+    fs::write(newest, b"damaged").unwrap();
+    let before = devices.vaults[1].information().unwrap();
+    let refused = devices.try_sync(1).unwrap_err();
+    assert!(matches!(refused, Error::Remote(_)), "{refused}");
+    let now = devices.vaults[1].information().unwrap();
+    assert_eq!(now.generation, before.generation);
+    assert_eq!(now.members.len(), before.members.len());
+    fs::write(newest, sound).unwrap();
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.settle();
+    assert!(devices.assert_same().contains_key("/in the older one"));
+}
