@@ -362,3 +362,14 @@ fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
     devices.settle();
     assert!(devices.assert_same().contains_key("/in the older one"));
 }
+
+/// Goal: others hear of the new device before anything of it takes room at the remote. Method: what it wrote takes one publication.
+#[test]
+fn a_device_that_took_the_place_of_a_replaced_one_is_published_before_what_it_wrote() {
+    let devices = with_replaced_device();
+    let publications = devices.place.directory.path().join("remote/publications");
+    let count = || fs::read_dir(&publications).unwrap().count();
+    let before = count();
+    devices.sync_once_sealed(1);
+    assert_eq!(count() - before, 2);
+}
