@@ -218,23 +218,17 @@ impl Vault {
             .filter_map(|one| header_parts(&one.name))
             .collect();
         names.sort_unstable_by(|one, next| next.cmp(one));
-        let mut refused = Error::DeviceReplaced;
-        for of_one in names.chunk_by(|one, next| one.0 == next.0) {
-            let (headers, damaged) = headers_by_records(remote, of_one)?;
-            refused = damaged.map_or(refused, Error::from);
-            // Of one generation, that with the most records: the other only forgot keys.                      [11.5.5]
-            for (header, _) in headers {
-                let newest = Some(Bytes(&header));
-                let request = RemoteRequest::BecomeNewDevice { newest };
-                match self.ask_for(&Request::Remote(request)) {
-                    Ok(()) => return Ok(()),
-                    // An older header would have the slot still.
-                    Err(error @ (Error::Keys(_) | Error::DeviceReplaced)) => return Err(error),
-                    Err(error) => refused = error,
-                }
-            }
+        // An older one would have the slot still, and others have gone on from there.
+        let mut generations = names.chunk_by(|one, next| one.0 == next.0);
+        let newest = generations.next().ok_or(Error::DeviceReplaced)?;
+        let (headers, damaged) = headers_by_records(remote, newest)?;
+        if let Some(damaged) = damaged {
+            return Err(damaged.into());
         }
-        Err(refused)
+        // Of one generation, that with the most records: the other only forgot keys.                          [11.5.5]
+        let (header, _) = headers.first().ok_or(Error::DeviceReplaced)?;
+        let newest = Some(Bytes(header));
+        self.ask_for(&Request::Remote(RemoteRequest::BecomeNewDevice { newest }))
     }
 
     fn pull_what_opens(
@@ -516,11 +510,13 @@ impl Vault {
         let segments = vault.folder(SEGMENTS).ok();
         let mut wanted = Vec::new();
         let mut progress = RemoteProgress::default();
-        // What is away is known here, and need not come.
+        // What is away is known here, and need not come; but for other bytes, which another copy of this folder wrote under that name.
         let away = self.segments_of(WhichSegments::Away, None)?.into_iter();
-        let away: HashSet<[u8; 16]> = away.map(|one| one.id).collect();
+        let away: HashSet<([u8; 16], [u8; 32])> = away.map(|one| (one.id, one.hash)).collect();
+        // The hash of one that no remote is noted to have is not known.
+        let is_away = |id, hash| away.contains(&(id, hash)) || away.contains(&(id, [0; 32]));
         for segment in live.segments.values() {
-            if away.contains(&segment.id.0) {
+            if is_away(segment.id.0, segment.hash) {
                 continue;
             }
             let path = placed_segment(segment.id);

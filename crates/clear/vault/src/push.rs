@@ -13,13 +13,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{PublishedRevision, PublishedSegment, SignedPublication};
 use strongroom_format::segment::{ScanTail, scan};
-use strongroom_format::{Epoch, hex};
+use strongroom_format::{Epoch, Header, hex};
 use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
-    header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
+    header_name, header_parts, in_parallel, object_hash, publication_name, revision_name,
+    segment_name,
 };
 
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
@@ -108,7 +110,6 @@ impl Vault {
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<(PushReport, PruneReport)> {
         let (mut report, mut pruned) = (PushReport::default(), PruneReport::default());
-        let mut announces = false;
         for _ in 0..ATTEMPTS {
             let attempt = Attempt {
                 vault: self,
@@ -117,7 +118,6 @@ impl Vault {
                 folder: Folder::new(self.folder()).absolute()?,
                 there: HashMap::new(),
                 prunes: self.is_due(row, pruning)?.then_some(pruning),
-                announces: &mut announces,
                 report: &mut report,
                 pruned: &mut pruned,
             };
@@ -146,8 +146,6 @@ struct Attempt<'a> {
     there: HashMap<String, u64>,
     /// Whether what does not count any more is to go; not any more once it went.
     prunes: Option<Pruning>,
-    /// Whether this copy became a new device: the first publication says so, before anything else goes up.
-    announces: &'a mut bool,
     report: &'a mut PushReport,
     pruned: &'a mut PruneReport,
 }
@@ -174,9 +172,10 @@ impl Attempt<'_> {
             bytes_total: begun.bytes,
         };
         let mut header_is_there = begun.is_header_there;
+        let mut is_new = self.is_new_there(&header)?;
         let limit = self.vault.shared.push_page.load(Ordering::Relaxed);
         loop {
-            let announces = std::mem::take(self.announces);
+            let announces = std::mem::take(&mut is_new);
             let missing: Vec<VaultObject> = match announces {
                 true => Vec::new(),
                 false => {
@@ -237,7 +236,7 @@ impl Attempt<'_> {
     }
 
     /// Becomes a new device if another copy acts as the same one; all that others published is known. Gives whether it did. [11.10.2]
-    fn becomes_new_device(&mut self) -> Result<bool> {
+    fn becomes_new_device(&self) -> Result<bool> {
         let row = self.vault.remote_row(self.row.number)?;
         if !row.is_copied {
             return Ok(false);
@@ -247,8 +246,31 @@ impl Attempt<'_> {
             .take_headers_if_other(self.remote, (0, row.header), Epoch(u32::MAX))?;
         let request = RemoteRequest::BecomeNewDevice { newest: None };
         self.vault.ask_for::<()>(&Request::Remote(request))?;
-        *self.announces = true;
         Ok(true)
+    }
+
+    /// Whether the header that was named last at the remote, which is not `own`, does not have this device yet: then the first publication
+    /// says so, before anything else goes up. Whatever cut an earlier push.                              [11.10.2]
+    fn is_new_there(&self, own: &[u8; 32]) -> Result<bool> {
+        let named = self.vault.remote_row(self.row.number)?.header;
+        if named == [0; 32] || named == *own {
+            return Ok(false);
+        }
+        let listed = self.remote.list("headers")?;
+        let mut headers = listed.iter().filter_map(|one| header_parts(&one.name));
+        let Some((generation, hash)) = headers.find(|(_, hash)| *hash == named) else {
+            return Ok(true);
+        };
+        let name = header_name(generation, &hash);
+        let object = self.remote.read(&name, HEADER_BYTES_MAX as u64)?;
+        let object = object.filter(|object| object_hash(object) == hash);
+        let stored = object.and_then(|object| Header::decode(&object).ok());
+        let members = self.vault.information()?.members;
+        let this = members.iter().find(|one| one.is_device && one.is_this);
+        // The records of one that can be followed are the first of those here.
+        Ok(this.is_some_and(|this| {
+            stored.is_none_or(|stored| stored.header.records.len() as u64 <= this.added_in)
+        }))
     }
 
     /// Removes what publication `last` retired, and publications that nobody needs.

@@ -9,13 +9,16 @@
 //!  (1) A publication by the device of this copy that this copy did not seal was made by another copy.        [11.10.1]
 
 use strongroom_crypto::{Random, SystemRandom};
-use strongroom_format::publication::SignedPublication;
+use strongroom_format::publication::{PublishedSegment, SignedPublication};
 use strongroom_format::{PrincipalId, SegmentId};
+use strongroom_metadata::{Published, PublishedAs};
 use strongroom_sync::{Live, RemoteState};
 
 use crate::Result;
+use crate::execute::evict::bring_back_retired;
 use crate::execute::published::change;
 use crate::execute::session::{OpenVault, Session};
+use crate::execute::standing::LET_GO;
 use crate::folder::{Folder, INCOMING, below};
 use crate::incoming::staged_segment;
 use crate::keyring::copied::{is_marked, mark, need_under_other_names, number_inodes};
@@ -83,17 +86,27 @@ pub(super) fn look_at_first(
 }
 
 /// Removes segments that another copy of this folder wrote on after the copy was made: they came with its name and other bytes, and take
-/// the place. What lives in them here moves first, as it is sealed.                                          [11.10.5]
-pub(super) fn give_way(session: &Session, folder: &Folder, live: &Live) -> Result<()> {
+/// the place. What lives in them here moves first, as it is sealed. `remote`: that from which they came.      [11.10.5]
+pub(super) fn give_way(session: &Session, folder: &Folder, remote: u64, live: &Live) -> Result<()> {
     let filesystem = session.filesystem();
     let incoming = folder.inside(INCOMING).hold();
     let incoming = incoming.map_err(below("looking at what came from the remote"))?;
+    // What is here with the bytes that were published did not come.
+    let has_come = |segment: &&PublishedSegment| {
+        let came = incoming.check_file(&staged_segment(&segment.hash));
+        matches!(came, Ok(Some(_)))
+    };
+    let came: Vec<&PublishedSegment> = live.segments.values().filter(has_come).collect();
+    for segment in &came {
+        // It is found by what is noted of other remotes.
+        bring_back_retired(session, segment.id)?;
+    }
+    // Before the first of them is in its place: a cut in between must not leave it taken for published.
+    mark_other_bytes(session, remote, &came)?;
     let reader = filesystem.engine().reader()?;
     let mut others: Vec<SegmentId> = Vec::new();
-    for segment in live.segments.values() {
-        // What is here with the bytes that were published did not come.
-        let came = incoming.check_file(&staged_segment(&segment.hash));
-        if matches!(came, Ok(Some(_))) && reader.segment_by_id(&segment.id)?.is_some() {
+    for segment in came {
+        if reader.segment_by_id(&segment.id)?.is_some() {
             others.push(segment.id);
         }
     }
@@ -109,6 +122,32 @@ pub(super) fn give_way(session: &Session, folder: &Folder, live: &Live) -> Resul
     }
     filesystem.drop_empty_segments()?;
     Ok(())
+}
+
+/// Marks at other remotes what they have with such a name and other bytes as let go: before anything is published there, what lives in
+/// the one that came moves to segments with names of their own.
+fn mark_other_bytes(session: &Session, remote: u64, came: &[&PublishedSegment]) -> Result<()> {
+    let reader = session.filesystem().engine().reader()?;
+    let mut marks = Vec::new();
+    for row in reader.remotes()?.iter().filter(|row| row.number != remote) {
+        for segment in came {
+            let item = Published::Segment(segment.id.0);
+            let how = reader.published(row.number, item)?;
+            let other = how.filter(|how| !how.is_let_go() && how.hash != segment.hash);
+            marks.extend(other.map(|how| {
+                let hash = LET_GO;
+                (row.number, item, PublishedAs { hash, ..how })
+            }));
+        }
+    }
+    drop(reader);
+    if marks.is_empty() {
+        return Ok(());
+    }
+    change(session, |writer| {
+        let mut marks = marks.into_iter();
+        marks.try_for_each(|(number, item, how)| writer.put_published(number, item, how))
+    })
 }
 
 impl OpenVault {

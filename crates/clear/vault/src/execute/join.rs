@@ -75,7 +75,7 @@ pub(crate) fn join(
     if from == Start::Joined {
         leave_out_known(session, remote, &mut live, state.joined)?;
     }
-    copied::give_way(session, &folder, &live)?;
+    copied::give_way(session, &folder, remote, &live)?;
     // What has no row yet may lie in segments that nothing here names any more; what has one keeps it.
     let _kept = session.filesystem().keep_segments();
     let _held = session.filesystem().engine().hold();

@@ -232,7 +232,7 @@ impl HeldKeys {
     /// that opened the vault adds the new one then. Keys that it forgot come back: something here may be sealed under them. [11.10.4]
     ///
     /// # Errors
-    /// `DeviceReplaced` without such a slot; `Keys` if the slot was removed; else as `forget_before`.
+    /// `DeviceReplaced` without such a slot; `Keys` if the slot was removed, or the device by another one; else as `forget_before`.
     pub(crate) fn become_new_device(
         &mut self,
         newest: Option<&[u8]>,
@@ -251,6 +251,9 @@ impl HeldKeys {
                 };
                 if !found.includes(self.keyring()) {
                     return Err(UnlockError::Diverged.into());
+                }
+                if !self.keyring().is_replaced_in(header) {
+                    return Err(UnlockError::DeviceRemoved.into());
                 }
                 found.with_epochs_of(self.keyring())
             }
@@ -397,6 +400,7 @@ impl HeldKeys {
         let begins = next.epoch() != self.keyring().epoch();
         let forgets = next.epochs().next() != self.keyring().epochs().next();
         self.unlocked.keyring = next;
+        self.unlocked.slot = self.slot_that_follows();
         let replica = match new_replica {
             Some((new, sealed)) => {
                 let put = new.put(&self.folder);
@@ -424,6 +428,12 @@ impl HeldKeys {
         // Last: all that the old key opened until now stays as it was if there is no room for a second database.
         let rekeyed = self.renew_metadata_key(follower);
         replica.and(epoch).and(seen).and(saved).and(rekeyed)
+    }
+
+    /// The slot with the keys of the header in the folder, and no others; it goes if that does not have it any more.        (4)
+    fn slot_that_follows(&mut self) -> Option<Keyring> {
+        let slot = self.unlocked.slot.take()?;
+        slot.follow(&self.folder.header().ok()?).ok()
     }
 
     fn renew_metadata_key(&mut self, follower: &dyn Follower) -> Result<()> {
@@ -658,6 +668,19 @@ mod tests {
         install(&mut keys, 1, &removal, &record).unwrap();
         assert_eq!(*record.progress.borrow(), Some((5000, whole)));
         assert_eq!(crate::rekey_progress(folder.path()), None);
+    }
+
+    /// SECURITY.md, claim 6: the slot that may add a new device has no key that this one has forgotten.
+    #[test]
+    fn the_slot_that_is_kept_for_a_new_device_forgets_keys_too() {
+        let (_place, _folder, mut keys) = closed_vault();
+        let record = Record::default();
+        let rotated = keys.keyring().replace_device(&SystemRandom).unwrap();
+        install(&mut keys, 1, &rotated, &record).unwrap();
+        let newest = keys.keyring().epoch();
+        assert!(keys.forget_before(newest, &record).unwrap());
+        let slot = keys.unlocked.slot.as_ref().unwrap();
+        assert_eq!(slot.epochs().collect::<Vec<_>>(), [newest]);
     }
 
     #[test]

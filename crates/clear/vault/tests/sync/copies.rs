@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use strongroom::{Error, GoOn, IfOlder, Keys, OpenOptions, Vault};
+use strongroom::filesystem::Background;
+use strongroom::{
+    CloneOptions, Error, GoOn, IfOlder, Keys, OpenOptions, Vault, VerifyOptions, clone,
+};
 
 use crate::support::content;
-use crate::{Devices, fill};
+use crate::{CLONED_FROM, Devices, fill};
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
@@ -241,4 +244,132 @@ fn a_copy_needs_what_is_away_under_a_name_of_its_own() {
         let owners: BTreeSet<&str> = now.iter().map(|name| &name[..32]).collect();
         assert_eq!(owners.len(), 2, "{now:?}");
     }
+}
+
+/// Goal: what a copy publishes at one remote is all there, also if a file of that name came from the original through another one. Method:
+/// a segment that was open when the folder was copied goes to one remote as the copy went on with it, and to the other as the original did.
+#[test]
+fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
+    let mut devices = Devices::new(2, fill);
+    let second = devices.place.directory.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let second = format!("folder:{}", second.display());
+    devices.open_quietly(1);
+    let sync = |vault: &Vault, name: &str| vault.sync_with(name, &mut |_| GoOn::Yes).unwrap();
+    devices.vaults[1].add_remote("second", &second).unwrap();
+    sync(&devices.vaults[1], CLONED_FROM);
+    sync(&devices.vaults[1], "second");
+    devices.vaults[1]
+        .write("/in both", content(200_000, 40))
+        .unwrap();
+    devices.vaults[1].sync().unwrap();
+    let copied = devices.place.directory.path().join("device2");
+    copy(&devices.folder(1), &copied);
+    let original = &devices.vaults[1];
+    original
+        .write("/by the original", content(150_000, 41))
+        .unwrap();
+    sync(original, "second");
+    let mut options = OpenOptions::default();
+    options.engine.background = Background::Manual;
+    let secret = devices.place.secret.clone();
+    let copied = Vault::open(copied, secret.clone(), options).unwrap();
+    copied.write("/by the copy", content(170_000, 42)).unwrap();
+    sync(&copied, CLONED_FROM);
+    sync(&copied, "second");
+    assert_eq!(
+        copied.read("/by the original").unwrap(),
+        content(150_000, 41)
+    );
+    sync(&copied, CLONED_FROM);
+    let folder = devices.place.directory.path().join("newcomer");
+    let options = CloneOptions::default();
+    clone(&devices.address(), &folder, &secret, options, &mut |_| {
+        GoOn::Yes
+    })
+    .unwrap();
+    let newcomer = Vault::open(folder, secret, OpenOptions::default()).unwrap();
+    devices.vaults.extend([copied, newcomer]);
+    sync(&devices.vaults[0], crate::NAME);
+    for vault in [&devices.vaults[0], &devices.vaults[3]] {
+        for (path, len, seed) in [
+            ("/in both", 200_000, 40),
+            ("/by the original", 150_000, 41),
+            ("/by the copy", 170_000, 42),
+        ] {
+            assert_eq!(vault.read(path).unwrap(), content(len, seed), "{path}");
+        }
+    }
+    for vault in &devices.vaults {
+        let deep = VerifyOptions {
+            deep: true,
+            resume: false,
+        };
+        let report = vault.verify(deep, &mut |_| GoOn::Yes).unwrap();
+        assert!(report.is_sound(), "{report:?}");
+    }
+}
+
+/// Devices of which the second has an older folder again, from before two changes of its keys; it was opened by order.
+fn with_replaced_device() -> Devices {
+    let mut devices = Devices::new(2, fill);
+    devices.settle();
+    let copied = devices.copy_of(1, "older");
+    for round in 0..2_u8 {
+        let mut keys = Keys::open(devices.folder(1), &devices.place.secret).unwrap();
+        keys.rotate().unwrap();
+        drop(keys);
+        devices.vaults[1].write("/under new keys", [round]).unwrap();
+        for number in [1, 0, 1, 0] {
+            devices.sync_once_sealed(number);
+        }
+    }
+    devices.put_back(1, &copied);
+    devices.vaults[1]
+        .write("/in the older one", content(90_000, 3))
+        .unwrap();
+    devices
+}
+
+/// Goal: a remote that lost its newest header does not make a device sign itself into an older one, which others went on from long ago.
+#[test]
+fn a_replaced_device_adds_a_new_one_to_the_newest_header_and_no_other() {
+    let devices = with_replaced_device();
+    let headers = devices.place.directory.path().join("remote/headers");
+    let mut all: Vec<_> = fs::read_dir(headers)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let records = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        strongroom_sync::header_parts(name).unwrap()
+    };
+    all.sort_by_key(records);
+    assert!(all.len() > 2);
+    let newest = all.last().unwrap();
+    let sound = fs::read(newest).unwrap();
+    fs::write(newest, b"damaged").unwrap();
+    let before = devices.vaults[1].information().unwrap();
+    let refused = devices.try_sync(1).unwrap_err();
+    assert!(matches!(refused, Error::Remote(_)), "{refused}");
+    let now = devices.vaults[1].information().unwrap();
+    assert_eq!(now.generation, before.generation);
+    assert_eq!(now.members.len(), before.members.len());
+    fs::write(newest, sound).unwrap();
+    for number in [1, 0, 1, 0, 1, 0] {
+        devices.sync_once_sealed(number);
+    }
+    devices.settle();
+    assert!(devices.assert_same().contains_key("/in the older one"));
+}
+
+/// Goal: others hear of the new device before anything of it takes room at the remote. Method: what it wrote takes one publication.
+#[test]
+fn a_device_that_took_the_place_of_a_replaced_one_is_published_before_what_it_wrote() {
+    let devices = with_replaced_device();
+    let publications = devices.place.directory.path().join("remote/publications");
+    let count = || fs::read_dir(&publications).unwrap().count();
+    let before = count();
+    devices.sync_once_sealed(1);
+    assert_eq!(count() - before, 2);
 }
