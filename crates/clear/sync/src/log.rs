@@ -1,4 +1,9 @@
-//! Follows the log of a remote, and knows what is live there.
+//! Follows the log of a remote: knows what is live there, and decides which pushes of other devices count as cut off.
+//!
+//! Takes   proven publications, in the order of their numbers; the time
+//! Gives   whether one follows the last one; what all of them leave live; which belong to pushes that may still go on
+//! Never   asks whether a device is still a member: one that was removed has to link to a publication that it cannot open
+//! Spec    spec/11-sync.md, 11.3 and [11.4.8]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -62,7 +67,8 @@ pub struct Unfinished {
     pub until_s: u64,
 }
 
-/// Those of `publications`, which are in order, that are unfinished.
+/// Those of `publications`, which are in order, that are unfinished: their device has published no head since, and they are younger than
+/// `PUSH_S_MAX`. What is older counts as cut off.
 pub fn unfinished<'p>(
     publications: impl Iterator<Item = &'p Publication>,
     now_s: u64,

@@ -309,7 +309,7 @@ impl Vault {
         let remote = self.connect(row)?;
         self.say_needs(row.number, &*remote, Needs::Soon)?;
         let last = self.catch_up(row, &*remote)?;
-        if self.is_cut(row, &*remote, last)? {
+        if self.begins_behind(row, &*remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let listed = remote.list("segments")?.into_iter();

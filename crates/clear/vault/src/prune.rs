@@ -139,7 +139,7 @@ impl Vault {
 
     fn unused(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<PruneReport> {
         let last = self.catch_up(row, remote)?;
-        if self.is_cut(row, remote, last)? {
+        if self.begins_behind(row, remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let unnamed = self.unnamed(row, remote, &HashSet::new(), Duration::ZERO)?;

@@ -278,7 +278,7 @@ impl Vault {
         let nothing = found.is_empty() && start == Start::Joined;
         if nothing
             && (first <= row.last || reached == Reached::Now)
-            && (self.is_cut(row, remote, row.last)? || first <= row.last)
+            && (self.begins_behind(row, remote, row.last)? || first <= row.last)
         {
             return Ok(Pulled::Nothing);
         }

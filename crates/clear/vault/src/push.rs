@@ -207,7 +207,7 @@ impl Attempt<'_> {
                 sealed => ByteBuffer::try_from(sealed)?.0,
             };
             // Also where there is nothing to say: a remote that went back is to be known.                  [11.3.5]
-            if self.vault.is_cut(self.row, self.remote, last)? {
+            if self.vault.begins_behind(self.row, self.remote, last)? {
                 return Err(Error::RemoteAhead);
             }
             if object.is_empty() {

@@ -174,7 +174,7 @@ impl Vault {
     ) -> Result<RemoteReport> {
         let (row, remote) = self.reach(name)?;
         let last = self.catch_up(&row, &*remote)?;
-        if self.is_cut(&row, &*remote, last)? {
+        if self.begins_behind(&row, &*remote, last)? {
             return Err(Error::RemoteAhead);
         }
         let first = self.first_needed(&*remote)?.max(1);
@@ -369,7 +369,7 @@ impl Vault {
     /// # Errors
     /// `Remote` if the log ends before `last`: the remote went back; `RemoteUntrue` if another publication has that number now: who
     /// published behind it would part what others can read.
-    pub(crate) fn is_cut(
+    pub(crate) fn begins_behind(
         &self,
         row: &RemoteFields,
         remote: &dyn Remote,

@@ -57,7 +57,7 @@ struct Signed {
 }
 
 /// Keeps a revision that has proven itself (`Filesystem::prove_revision`) and whose tree is stored: its row, and one reference of
-/// its tree. Every revision enters here: one that this vault took, and one of another device that a repair found.
+/// its tree. Every revision enters here: one that this vault took, one that a pull brought, and one that a repair found.
 ///
 /// # Errors
 /// Of the store; `MissingBlock` if its root is not there.
