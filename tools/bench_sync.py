@@ -6,6 +6,7 @@
     transfer    20 × 500 KB, 100 × 100 KB, 1000 × 10 KB, up and down: Strongroom, one plain object, rclone, rclone crypt, restic, syncthing
     change      a look with nothing new, one small file and ten files pushed and pulled: every request
     visible     from fsync in one mount until it is read in another, at two delays
+    local       rows of the local bench in a mount with --sync, against one without a remote
     large       100,000 files and 5 GiB: first push, clone, ten files changed, listed, let go and read again; the line has no limit
     million     the same with 1,000,000 files of 200 bytes; only when it is named
     busy        two mounts with 50 edits a minute each for ten minutes: the same in the end, no conflict, memory
@@ -398,7 +399,42 @@ def busy(world):
     world.part("busy", f"Two mounts with 50 edits a minute each, {minutes:g} minutes", says, head, [row])
 
 
-PARTS = {"transfer": transfer, "change": change, "visible": visible, "large": large, "million": million, "busy": busy}
+def local(world):
+    """Rows of `strongroom bench` in two mounts by turns, each when what the row before it left is at the store."""
+    world.line.limit(None)
+    vaults = {"without": world.place / "local-without", "with": world.place / "local-with"}
+    world.init(vaults["with"])
+    world.strongroom("remote", "add", vaults["with"], "store", world.url(world.bucket()))
+    world.run(BINARY, "init", vaults["without"], "--key-file", world.place / "other-key")
+    at = {name: world.place / f"local-at-{name}" for name in vaults}
+    at["without"].mkdir()
+    world.run(BINARY, "mount", vaults["without"], at["without"], "--key-file", world.place / "other-key")
+    world.mounts.append(at["without"])
+    world.mount(vaults["with"], at["with"], "--sync")
+    speeds = {row: {name: [] for name in vaults} for row in LOCAL_ROWS}
+    for turn in range(world.arguments.rounds + 2):
+        for row in LOCAL_ROWS:
+            for name in vaults if turn % 2 == 0 else reversed(vaults):
+                world.run(BINARY, "sync", "-q", vaults[name])
+                command = [BINARY, "bench", "--json", "--only", row, *(["--quick"] if world.arguments.quick else []), at[name]]
+                said = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=world.environment, check=True).stdout
+                one = json.loads(said)[0]
+                speeds[row][name].append(1 / one["median"] if one["unit"] == "s" else one["median"])
+    for where in at.values():
+        world.umount(where)
+    world.line.limit(world.arguments.rate)
+    world.figures["local"] = speeds
+    rows = []
+    for row, found in speeds.items():
+        # The first of each is the one that warms up.
+        ratios = sorted(one / other for one, other in zip(found["with"][1:], found["without"][1:]))
+        rows.append([f"`{row}`", f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"])
+    says = f"Speed with `mount --sync` against that without a remote, {world.arguments.rounds + 1} pairs in turns. What the row writes goes up meanwhile and afterwards, on the same processors. Bound of the design: 0.97."
+    world.part("local", "Rows of the local bench beside a sync", says, ["row", "median", "least", "greatest"], rows)
+
+
+LOCAL_ROWS = ("write-8k", "append", "create", "walk-cold", "walk-warm", "read-files", "copy-dd")
+PARTS = {"transfer": transfer, "change": change, "visible": visible, "local": local, "large": large, "million": million, "busy": busy}
 
 
 def install():

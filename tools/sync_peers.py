@@ -151,12 +151,12 @@ class Syncthing:
             xml.SubElement(one, "address").text = f"tcp://{at}:22000"
             xml.SubElement(folder, "device", id=device)
         gui = root.find("gui")
-        gui.find("address").text = f"{host}:8384"
+        gui.find("address").text = "127.0.0.1:8384"
         self.keys[host] = gui.find("apikey").text
         tree.write(path)
 
     def answer(self, path, method="GET"):
-        command = ["curl", "-sS", "-X", method, "-H", f"X-API-Key: {self.keys[NEAR]}", f"http://{NEAR}:8384{path}"]
+        command = ["curl", "-sS", "-X", method, "-H", f"X-API-Key: {self.keys[NEAR]}", f"http://127.0.0.1:8384{path}"]
         text = subprocess.run(command, capture_output=True, text=True).stdout
         return json.loads(text) if text.startswith("{") else {}
 

@@ -579,11 +579,19 @@ mod tests {
         scene.devices[0].places[0].poll_at = Instant::now() + Duration::from_secs(600);
         scene.devices[0].look(&scene.ending).unwrap();
         assert_eq!(requests.load(Ordering::Relaxed), 20);
-        // The publication, the last one known, a segment of content and one of the tree, the record, the publication.
-        scene.devices[0].vault.write("/letter", "dear").unwrap();
-        scene.look(0);
-        let push = requests.load(Ordering::Relaxed) - 20;
-        assert!(push <= 6, "{push}");
+        // Is there a next publication; the segment, the record; is the last publication still there; the next one.
+        for count in [1, 10] {
+            for number in 0..count {
+                let name = format!("/letter{number}");
+                let content = format!("dear {count}");
+                scene.devices[0].vault.write(&name, &content).unwrap();
+            }
+            requests.store(0, Ordering::Relaxed);
+            scene.look(0);
+            assert_eq!(requests.load(Ordering::Relaxed), 5, "{count} files");
+        }
+        let pushed = ["stick 0 down 1 up"; 2];
+        assert_eq!(scene.events(), pushed);
     }
 
     /// Goal: a push of another device that was interrupted makes nobody read again, at each look, what was published since.
