@@ -124,10 +124,12 @@ class Syncthing:
             world.run("syncthing", "generate", "--home", home)
             device = world.run("syncthing", "--home", home, "--device-id").split()[-1]
             self.ends.append((home, files, host, within, device))
+        # One process each, which ends when it is killed: without this it starts another one that does the work.
+        environment = {**world.environment, "STMONITORED": "yes"}
         for home, files, host, within, _ in self.ends:
             self.configure(home, files, host)
             with open(home / "log", "wb") as log:
-                self.processes.append(subprocess.Popen([*within, "syncthing", "--home", str(home), "--no-browser", "--no-restart"], env=world.environment, stdout=log, stderr=log))
+                self.processes.append(subprocess.Popen([*within, "syncthing", "--home", str(home), "--no-browser"], env=environment, stdout=log, stderr=log))
         far = self.ends[1][4]
         until("syncthing's ends see each other", lambda: self.answer("/rest/system/connections").get("connections", {}).get(far, {}).get("connected"), 0.2)
 
