@@ -656,11 +656,7 @@ mod tests {
         let counts = [scene.count(0), scene.count(1)];
         let vaults = scene.devices.each_ref().map(|device| device.vault.clone());
         // What comes with the content: a tag for each 4 KiB, and what each file and block is.
-        for (count, size, beside) in [
-            (20, 500_000, 50),
-            (100, 100_000, 50),
-            (1000, 10_000, 33),
-        ] {
+        for (count, size, beside) in [(20, 500_000, 50), (100, 100_000, 50), (1000, 10_000, 33)] {
             let total = count * size;
             let all = total..total + total / beside;
             let before = vaults.each_ref().map(sealed);
