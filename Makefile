@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/bin:$(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: sync-demo help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
+.PHONY: sync-demo bench-sync help setup build install check test posix coherence sim alarms damage small-disk hostile fuzz kill bench bench-quick bench-engine profile bench-peers million scale history rotate churn sync-sim sync-kill demo vectors changelog clean
 
 help: ## list these tasks
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ bench-engine: ## the engine without a mount: names, commits, memory at growing s
 profile: setup ## where the time of one row of the bench goes: make profile ROW=create (root)
 	cargo build --profile profiling --locked -p strongroom-cli -p strongroom-bench
 	tools/profile.sh $(or $(ROW),create) $(INTO)
+
+bench-sync: build ## what sync costs beside rclone, restic and syncthing: time, requests, bytes, memory; half an hour; INTO=folder saves it (root)
+	tools/bench_sync.py $(if $(INTO),--into $(INTO)) $(BENCH)
 
 bench-peers: ## install the file systems that bench compares with (root)
 	tools/bench-peers.sh

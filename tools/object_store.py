@@ -3,6 +3,7 @@
 The server is that of the package `moto`, installed into .tools when it is missing. It keeps its objects in memory and temporary files.
 """
 
+import collections
 import http.client
 import os
 import queue
@@ -16,6 +17,7 @@ import urllib.parse
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools/moto"
 START_S = 60
 # The server does not check the one that signs, but wants to see that somebody did.
 SIGNED = "AWS4-HMAC-SHA256 Credential=demo/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
@@ -27,18 +29,13 @@ class ObjectStore:
     CREDENTIALS = {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}
 
     def __init__(self, place, host="127.0.0.1", within=(), say=print):
-        tools = ROOT / ".tools/moto"
-        if not tools.exists():
-            say("installing an S3 server into .tools")
-            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts", "--root-user-action=ignore", "--target", str(tools), "moto[server]"]
-            if subprocess.run(install).returncode != 0:
-                raise SystemExit(f"moto cannot be installed; type: {' '.join(install)}")
+        self.install(say)
         self.host = host
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         command = [*within, sys.executable, "-m", "moto.server", "-H", host, "-p", str(self.port)]
-        environment = {**os.environ, "PYTHONPATH": str(tools), "TMPDIR": str(place)}
+        environment = {**os.environ, "PYTHONPATH": str(TOOLS), "TMPDIR": str(place)}
         self.log = place / "server.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -47,6 +44,16 @@ class ObjectStore:
             if time.monotonic() - begun > START_S or self.process.poll() is not None:
                 raise SystemExit(f"the S3 server does not start: {self.log.read_text()}")
             time.sleep(0.05)
+
+    @staticmethod
+    def install(say=print):
+        """Where there is no network later, call it while there is one."""
+        if TOOLS.exists():
+            return
+        say("installing an S3 server into .tools")
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts", "--root-user-action=ignore", "--target", str(TOOLS), "moto[server]"]
+        if subprocess.run(install).returncode != 0:
+            raise SystemExit(f"moto cannot be installed; type: {' '.join(install)}")
 
     def answers(self):
         try:
@@ -83,8 +90,18 @@ class ObjectStore:
             token = more[1]
 
     def requests(self):
-        """How many requests it has answered until now."""
-        return self.log.read_bytes().count(b'HTTP/1.1" ')
+        """How many requests it has answered until now, by what they are: `GET segments`, `LIST publications`, `PUT v`."""
+        found = collections.Counter()
+        # Answers that say no are in colour.
+        for method, path in re.findall(rb'"(?:\x1b\[\d+m)*([A-Z]+) /([^ ]*) HTTP/1\.1', self.log.read_bytes()):
+            path, _, query = path.decode().partition("?")
+            folders = path.rstrip("/").split("/")[1:-1]
+            if b"GET" == method and ("list-type" in query or not folders):
+                prefix = urllib.parse.parse_qs(query).get("prefix", [""])[0]
+                found[f"LIST {prefix.rstrip('/').split('/')[-1]}".strip()] += 1
+            else:
+                found[f"{method.decode()} {folders[-1] if folders else ''}".strip()] += 1
+        return found
 
     def stop(self):
         self.process.kill()

@@ -370,34 +370,58 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use parking_lot::Mutex;
-    use strongroom_crypto::{KeyFile, Secret, SystemRandom};
+    use strongroom_crypto::{KeyFile, Random, Secret, SystemRandom};
     use strongroom_filesystem::Background;
     use strongroom_remote::{Created, Listed, ObjectName};
 
     use super::*;
     use crate::{CLONED_FROM, CloneOptions, CreateOptions, OpenOptions};
 
-    /// Counts requests.
+    /// What was asked of a remote.
+    #[derive(Debug, Default)]
+    struct Counts {
+        requests: AtomicU64,
+        /// Bytes of objects that came and went.
+        bytes: AtomicU64,
+    }
+
+    impl Counts {
+        /// Requests and bytes since this was called last.
+        fn take(&self) -> (u64, u64) {
+            let requests = self.requests.swap(0, Ordering::Relaxed);
+            (requests, self.bytes.swap(0, Ordering::Relaxed))
+        }
+    }
+
+    /// Counts what is asked of the remote below.
     #[derive(Debug)]
     struct Counting {
         below: Arc<dyn Remote>,
-        requests: Arc<AtomicU64>,
+        counts: Arc<Counts>,
     }
 
     impl Counting {
         fn one(&self) -> &dyn Remote {
-            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.counts.requests.fetch_add(1, Ordering::Relaxed);
             &*self.below
+        }
+
+        fn moved(&self, bytes: &[u8]) {
+            let len = bytes.len() as u64;
+            self.counts.bytes.fetch_add(len, Ordering::Relaxed);
         }
     }
 
     impl Remote for Counting {
         fn create(&self, name: &ObjectName, bytes: &[u8]) -> strongroom_remote::Result<Created> {
+            self.moved(bytes);
             self.one().create(name, bytes)
         }
 
         fn read(&self, name: &ObjectName, max: u64) -> strongroom_remote::Result<Option<Vec<u8>>> {
-            self.one().read(name, max)
+            let found = self.one().read(name, max)?;
+            found.iter().for_each(|bytes| self.moved(bytes));
+            Ok(found)
         }
 
         fn read_range(
@@ -405,7 +429,9 @@ mod tests {
             name: &ObjectName,
             range: Range<u64>,
         ) -> strongroom_remote::Result<Option<Vec<u8>>> {
-            self.one().read_range(name, range)
+            let found = self.one().read_range(name, range)?;
+            found.iter().for_each(|bytes| self.moved(bytes));
+            Ok(found)
         }
 
         fn list(&self, kind: &str) -> strongroom_remote::Result<Vec<Listed>> {
@@ -491,20 +517,19 @@ mod tests {
             running.look(&self.ending).unwrap();
         }
 
-        /// The requests of a device from here on, which reaches its remote as it does a store.
-        fn count(&mut self, device: usize) -> Arc<AtomicU64> {
-            let requests = Arc::new(AtomicU64::new(0));
+        /// What a device asks from here on, which reaches its remote as it does a store.
+        fn count(&mut self, device: usize) -> Arc<Counts> {
+            let counts = Arc::new(Counts::default());
             let below = Address::parse(&self.address()).unwrap().open().unwrap();
             let place = &mut self.devices[device].places[0];
             // Stores are reached once; a folder is not held open.
             assert!(place.is_folder && place.remote.is_none());
             place.is_folder = false;
-            let counted = Arc::clone(&requests);
             place.remote = Some(Arc::new(Counting {
                 below,
-                requests: counted,
+                counts: Arc::clone(&counts),
             }));
-            requests
+            counts
         }
 
         fn events(&self) -> Vec<String> {
@@ -533,6 +558,15 @@ mod tests {
         let filesystem = vault.filesystem().unwrap();
         let reader = filesystem.engine().reader().unwrap();
         reader.commits().unwrap()
+    }
+
+    /// Bytes of content that a device sealed.
+    fn sealed(vault: &Vault) -> u64 {
+        let counters = vault.counters().unwrap();
+        let found = counters
+            .iter()
+            .find(|(name, _)| name == "filesystem.bytes_sealed");
+        found.unwrap().1
     }
 
     #[test]
@@ -565,25 +599,88 @@ mod tests {
     fn nothing_is_written_and_one_request_is_made_while_nothing_changes() {
         let mut scene = Scene::new();
         scene.look(0);
-        let requests = scene.count(0);
+        let counts = scene.count(0);
         scene.look(0);
         let before = commits(&scene.devices[0].vault);
-        requests.store(0, Ordering::Relaxed);
+        counts.take();
         for _ in 0..20 {
             scene.look(0);
         }
-        assert_eq!(requests.load(Ordering::Relaxed), 20);
+        assert_eq!(counts.take(), (20, 0));
         assert_eq!(commits(&scene.devices[0].vault), before);
         assert_eq!(scene.events(), [] as [&str; 0]);
         // A look between two polls reaches nothing.
         scene.devices[0].places[0].poll_at = Instant::now() + Duration::from_secs(600);
         scene.devices[0].look(&scene.ending).unwrap();
-        assert_eq!(requests.load(Ordering::Relaxed), 20);
-        // The publication, the last one known, a segment of content and one of the tree, the record, the publication.
-        scene.devices[0].vault.write("/letter", "dear").unwrap();
+        assert_eq!(counts.take(), (0, 0));
+        // Is there a next publication; the segment, the record; is the last publication still there; the next one.
+        for count in [1, 10] {
+            for number in 0..count {
+                let name = format!("/letter{number}");
+                let content = format!("dear {count}");
+                scene.devices[0].vault.write(&name, &content).unwrap();
+            }
+            scene.look(0);
+            assert_eq!(counts.take().0, 5, "{count} files");
+        }
+        let pushed = ["stick 0 down 1 up"; 2];
+        assert_eq!(scene.events(), pushed);
+    }
+
+    #[test]
+    fn a_first_push_asks_for_no_publication_where_there_is_none() {
+        let scene = Scene::new();
+        let vault = &scene.devices[0].vault;
+        let other = scene.directory.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let address = format!("folder:{}", other.display());
+        vault.add_remote("other", &address).unwrap();
+        let rows = vault.remote_rows().unwrap();
+        let row = rows.iter().find(|row| row.name == "other").unwrap();
+        let counts = Arc::new(Counts::default());
+        let remote = Counting {
+            below: Address::parse(&address).unwrap().open().unwrap(),
+            counts: Arc::clone(&counts),
+        };
+        let report = vault.push_to(row, &remote, &mut |_| GoOn::Yes).unwrap();
+        // Publications and segments are listed; the header and the publication are created beside what is counted.
+        assert_eq!(counts.take().0, 4 + report.objects);
+    }
+
+    /// Goal: ten million bytes cost the same in files of every size: those bytes once, sealed once, and a request for each object.
+    #[test]
+    fn files_of_every_size_go_up_and_down_in_few_requests_and_are_sealed_once() {
+        let mut scene = Scene::new();
         scene.look(0);
-        let push = requests.load(Ordering::Relaxed) - 20;
-        assert!(push <= 6, "{push}");
+        scene.look(1);
+        let counts = [scene.count(0), scene.count(1)];
+        let vaults = scene.devices.each_ref().map(|device| device.vault.clone());
+        // What comes with the content: a tag for each 4 KiB, and what each file and block is.
+        for (count, size, beside) in [(20, 500_000, 50), (100, 100_000, 50), (1000, 10_000, 33)] {
+            let total = count * size;
+            let all = total..total + total / beside;
+            let before = vaults.each_ref().map(sealed);
+            for number in 0..count {
+                let name = format!("/{size}-{number}");
+                let mut content = vec![0; usize::try_from(size).unwrap()];
+                SystemRandom.fill(&mut content).unwrap();
+                vaults[0].write(&name, &content).unwrap();
+            }
+            // Is there a next publication; the segment, the record; is the last publication still there; the next one.
+            scene.look(0);
+            let up = counts[0].take();
+            // The publication, that there is none behind it, the segment, the record.
+            scene.look(1);
+            let down = counts[1].take();
+            let what = format!("{count} files: up {up:?}, down {down:?}");
+            assert_eq!((up.0, down.0), (5, 4), "{what}");
+            for (_, bytes) in [up, down] {
+                assert!(all.contains(&bytes), "{what}");
+            }
+            let after = vaults.each_ref().map(sealed);
+            assert!(all.contains(&(after[0] - before[0])), "{what}");
+            assert_eq!(after[1], before[1], "{what}");
+        }
     }
 
     /// Goal: a push of another device that was interrupted makes nobody read again, at each look, what was published since.
@@ -605,7 +702,7 @@ mod tests {
             false => GoOn::No,
         });
         assert!(matches!(stopped, Err(Error::RemoteStopped)), "{stopped:?}");
-        let requests = scene.count(0);
+        let counts = scene.count(0);
         // What is published behind it would be read again with it.
         for number in 0..3 {
             let name = format!("/mine{number}");
@@ -613,11 +710,11 @@ mod tests {
             scene.look(0);
         }
         scene.look(0);
-        requests.store(0, Ordering::Relaxed);
+        counts.take();
         for _ in 0..20 {
             scene.look(0);
         }
-        let looks = requests.load(Ordering::Relaxed);
+        let (looks, _) = counts.take();
         assert!(looks <= 40, "{looks}");
         // It is seen all the same when it goes on.
         two.sync_with(CLONED_FROM, &mut |_| GoOn::Yes).unwrap();

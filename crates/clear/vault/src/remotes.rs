@@ -269,7 +269,11 @@ impl Vault {
     pub(crate) fn catch_up(&self, row: &RemoteFields, remote: &dyn Remote) -> Result<u64> {
         let mut last = self.remote_row(row.number)?.last;
         if last == 0 {
-            last = self.first_needed(remote)?.saturating_sub(1);
+            let newest = newest_number(remote)?;
+            if newest == 0 {
+                return Ok(0);
+            }
+            last = self.base_before(remote, newest)?.saturating_sub(1);
         }
         loop {
             let name = publication_name(last + 1);
@@ -284,7 +288,11 @@ impl Vault {
 
     /// The first publication that somebody who comes new needs: the base of the newest whole one; 0 if there is none.
     pub(crate) fn first_needed(&self, remote: &dyn Remote) -> Result<u64> {
-        let mut number = newest_number(remote)?;
+        self.base_before(remote, newest_number(remote)?)
+    }
+
+    /// The same, if `number` is that of the newest publication.
+    fn base_before(&self, remote: &dyn Remote, mut number: u64) -> Result<u64> {
         while number > 0 {
             let signed = self.open_at(remote, number)?;
             if signed.body.head != [0; 32] {
