@@ -23,6 +23,7 @@ mod command;
 mod contents;
 mod device;
 mod files;
+mod folders;
 mod history;
 pub mod hostile;
 mod judge;

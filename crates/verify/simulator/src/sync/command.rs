@@ -13,8 +13,8 @@ use crate::hostile::child::{MEMORY_BYTES_MAX, peak};
 use crate::sync::history::{COUNTED, Mode, Story, run};
 use crate::sync::hostile;
 
-/// Of so many histories one has a folder that is put back from an older copy.
-const PUT_BACK_EVERY: u64 = 8;
+/// Of so many histories one has a folder that is put back from an older copy, and one has a copy that is used beside its original.
+const COPIES_EVERY: u64 = 8;
 
 /// The most address space of hostile remotes: libraries, arenas and stacks beside the memory. A length that is only claimed is more.
 const ADDRESSES_MAX: u64 = 16 << 30;
@@ -57,8 +57,9 @@ fn parse(rest: &[String], seeds: std::ops::Range<u64>) -> Result<Request, String
 /// Which sort of history a seed is.
 #[must_use]
 pub fn mode(seed: u64) -> Mode {
-    match seed % PUT_BACK_EVERY {
+    match seed % COPIES_EVERY {
         0 => Mode::PutBack,
+        4 => Mode::Copied,
         _ => Mode::Usual,
     }
 }

@@ -117,8 +117,19 @@ impl Device {
         Secret::KeyFile(self.key.clone())
     }
 
+    pub(crate) const fn key(&self) -> &KeyFile {
+        &self.key
+    }
+
     pub(crate) fn is_member(&self) -> bool {
         self.standing == Standing::Member
+    }
+
+    /// The id under which the header has it.
+    pub(crate) fn id(&self) -> Result<String, Error> {
+        let members = self.vault().information()?.members.into_iter();
+        let mut own = members.filter(|member| member.is_device && member.is_this);
+        Ok(own.next().map(|member| member.id).unwrap_or_default())
     }
 
     /// Opens the vault again that was closed.

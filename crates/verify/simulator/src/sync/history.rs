@@ -40,6 +40,8 @@ pub enum Mode {
     Usual,
     /// The folder of a device is put back from an older copy, too.
     PutBack,
+    /// A copy of the folder of a device is used beside it, too.
+    Copied,
 }
 
 /// What happened in a history.
@@ -54,7 +56,7 @@ pub struct Story {
 }
 
 /// What is counted.
-pub(crate) const COUNTED: [&str; 7] = [
+pub(crate) const COUNTED: [&str; 10] = [
     "syncs that ended well",
     "that met a fault",
     "kills",
@@ -62,6 +64,9 @@ pub(crate) const COUNTED: [&str; 7] = [
     "clones",
     "folders put back",
     "syncs that merged texts",
+    "folders copied",
+    "evictions that gave room",
+    "damaged segments repaired",
 ];
 
 /// The index of each.
@@ -74,6 +79,9 @@ pub(crate) enum Counted {
     Clones,
     PutBack,
     Merges,
+    Copied,
+    Evictions,
+    Repairs,
 }
 
 impl Story {
@@ -103,6 +111,8 @@ pub(crate) struct History<'a> {
     pub(crate) keys_by: Option<usize>,
     /// An older copy of the folder of a device, with what was durable and not published then.
     pub(crate) older: Option<(usize, PathBuf, Vec<Piece>)>,
+    /// A device and a copy of it, with the id that both have until one of them becomes another device: a change of keys.
+    pub(crate) twins: Option<([usize; 2], String)>,
     pub(crate) copies: usize,
 }
 
@@ -124,6 +134,7 @@ pub fn run(seed: u64, mode: Mode, place: &Path, story: &mut Story) -> Result<(),
         truth: Truth::default(),
         keys_by: None,
         older: None,
+        twins: None,
         copies: 0,
     };
     history
@@ -180,9 +191,9 @@ impl History<'_> {
                 let device = &mut self.devices[number];
                 files::change(device, &mut self.truth, &mut self.choices)
             }
-            // What an older folder has let go, others removed since: the guide says not to go on there.
-            57..59 if mode == Mode::Usual => self.evict(number),
-            55..59 => self.make_durable(number),
+            55..56 => self.make_durable(number),
+            56..57 => self.repair(number),
+            57..59 => self.evict(number),
             59..63 => self.snapshot(number),
             63..66 => self.remove_snapshot(number),
             66..68 => self.compact(number),
@@ -198,7 +209,7 @@ impl History<'_> {
             94..96 => self.rotate(number),
             96..97 => self.remove_device(number),
             97..98 => self.add_device().map_err(Fail::Violation),
-            98.. if mode == Mode::PutBack => self.put_back(number),
+            98.. if mode != Mode::Usual => self.copy(number, mode),
             98..99 => self.shift_clock(number),
             _ => self.devices[number]
                 .drive()

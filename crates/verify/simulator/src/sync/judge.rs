@@ -81,15 +81,35 @@ fn shown(device: &Device, truth: &Truth) -> Result<(Tree, BTreeSet<Piece>), Stri
 
 /// What a device shows, if it is sound by itself, whatever its remote is.
 pub(crate) fn intact(device: &Device, truth: &Truth) -> Result<(Tree, BTreeSet<Piece>), String> {
+    sound_while_away(device)?;
     let shown = shown(device, truth)?;
     sound_alone(device).map_err(|why| format!("(5): device {}: {why}", device.number))?;
     Ok(shown)
+}
+
+/// What is away is no damage, and no remote is asked for it: reading brings it back. (5)
+pub(crate) fn sound_while_away(device: &Device) -> Result<(), String> {
+    let away = || device.vault().information().map(|now| now.away_bytes);
+    let before = away().map_err(|error| format!("(1): {error}"))?;
+    if before == 0 {
+        return Ok(());
+    }
+    let number = device.number;
+    sound_alone(device)
+        .map_err(|why| format!("(5): device {number} with content that is away: {why}"))?;
+    match away().map_err(|error| format!("(1): {error}"))? {
+        after if after == before => Ok(()),
+        after => Err(format!(
+            "(5): a verification on device {number} fetched what is away: {before} bytes before, {after} behind"
+        )),
+    }
 }
 
 /// Judges the devices that are members, all of which have the same by now.
 pub(crate) fn judge(devices: &[&Device], truth: &Truth) -> Result<(), String> {
     let mut first: Option<(&Device, Tree)> = None;
     for device in devices {
+        sound_while_away(device)?;
         let (tree, found) = shown(device, truth)?;
         let lost: Vec<&Piece> = (truth.published.difference(&truth.removed))
             .filter(|piece| !found.contains(piece))

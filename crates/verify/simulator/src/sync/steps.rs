@@ -20,7 +20,7 @@ use crate::sync::history::{Counted, DAY, History};
 use crate::unseen;
 
 /// Devices that may be there at once, a newcomer at the end beside them.
-const DEVICES_MAX: usize = 5;
+pub(crate) const DEVICES_MAX: usize = 5;
 
 /// What a request meets on a bad line.
 struct Line {
@@ -89,7 +89,7 @@ impl History<'_> {
         ))
     }
 
-    fn new_copy(&mut self) -> PathBuf {
+    pub(crate) fn new_copy(&mut self) -> PathBuf {
         self.copies += 1;
         self.place.join(format!("copy{}", self.copies))
     }
@@ -194,6 +194,10 @@ impl History<'_> {
     pub(crate) fn evict(&mut self, number: usize) -> Result<String, Fail> {
         let faults = self.choices.below(3) * 6;
         let comes_back = self.choices.chance(1, 4);
+        // What others have just said or what is not pushed yet keeps it from going.
+        if self.choices.chance(2, 3) {
+            self.sync(number, 0, false)?;
+        }
         if faults > 0 {
             self.bad_line(number, faults, false);
         }
@@ -209,6 +213,9 @@ impl History<'_> {
             // The line was bad.
             Err(Error::File(FileError::OnlyAtRemote(_))) if faults > 0 => {}
             back => back?,
+        }
+        if report.segments > 0 {
+            self.story.count(Counted::Evictions);
         }
         let (segments, problems) = (report.segments, report.problems.join("; "));
         Ok(format!(
@@ -260,6 +267,8 @@ impl History<'_> {
             self.story.count(Counted::Merges);
         }
         self.keys_by = self.keys_by.filter(|by| *by != number);
+        self.tell_twins_apart(number)
+            .map_err(|error| format!("(1): device {number}: {error}"))?;
         for other in &mut self.devices {
             if other.standing == (Standing::Leaving { by: number }) {
                 other.standing = Standing::Removed;
@@ -276,6 +285,9 @@ impl History<'_> {
         }
         let report = self.devices[number].sync()?;
         self.has_pushed(number, &report).map_err(Fail::Violation)?;
+        if self.twins.is_some() {
+            return Ok(false);
+        }
         self.keys_by = Some(number);
         self.story.count(Counted::Keys);
         Ok(true)
@@ -307,11 +319,7 @@ impl History<'_> {
             .filter(|other| *other != number && self.devices[*other].is_member())
             .collect();
         let other = *self.choices.one_of(&others);
-        let members = self.devices[other].vault().information()?.members;
-        let id = members
-            .into_iter()
-            .find(|member| member.is_device && member.is_this);
-        let id = id.map(|member| member.id).unwrap_or_default();
+        let id = self.devices[other].id()?;
         match self.keys(number)?.remove_device(&id) {
             Ok(()) => {}
             // It is a new device since it changed keys, and this one does not know that yet.
@@ -332,7 +340,7 @@ impl History<'_> {
             .iter()
             .filter(|device| device.is_member())
             .count();
-        if members >= DEVICES_MAX || self.keys_by.is_some() {
+        if members >= DEVICES_MAX || self.keys_by.is_some() || self.twins.is_some() {
             return Ok("no new device now".to_owned());
         }
         let number = self.devices.len();
@@ -367,39 +375,6 @@ impl History<'_> {
             ..CloneOptions::default()
         };
         clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes).map(drop)
-    }
-
-    /// Keeps a copy of the folder of a device, or puts it back.
-    pub(crate) fn put_back(&mut self, number: usize) -> Result<String, Fail> {
-        let Some((of, copied, durable)) = self.older.take() else {
-            let into = self.new_copy();
-            let device = &mut self.devices[number];
-            if !device.is_member() {
-                return Ok("no copy of it is kept".to_owned());
-            }
-            device.vault().sync()?;
-            device.made_durable();
-            copy(&device.folder, &into).expect("a folder in memory can be copied");
-            self.older = Some((number, into, device.durable.clone()));
-            return Ok("a copy of its folder is kept".to_owned());
-        };
-        // It signs itself in with its next sync: a change of keys, like any other.
-        if !self.devices[of].is_member() || self.keys_by.is_some_and(|by| by != of) {
-            return Ok("no folder is put back".to_owned());
-        }
-        self.keys_by = Some(of);
-        let device = &mut self.devices[of];
-        device.was_put_back = true;
-        device.durable = durable;
-        device.go_on_from(&copied)?;
-        // Whom it removed and had not said so is no removed one.
-        for other in &mut self.devices {
-            if other.standing == (Standing::Leaving { by: of }) {
-                other.standing = Standing::Member;
-            }
-        }
-        self.story.count(Counted::PutBack);
-        Ok(format!("the folder of device {of} was put back"))
     }
 }
 
