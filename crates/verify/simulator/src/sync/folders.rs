@@ -97,12 +97,7 @@ impl History<'_> {
     }
 
     /// It signs itself in with its next sync: a change of keys, like any other.
-    fn put_back(
-        &mut self,
-        of: usize,
-        copied: &Path,
-        durable: Vec<Piece>,
-    ) -> Result<String, Fail> {
+    fn put_back(&mut self, of: usize, copied: &Path, durable: Vec<Piece>) -> Result<String, Fail> {
         if self.keys_by.is_some_and(|by| by != of) {
             return Ok("no folder is put back".to_owned());
         }
