@@ -301,6 +301,7 @@ fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
         }
     }
     for vault in &devices.vaults {
+        vault.accept_records().unwrap();
         let deep = VerifyOptions {
             deep: true,
             resume: false,
