@@ -73,6 +73,10 @@ fn fetch_and_place(core: &Core, id: SegmentId) -> Result<bool> {
         return Ok(false);
     };
     let places = places(core, &row)?;
+    // What lay in it moved, and others let it go since: whoever asked finds that in another segment.
+    if places.is_empty() && row.live_bytes == 0 {
+        return Ok(false);
+    }
     let Some(source) = &core.away.source else {
         let why = "nothing here can reach a remote";
         return Err(Error::OnlyAtRemote(why.to_owned()));

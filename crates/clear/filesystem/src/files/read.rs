@@ -43,8 +43,9 @@ impl Filesystem {
         while attempts <= ATTEMPTS {
             match read_once(&self.core, &node, offset, buffer, sources)? {
                 Once::Filled(count) => return Ok(count),
-                // (4)
-                Once::Missing(id) if bring_back(&self.core, id)? => {}
+                // (4), once the database has said that it lies there. (3)
+                Once::Missing(id)
+                    if sources == Sources::Database && bring_back(&self.core, id)? => {}
                 Once::Moved | Once::Missing(_) => attempts += 1,
             }
             node.lock().regions.forget_blocks();
