@@ -90,8 +90,9 @@ impl Truth {
             let is_it = known.filter(|one| bytes(number, **one) == rest[..one.0]);
             let Some((len, _)) = is_it else {
                 let at = content.len() - rest.len();
+                let (len, some) = (content.len(), &rest[..rest.len().min(HEAD)]);
                 return Err(format!(
-                    "bytes that nobody wrote, behind {pieces:?} at {at}"
+                    "bytes that nobody wrote, behind {pieces:?} at {at} of {len}: {some:02x?}"
                 ));
             };
             pieces.push(number);

@@ -11,10 +11,9 @@ use strongroom::{Error, GoOn, RepairOptions, repair};
 use strongroom_remote::ObjectName;
 use strongroom_sync::{object_hash, segment_name};
 
-use crate::sync::contents::Piece;
 use crate::sync::device::{Device, Standing, copy};
 use crate::sync::files::Fail;
-use crate::sync::history::{Counted, History, Mode};
+use crate::sync::history::{Counted, History, Mode, Older};
 use crate::sync::steps::DEVICES_MAX;
 use crate::unseen;
 
@@ -73,7 +72,7 @@ impl History<'_> {
 
     /// Keeps a copy of the folder of a device; later, puts it back, or uses it beside the device.
     pub(crate) fn copy(&mut self, number: usize, mode: Mode) -> Result<String, Fail> {
-        let Some((of, copied, durable)) = self.older.take() else {
+        let Some(older) = self.older.take() else {
             let into = self.new_copy();
             let device = &mut self.devices[number];
             if !device.is_member() {
@@ -84,31 +83,41 @@ impl History<'_> {
             device.vault().sync()?;
             device.made_durable();
             copy(&device.folder, &into).expect("a folder in memory can be copied");
-            self.older = Some((number, into, device.durable.clone()));
+            let durable = device.durable.clone();
+            let is_leaving = |one: &&Device| one.standing == (Standing::Leaving { by: number });
+            let leaving = self.devices.iter().filter(is_leaving);
+            self.older = Some(Older {
+                of: number,
+                folder: into,
+                durable,
+                leaving: leaving.map(|one| one.number).collect(),
+            });
             return Ok("a copy of its folder is kept".to_owned());
         };
-        if !self.devices[of].is_member() || self.twins.is_some() {
+        if !self.devices[older.of].is_member() || self.twins.is_some() {
             return Ok("the copy of its folder is thrown away".to_owned());
         }
         match mode {
-            Mode::Copied => self.use_beside(of, copied, durable),
-            _ => self.put_back(of, &copied, durable),
+            Mode::Copied => self.use_beside(older),
+            _ => self.put_back(older),
         }
     }
 
     /// It signs itself in with its next sync: a change of keys, like any other.
-    fn put_back(&mut self, of: usize, copied: &Path, durable: Vec<Piece>) -> Result<String, Fail> {
+    fn put_back(&mut self, older: Older) -> Result<String, Fail> {
+        let of = older.of;
         if self.keys_by.is_some_and(|by| by != of) {
             return Ok("no folder is put back".to_owned());
         }
         self.keys_by = Some(of);
         let device = &mut self.devices[of];
         device.was_put_back = true;
-        device.durable = durable;
-        device.go_on_from(copied)?;
-        // Whom it removed and had not said so is no removed one.
+        device.durable = older.durable;
+        device.go_on_from(&older.folder)?;
+        // Whom it removed since, and had not said so, is no removed one.
         for other in &mut self.devices {
-            if other.standing == (Standing::Leaving { by: of }) {
+            let is_leaving = other.standing == (Standing::Leaving { by: of });
+            if is_leaving && !older.leaving.contains(&other.number) {
                 other.standing = Standing::Member;
             }
         }
@@ -117,20 +126,16 @@ impl History<'_> {
     }
 
     /// One of both becomes another device: the one that hears last of what the other published.
-    fn use_beside(
-        &mut self,
-        of: usize,
-        copied: PathBuf,
-        durable: Vec<Piece>,
-    ) -> Result<String, Fail> {
+    fn use_beside(&mut self, older: Older) -> Result<String, Fail> {
+        let of = older.of;
         let members = self.devices.iter().filter(|device| device.is_member());
         if members.count() >= DEVICES_MAX || self.keys_by.is_some() {
             return Ok("no copy is used".to_owned());
         }
         let (number, clock) = (self.devices.len(), self.clock());
         let original = &self.devices[of];
-        let mut device = Device::new(number, copied, original.remote, clock, original.key())?;
-        device.durable = durable;
+        let mut device = Device::new(number, older.folder, original.remote, clock, original.key())?;
+        device.durable = older.durable;
         let id = device.id()?;
         // It may have become another device since it was copied.
         if original.id()? == id {

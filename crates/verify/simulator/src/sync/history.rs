@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use strongroom::filesystem::Error as FileError;
 use strongroom::{
     CLONED_FROM, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning, Vault,
 };
@@ -97,6 +98,16 @@ impl Story {
     }
 }
 
+/// An older copy of the folder of a device.
+pub(crate) struct Older {
+    pub(crate) of: usize,
+    pub(crate) folder: PathBuf,
+    /// What was durable and not published then.
+    pub(crate) durable: Vec<Piece>,
+    /// Whom the device had removed by then, and had not published that: the copy has removed them too.
+    pub(crate) leaving: Vec<usize>,
+}
+
 pub(crate) struct History<'a> {
     pub(crate) story: &'a mut Story,
     pub(crate) choices: Choices,
@@ -109,8 +120,7 @@ pub(crate) struct History<'a> {
     pub(crate) truth: Truth,
     /// Who changed keys or members and has not published that.
     pub(crate) keys_by: Option<usize>,
-    /// An older copy of the folder of a device, with what was durable and not published then.
-    pub(crate) older: Option<(usize, PathBuf, Vec<Piece>)>,
+    pub(crate) older: Option<Older>,
     /// A device and a copy of it, with the id that both have until one of them becomes another device: a change of keys.
     pub(crate) twins: Option<([usize; 2], String)>,
     pub(crate) copies: usize,
@@ -234,7 +244,11 @@ impl History<'_> {
     fn met(&mut self, number: usize, error: &Error) -> Result<(), String> {
         let device = &mut self.devices[number];
         let text = error.to_string();
-        let is_cut = matches!(error, Error::Remote(_)) && text.contains("the line was cut");
+        let is_of_remote = matches!(
+            error,
+            Error::Remote(_) | Error::File(FileError::OnlyAtRemote(_))
+        );
+        let is_cut = is_of_remote && text.contains("the line was cut");
         match () {
             () if is_cut => self.story.count(Counted::Faults),
             () if matches!(
