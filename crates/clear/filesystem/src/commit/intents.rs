@@ -301,6 +301,18 @@ pub(crate) fn tidy(core: &Core) -> Result<()> {
     }
 }
 
+/// On return no record counts: what they tell is in a durable commit. For whoever gives a file content with a version of others: a replay
+/// would take that for content on which a record builds.                                                             [8.5]
+pub(crate) fn settle(core: &Core) -> Result<()> {
+    let mut log = core.durability.intents.log.lock();
+    match &log.file {
+        Some(_) if log.end > FIRST_INTENT_OFFSET => begin_anew(core, &mut log),
+        Some(_) => Ok(()),
+        // What an earlier run left may wait for room.
+        None => end(core, &mut log),
+    }
+}
+
 /// On return nothing in the file is sealed under an epoch before `newest`.
 pub(crate) fn end_older(core: &Core, newest: Epoch) -> Result<()> {
     let mut log = core.durability.intents.log.lock();

@@ -61,6 +61,15 @@ impl Filesystem {
         self.core.durability.changes() + 1
     }
 
+    /// Lets no record of a small sync count any more: what they tell is in a durable commit. Call before content comes in the place of
+    /// content here under the version that others gave it.
+    ///
+    /// # Errors
+    /// As `sync_inode`.
+    pub fn settle_small_syncs(&self) -> Result<()> {
+        intents::settle(&self.core)
+    }
+
     /// Barrier: everything that was acknowledged before is durable on return.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //!
 //! Invariants
 //!  (1) What came is counted in the transaction that also shows it: cut anywhere, the state is the one before or the one behind.
+//!  (2) No record of a small sync that was made before is laid over what came, whose versions others counted.       [8.5]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -242,6 +243,8 @@ impl Joining<'_> {
             };
             let (plan, means) = self.plan(base.as_deref(), mine.as_deref(), merges_texts)?;
             self.place(&mut is_placed)?;
+            // (2); what is synced from here on changes what the plan is about.
+            filesystem.settle_small_syncs()?;
             // Nobody takes a revision between the look at the newest and the end.
             let _turn = filesystem.hold_revisions();
             let newest = filesystem.heads()?.first().map(|head| head.id);
