@@ -6,7 +6,8 @@
     transfer    20 × 500 KB, 100 × 100 KB, 1000 × 10 KB, up and down: Strongroom, one plain object, rclone, rclone crypt, restic, syncthing
     change      a look with nothing new, one small file and ten files pushed and pulled: every request
     visible     from fsync in one mount until it is read in another, at two delays
-    local       rows of the local bench in a mount with --sync, against one without a remote
+    idle        a mount with --sync that has nothing to bring, against one without a remote
+    local       the same for rows of the local bench, while what they write goes up
     large       100,000 files and 5 GiB: first push, clone, ten files changed, listed, let go and read again; the line has no limit
     million     the same with 1,000,000 files of 200 bytes; only when it is named
     busy        two mounts with 50 edits a minute each for ten minutes: the same in the end, no conflict, memory
@@ -399,19 +400,79 @@ def busy(world):
     world.part("busy", f"Two mounts with 50 edits a minute each, {minutes:g} minutes", says, head, [row])
 
 
+def with_and_without(world, name):
+    """Two vaults, each mounted; one has a remote and is kept in sync. Their folders, and where they are mounted."""
+    vaults = {each: world.place / f"{name}-{each}" for each in ("without", "with")}
+    at = {each: world.place / f"{name}-at-{each}" for each in vaults}
+    for each, vault in vaults.items():
+        world.init(vault)
+        if each == "with":
+            world.strongroom("remote", "add", vault, "store", world.url(world.bucket()))
+        world.mount(vault, at[each], *(["--sync"] if each == "with" else []))
+    return vaults, at
+
+
+def compared(world, name, title, says, speeds):
+    """A part of ratios of speeds; the first of each warms up."""
+    world.figures[name] = speeds
+    rows = []
+    for row, found in speeds.items():
+        ratios = sorted(one / other for one, other in zip(found["with"][1:], found["without"][1:]))
+        rows.append([row, f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"])
+    world.part(name, title, f"Speed with `mount --sync` against that without a remote, {len(found['with']) - 1} pairs in turns. {says}", ["row", "median", "least", "greatest"], rows)
+
+
+def idle(world):
+    """What is done while everything is at the store."""
+    _, at = with_and_without(world, "idle")
+    large, below = 64 * MIB, 2000
+    for where in at.values():
+        make(where / "many", below, 5000, 11)
+        write(where / "large", os.urandom(large))
+
+    def written(where):
+        with open(where / "written", "wb", buffering=0) as file:
+            for _ in range(256):
+                file.write(os.urandom(8192))
+            os.fsync(file.fileno())
+
+    def read(where):
+        (where / "large").read_bytes()
+
+    def listed(where):
+        for folder, _, names in os.walk(where / "many"):
+            for one in names:
+                os.lstat(os.path.join(folder, one))
+
+    work = {"2 MiB in 8 KiB writes, fsync": written, "64 MiB read, cold": read, f"{below:,} files listed, `lstat`, cold": listed, "the same, warm": listed}
+    speeds = {row: {name: [] for name in at} for row in work}
+    for turn in range(3 * world.arguments.rounds):
+        for row, each in work.items():
+            for name in at if turn % 2 == 0 else reversed(at):
+                # What was written before is at the store, and the next look at it is the only thing that it costs.
+                until("everything is at the store", lambda: is_quiet(world), 0.3)
+                if "cold" in row:
+                    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+                begun = time.perf_counter()
+                each(at[name])
+                speeds[row][name].append(1 / (time.perf_counter() - begun))
+    for where in at.values():
+        world.umount(where)
+    compared(world, "idle", "Rows beside a sync that has nothing to bring", "Bound of the design: 0.97.", speeds)
+
+
+def is_quiet(world):
+    """Whether nothing was put for a second and a half."""
+    before = world.line.bytes()[1]
+    time.sleep(1.5)
+    return world.line.bytes()[1] - before < 8192
+
+
 def local(world):
     """Rows of `strongroom bench` in two mounts by turns, each when what the row before it left is at the store."""
     world.line.limit(None)
-    vaults = {"without": world.place / "local-without", "with": world.place / "local-with"}
-    world.init(vaults["with"])
-    world.strongroom("remote", "add", vaults["with"], "store", world.url(world.bucket()))
-    world.run(BINARY, "init", vaults["without"], "--key-file", world.place / "other-key")
-    at = {name: world.place / f"local-at-{name}" for name in vaults}
-    at["without"].mkdir()
-    world.run(BINARY, "mount", vaults["without"], at["without"], "--key-file", world.place / "other-key")
-    world.mounts.append(at["without"])
-    world.mount(vaults["with"], at["with"], "--sync")
-    speeds = {row: {name: [] for name in vaults} for row in LOCAL_ROWS}
+    vaults, at = with_and_without(world, "local")
+    speeds = {f"`{row}`": {name: [] for name in vaults} for row in LOCAL_ROWS}
     for turn in range(world.arguments.rounds + 2):
         for row in LOCAL_ROWS:
             for name in vaults if turn % 2 == 0 else reversed(vaults):
@@ -419,22 +480,16 @@ def local(world):
                 command = [BINARY, "bench", "--json", "--only", row, *(["--quick"] if world.arguments.quick else []), at[name]]
                 said = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=world.environment, check=True).stdout
                 one = json.loads(said)[0]
-                speeds[row][name].append(1 / one["median"] if one["unit"] == "s" else one["median"])
+                speeds[f"`{row}`"][name].append(1 / one["median"] if one["unit"] == "s" else one["median"])
     for where in at.values():
         world.umount(where)
     world.line.limit(world.arguments.rate)
-    world.figures["local"] = speeds
-    rows = []
-    for row, found in speeds.items():
-        # The first of each is the one that warms up.
-        ratios = sorted(one / other for one, other in zip(found["with"][1:], found["without"][1:]))
-        rows.append([f"`{row}`", f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"])
-    says = f"Speed with `mount --sync` against that without a remote, {world.arguments.rounds + 1} pairs in turns. What the row writes goes up meanwhile and afterwards, on the same processors. Bound of the design: 0.97."
-    world.part("local", "Rows of the local bench beside a sync", says, ["row", "median", "least", "greatest"], rows)
+    says = "What the row writes is sealed, read again, and taken in by the store meanwhile, on the same processors: this is what syncing costs while it works."
+    compared(world, "local", "Rows of the local bench beside a sync that brings what they write", says, speeds)
 
 
 LOCAL_ROWS = ("write-8k", "append", "create", "walk-cold", "walk-warm", "read-files", "copy-dd")
-PARTS = {"transfer": transfer, "change": change, "visible": visible, "local": local, "large": large, "million": million, "busy": busy}
+PARTS = {"transfer": transfer, "change": change, "visible": visible, "idle": idle, "local": local, "large": large, "million": million, "busy": busy}
 
 
 def install():

@@ -199,6 +199,7 @@ impl Attempt<'_> {
             }
             let request = RemoteRequest::Seal {
                 remote,
+                last,
                 header,
                 named,
             };

@@ -23,14 +23,14 @@ use strongroom_history::{
     self as history, Conflicts, Delta, Living, Name, NewContent, NewRevision, NodeId, Plan,
     Revision, RevisionId, SCHEDULED, Texts, Tree, XattrList, delta, merge,
 };
-use strongroom_metadata::{InodeId, Reader, Remote, Timestamp};
+use strongroom_metadata::{InodeId, Reader, Timestamp};
 use strongroom_sync::{Live, RemoteState, unfinished};
 
 use crate::clock::now_s;
 use crate::execute::arrived::Arrival;
 use crate::execute::came::{leave_out_known, publications, retired};
 use crate::execute::copied;
-use crate::execute::published::{change, remote_of};
+use crate::execute::published::{change_state, remote_of};
 use crate::execute::session::Session;
 use crate::incoming;
 use crate::observer::Change;
@@ -120,18 +120,10 @@ pub(crate) fn join(
 
 /// All that is live up to that publication is here.
 fn note_joined(session: &Session, remote: u64, number: u64) -> Result<()> {
-    let (row, state) = remote_of(session, remote)?;
-    let state = RemoteState {
+    change_state(session, remote, |state| RemoteState {
         joined: state.joined.max(number),
         ..state
-    };
-    change(session, |writer| {
-        writer.put_remote(&Remote {
-            state: state.encode(),
-            ..row
-        })
     })
-    .map(drop)
 }
 
 struct Joining<'a> {

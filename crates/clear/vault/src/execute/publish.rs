@@ -18,7 +18,7 @@ use strongroom_sync::{RemoteState, object_hash, seal_publication};
 
 use crate::clock::now_s;
 use crate::execute::let_go;
-use crate::execute::published::{missing, put_state, remote_of};
+use crate::execute::published::{change_state, missing, remote_of};
 use crate::execute::session::Session;
 use crate::execute::standing::{LET_GO, Standing, each_published};
 use crate::limits::PUSH_PAGE;
@@ -27,14 +27,19 @@ use crate::request::frame::ByteBuffer;
 use crate::request::remote::{NamedFields, UploadedObject, VaultObject};
 use crate::{Error, Result};
 
-/// The next publication. `KeysStale` if what was uploaded may not be named any more: the push begins again.
+/// The publication behind `last`. `KeysStale` if what was uploaded may not be named any more, or another session of this device has
+/// published meanwhile: the push begins again.
 pub(super) fn seal(
     session: &Session,
-    number: u64,
+    (number, last): (u64, u64),
     header: [u8; 32],
     named: &NamedFields,
 ) -> Result<Response> {
     let (row, state) = remote_of(session, number)?;
+    // What is sealed as one publication is never created under the name of another.                         [11.3.1]
+    if state.last.0 != last {
+        return Ok(Response::KeysStale);
+    }
     let found = session.vault.with_keys(|keys| {
         let bytes = keys.folder().header();
         bytes.map(|bytes| (object_hash(&bytes), keys.keyring().generation()))
@@ -74,11 +79,10 @@ pub(super) fn seal(
     if is_same {
         // Another session of this device may have brought something up.
         if state.is_pushing && session.vault.pushes() <= 1 {
-            let state = RemoteState {
+            change_state(session, number, |state| RemoteState {
                 is_pushing: false,
                 ..state
-            };
-            put_state(session, row, state)?;
+            })?;
         }
         return Ok(ByteBuffer(Vec::new()).into());
     }
@@ -114,7 +118,7 @@ pub(super) fn seal(
         Ok::<_, Error>((id, object))
     })?;
     // Before anybody can see it: who made it is known again however this run ends.                    [11.10.1]
-    put_state(session, row, state.having_made(id))?;
+    change_state(session, number, |state| state.having_made(id))?;
     Ok(ByteBuffer(object).into())
 }
 

@@ -46,15 +46,33 @@ pub(super) fn change<T>(
     Ok(session.filesystem().change_remotes(work)?)
 }
 
-/// Notes what is known of a remote, durably.
-pub(super) fn put_state(session: &Session, row: Remote, state: RemoteState) -> Result<()> {
-    change(session, |writer| {
-        writer.put_remote(&Remote {
-            state: state.encode(),
-            ..row
-        })
-    })
-    .map(drop)
+/// A remote, and what is known of it, as a change finds them; `None` if there is none of that number any more.
+pub(super) fn found_by(
+    writer: &Transaction<'_>,
+    number: u64,
+) -> strongroom_metadata::Result<Option<(Remote, RemoteState)>> {
+    let row = writer
+        .remotes()?
+        .into_iter()
+        .find(|row| row.number == number);
+    Ok(row.and_then(|row| RemoteState::decode(&row.state).map(|state| (row, state))))
+}
+
+/// Changes what is known of a remote at this moment, durably: other sessions change it too, and nothing of theirs is put back.
+pub(super) fn change_state(
+    session: &Session,
+    number: u64,
+    work: impl FnOnce(RemoteState) -> RemoteState,
+) -> Result<()> {
+    let changed = change(session, |writer| {
+        let Some((row, state)) = found_by(writer, number)? else {
+            return Ok(None);
+        };
+        let state = work(state).encode();
+        writer.put_remote(&Remote { state, ..row }).map(Some)
+    })?;
+    let unknown = || Error::UnknownRemote(number.to_string());
+    changed.ok_or_else(unknown).map(drop)
 }
 
 /// Segments and records that a remote lacks, at most `limit`: segments first, then records from the oldest on, so that the newest

@@ -23,7 +23,8 @@ use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
-    change, is_whole, missing, put_published, put_state, remote_of, rows, segment_files,
+    change, change_state, found_by, is_whole, missing, put_published, remote_of, rows,
+    segment_files,
 };
 use crate::execute::session::{Push, Session};
 use crate::execute::waiting::is_waiting;
@@ -75,18 +76,18 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
         }
         RemoteRequest::Seal {
             remote,
+            last,
             header,
             named,
-        } => seal(session, *remote, *header, named),
+        } => seal(session, (*remote, *last), *header, named),
         RemoteRequest::NotLive {
             remote,
             hashes,
             last,
         } => not_live(session, *remote, hashes, *last).map(Into::into),
         RemoteRequest::Fence { remote, number } => {
-            let (row, state) = remote_of(session, *remote)?;
             let fence = (*number, now_s());
-            put_state(session, row, RemoteState { fence, ..state }).map(Into::into)
+            change_state(session, *remote, |state| RemoteState { fence, ..state }).map(Into::into)
         }
         RemoteRequest::Publication {
             remote,
@@ -128,17 +129,17 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             number,
             renames,
         } => {
-            let (row, state) = remote_of(session, *remote)?;
-            let mut needs = (state.needs.0, *number);
-            if *renames || needs.0 == [0; 16] {
-                SystemRandom.fill(&mut needs.0)?;
-            }
-            let next = RemoteState {
-                needs,
-                needs_since_s: now_s(),
-                ..state
-            };
-            put_state(session, row, next).map(Into::into)
+            let mut random = [0; 16];
+            SystemRandom.fill(&mut random)?;
+            let noted = change_state(session, *remote, |mut state| {
+                if *renames || state.needs.0 == [0; 16] {
+                    state.needs.0 = random;
+                }
+                state.needs.1 = *number;
+                state.needs_since_s = now_s();
+                state
+            });
+            noted.map(Into::into)
         }
         RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
         RemoteRequest::BringBack { segment } => {
@@ -189,7 +190,7 @@ fn list(session: &Session) -> Result<Response> {
 
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
-    let (row, state) = remote_of(session, number)?;
+    let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.
     let new = NewRevision {
@@ -253,14 +254,10 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         head: head.id,
     });
     if !was_pushing && !missing(session, number, 1)?.is_empty() {
-        put_state(
-            session,
-            row,
-            RemoteState {
-                is_pushing: true,
-                ..state
-            },
-        )?;
+        change_state(session, number, |state| RemoteState {
+            is_pushing: true,
+            ..state
+        })?;
     }
     let published = (session.filesystem().engine().reader()?).published_count(number)?;
     let (header, generation) = session.vault.with_keys(|keys| {
@@ -353,8 +350,6 @@ fn publication(
     let is_own = state.made.contains(&signed.id);
     copied::look_at(session, &state, &signed)?;
     let next = RemoteState {
-        // A copy that found out has another name there.
-        needs: remote_of(session, remote)?.1.needs,
         last: (body.number, signed.id),
         sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
         // The head is named by the last publication of a push.
@@ -367,7 +362,7 @@ fn publication(
             true => body.number,
             false => state.joined,
         },
-        ..state
+        ..state.clone()
     };
     // Those in between were removed: what they retired is not known one by one.
     let is_jump = state.last.0 > 0 && body.number > state.last.0 + 1;
@@ -378,17 +373,38 @@ fn publication(
     retired.bring_back(session, body)?;
     retired.renew(session)?;
     let published = change(session, |writer| {
-        writer.put_remote(&Remote {
-            state: next.encode(),
-            ..row
-        })?;
+        let Some((row, now)) = found_by(writer, remote)? else {
+            return Ok(None);
+        };
+        // A copy that found out has another name there.
+        let (needs, needs_since_s) = (now.needs, now.needs_since_s);
+        let other = RemoteState {
+            needs: state.needs,
+            needs_since_s: state.needs_since_s,
+            ..now
+        };
+        if other != state {
+            return Ok(Some(false));
+        }
+        let next = RemoteState {
+            needs,
+            needs_since_s,
+            ..next
+        };
+        let next = next.encode();
+        writer.put_remote(&Remote { state: next, ..row })?;
         retired.note(writer, remote, is_own && !is_jump, body.number)?;
-        put_published(writer, remote, body)
+        put_published(writer, remote, body)?;
+        Ok(Some(true))
     });
     // It may have waited for that.
     session.vault.rotating.wake();
-    published?;
-    Ok(PublicationFields::Taken {
-        number: body.number,
-    })
+    match published? {
+        Some(true) => Ok(PublicationFields::Taken {
+            number: body.number,
+        }),
+        // Another session of this device changed what is known meanwhile.
+        Some(false) => publication(session, remote, number, object, is_joined),
+        None => Err(Error::UnknownRemote(remote.to_string())),
+    }
 }

@@ -32,9 +32,10 @@ pub(crate) enum RemoteRequest<'a> {
         remote: u64,
         limit: u64,
     },
-    /// A publication, sealed; no bytes if there is nothing to publish.
+    /// The publication behind `last`, sealed; no bytes if there is nothing to publish.
     Seal {
         remote: u64,
+        last: u64,
         header: [u8; 32],
         named: NamedFields,
     },

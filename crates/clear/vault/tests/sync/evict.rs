@@ -541,10 +541,8 @@ fn a_program_beside_the_owner_evicts_and_reads() {
     assert_filled(&devices.vaults[0]);
 }
 
-/// Goal: a device that pulls does not bring down again what it let go.
 /// Goal: a reader that remembers where content lay before it went finds where another device moved it since. Method: both devices keep
-/// one file of a segment; one reads it and lets it go, the other compacts. Failed before the database was asked ahead of a remote: the
-/// content was called lost. Found by the histories of sync, seed 407.
+/// one file of a segment; one reads it and lets it go, the other compacts. The history of sync with seed 407 is what fails without the mend.
 #[test]
 fn what_others_moved_while_it_was_away_is_read_where_it_is_now() {
     let devices = Devices::new(2, |vault| {
@@ -578,12 +576,12 @@ fn what_others_moved_while_it_was_away_is_read_where_it_is_now() {
     devices.sync(0);
     assert_eq!(away_bytes(one), 0, "it lies in what came");
     assert_eq!(one.read("/part39").unwrap(), content(200_000, 139));
-    assert_eq!(came_back(one), 0);
     assert_sound(one);
     devices.settle();
     devices.assert_same();
 }
 
+/// Goal: a device that pulls does not bring down again what it let go.
 #[test]
 fn a_pull_brings_what_is_new_and_leaves_what_is_away() {
     let devices = Devices::new(2, fill);
