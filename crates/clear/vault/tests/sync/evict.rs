@@ -542,7 +542,8 @@ fn a_program_beside_the_owner_evicts_and_reads() {
 }
 
 /// Goal: a reader that remembers where content lay before it went finds where another device moved it since. Method: both devices keep
-/// one file of a segment; one reads it and lets it go, the other compacts. The history of sync with seed 407 is what fails without the mend.
+/// one file of a segment; one reads it and lets it go, the other compacts. A history of the simulation found
+/// the defect; this passes without the mend too.
 #[test]
 fn what_others_moved_while_it_was_away_is_read_where_it_is_now() {
     let devices = Devices::new(2, |vault| {

@@ -342,8 +342,8 @@ fn content_comes_in_place_of_other_content_with_its_version() {
 }
 
 /// Goal: what a small sync recorded before content of another device came is not laid over that after a crash. Method: one syncs several
-/// writes, so that its versions go past that of two, whose content takes the name; then the folder is copied, as after a power cut. The history of
-/// sync with seed 1887 is what fails without the mend; this one is for what is near it.
+/// writes, so that its versions go past that of two, whose content takes the name; then the folder is copied, as after a power cut. A history
+/// of the simulation found the defect; this passes without the mend too.
 #[test]
 fn what_was_synced_here_is_not_laid_over_what_came_after_a_crash() {
     let devices = Devices::new(2, |vault| vault.write("/file", [b'a'; 3_000]).unwrap());
