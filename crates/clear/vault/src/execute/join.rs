@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //!  (1) What came is counted in the transaction that also shows it: cut anywhere, the state is the one before or the one behind.
-//!  (2) No record of a small sync that was made before is laid over what came, whose versions others counted.       [8.5]
+//!  (2) No record of a small sync that was made before is replayed onto what came, whose versions others counted.       [8.5]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -341,7 +341,7 @@ fn content_comes_in_place_of_other_content_with_its_version() {
     assert_eq!(three.read("/file").unwrap(), b"once one");
 }
 
-/// Goal: what a small sync recorded before content of another device came is not laid over that after a crash. Method: one syncs several
+/// Goal: what a small sync recorded before content of another device came is not replayed onto that after a crash. Method: one syncs several
 /// writes, so that its versions go past that of two, whose content takes the name; then the folder is copied, as after a power cut. A history
 /// of the simulation found the defect; this passes without the mend too.
 #[test]
