@@ -19,6 +19,7 @@ mod locks;
 pub(crate) mod namespace;
 mod publish;
 pub(crate) mod published;
+mod push_turn;
 pub(crate) mod remote;
 mod remove_tree;
 pub(crate) mod restore;

@@ -65,7 +65,7 @@ pub(super) fn publications(
     let sealer = session.filesystem().engine().sealer();
     let mut before = None;
     let mut all = Vec::new();
-    let mut newest = Epoch(0);
+    let mut newest = newest_published(session, row)?;
     for number in numbers {
         // Missing: another pull was faster.
         let object = incoming::publication(folder, number)?.ok_or(Error::RemoteBusy)?;
@@ -82,23 +82,25 @@ pub(super) fn publications(
             return Err(strongroom_sync::Error::Forked { number }.into());
         }
         before = Some((number, signed.id));
+        if number > state.last.0 && epoch_of(&object) < newest {
+            return Err(of_replaced_keys(number).into());
+        }
         newest = newest.max(epoch_of(&object));
         all.push(signed);
-    }
-    // Nothing links a log that begins behind what was seen to that.                                     [11.3.7]
-    let begins_behind = all
-        .first()
-        .is_some_and(|one| one.body.number > state.last.0 + 1);
-    if state.last.0 > 0 && begins_behind && newest < newest_published(session, row)? {
-        let object = publication_name(all[all.len() - 1].body.number).to_string();
-        let why = "it is sealed under keys that had been replaced in what this device has seen";
-        return Err(strongroom_sync::Error::Damaged { object, why }.into());
     }
     Ok(all)
 }
 
+/// What is wrong with a publication under keys that had been replaced in one before it.                              [11.3.7]
+pub(super) fn of_replaced_keys(number: u64) -> strongroom_sync::Error {
+    strongroom_sync::Error::Damaged {
+        object: publication_name(number).to_string(),
+        why: "it is sealed under keys that had been replaced before",
+    }
+}
+
 /// The newest epoch under which something was published at a remote, as far as it was taken in.
-fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
+pub(super) fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
     let reader = session.filesystem().engine().reader()?;
     let mut newest = Epoch(0);
     each_published(&reader, remote, &mut |item, _| {

@@ -77,8 +77,7 @@ pub(super) fn seal(
         && head == state.head
         && header == state.header;
     if is_same {
-        // Another session of this device may have brought something up.
-        if state.is_pushing && session.vault.pushes() <= 1 {
+        if state.is_pushing {
             change_state(session, number, |state| RemoteState {
                 is_pushing: false,
                 ..state

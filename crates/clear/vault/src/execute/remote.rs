@@ -17,6 +17,7 @@ use strongroom_metadata::{Published, Remote, Segment, SegmentNumber, SegmentStat
 use strongroom_sync::{RemoteState, follow, follow_seen, object_hash, open_publication};
 
 use crate::clock::now_s;
+use crate::execute::came::{newest_published, of_replaced_keys};
 use crate::execute::copied;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::join::join;
@@ -190,6 +191,8 @@ fn list(session: &Session) -> Result<Response> {
 
 fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     let filesystem = session.filesystem();
+    *session.push.lock() = None;
+    let turn = session.vault.push_turns.take(number);
     let (_, state) = remote_of(session, number)?;
     let kept = filesystem.keep_segments();
     // By schedule: what no person asked for goes by the rule.
@@ -249,7 +252,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
     }
     *session.push.lock() = Some(Push {
         segments: kept,
-        count: session.vault.count_push(),
+        turn,
         newest_segment,
         head: head.id,
     });
@@ -322,6 +325,11 @@ fn publication(
         }
         Err(error) => return Ok(PublicationFields::Refused(error.to_string())),
     };
+    if epoch_of(object) < newest_published(session, remote)? {
+        return Ok(PublicationFields::Refused(
+            of_replaced_keys(number).to_string(),
+        ));
+    }
     let body = &signed.body;
     let knows =
         |id: &[u8; 32]| Ok::<_, Error>(filesystem.engine().reader()?.revision(id)?.is_some());
@@ -353,7 +361,7 @@ fn publication(
         last: (body.number, signed.id),
         sequence: state.sequence.max(if is_own { body.sequence } else { 0 }),
         // The head is named by the last publication of a push.
-        is_pushing: state.is_pushing && !(is_own && is_whole && session.vault.pushes() <= 1),
+        is_pushing: state.is_pushing && !(is_own && is_whole),
         base: body.base,
         head: if is_head_here { body.head } else { state.head },
         header: body.header.1,

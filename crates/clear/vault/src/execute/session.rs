@@ -18,6 +18,7 @@ use strongroom_metadata::SegmentNumber;
 
 use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
+use crate::execute::push_turn::{PushTurn, PushTurns};
 use crate::execute::rotation::Rotating;
 use crate::folder::owner_lock::OwnerLock;
 use crate::keyring::held_keys::{HeldKeys, Installed, ROTATION};
@@ -36,7 +37,7 @@ pub(crate) struct Push {
     #[expect(dead_code, reason = "kept until the push ends")]
     pub(crate) segments: KeptSegments,
     #[expect(dead_code, reason = "kept until the push ends")]
-    pub(crate) count: Arc<()>,
+    pub(crate) turn: PushTurn,
     pub(crate) newest_segment: SegmentNumber,
     pub(crate) head: [u8; 32],
 }
@@ -59,8 +60,7 @@ pub(crate) struct OpenVault {
     pub(crate) locks: Locks,
     /// Held while what came from a remote is joined: one after the other.
     pub(crate) joining: Mutex<()>,
-    /// One more reference for each session that pushes.
-    pub(crate) pushing: Arc<()>,
+    pub(crate) push_turns: Arc<PushTurns>,
     /// How many sessions there were.
     sessions: AtomicU64,
     sight: Sight,
@@ -92,7 +92,7 @@ impl OpenVault {
             locks: Locks::default(),
             sessions: AtomicU64::default(),
             joining: Mutex::new(()),
-            pushing: Arc::new(()),
+            push_turns: Arc::default(),
             sight,
             closed: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -182,16 +182,6 @@ impl OpenVault {
             .keep_setting(ROTATION, &newest.0.to_le_bytes())?;
         self.rotating.wake();
         Ok(())
-    }
-
-    /// Counts a push as long as the result is kept.
-    pub(crate) fn count_push(&self) -> Arc<()> {
-        Arc::clone(&self.pushing)
-    }
-
-    /// How many sessions push.
-    pub(crate) fn pushes(&self) -> usize {
-        Arc::strong_count(&self.pushing) - 1
     }
 
     /// Runs `work` on the keys; what is shown of them is true of them afterwards.

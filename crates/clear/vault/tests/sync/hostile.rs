@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use strongroom::{AddKey, KeyFile, NewKey, SystemRandom};
+use strongroom_format::Epoch;
+use strongroom_metadata::{Published, PublishedAs};
 
 use super::*;
 
@@ -209,4 +211,28 @@ fn files_that_are_no_objects_disturb_nobody() {
     try_clone(&devices, "newcomer").unwrap();
     let invited = devices.vaults[0].invite(NAME, std::time::Instant::now());
     invited.unwrap();
+}
+
+/// Goal: what a removed device seals under keys that were replaced at a remote is refused, also if it could guess what it has to link to.
+/// Method: a device has seen a record there under newer keys than those of the next publication, which another one pushes.
+/// Failed before: it was joined. SECURITY.md, claim 21.
+#[test]
+fn a_publication_under_keys_that_were_replaced_before_is_refused() {
+    let devices = Devices::new(2, fill);
+    devices.settle();
+    let filesystem = devices.vaults[0].filesystem().unwrap();
+    let number = filesystem.engine().reader().unwrap().remotes().unwrap()[0].number;
+    let how = PublishedAs {
+        hash: [7; 32],
+        publication: 1,
+    };
+    let newer = Published::Revision([7; 32], Epoch(1));
+    let noted = filesystem.change_remotes(|writer| writer.put_published(number, newer, how));
+    noted.unwrap();
+    drop(filesystem);
+    devices.vaults[1].write("/evil", b"1").unwrap();
+    devices.sync(1);
+    let refused = devices.try_sync(0).unwrap_err();
+    assert!(refused.to_string().contains("replaced before"), "{refused}");
+    assert!(devices.vaults[0].read("/evil").is_err());
 }
