@@ -83,11 +83,14 @@ impl Joining {
 
     /// Says early that there is no vault, before anybody is asked for a secret.
     fn check_header(&self) -> Result<()> {
-        match self.folder.header() {
-            Err(Error::InterruptedCreate) => match OwnerLock::attempt(&self.folder)? {
-                Attempt::HeldByAnother => Err(Error::BeingCreated),
-                _ => Err(Error::InterruptedCreate),
-            },
+        let finished = self.folder.check_finished();
+        match finished.and_then(|()| self.folder.header()) {
+            Err(error @ (Error::InterruptedCreate | Error::InterruptedClone)) => {
+                match OwnerLock::attempt(&self.folder)? {
+                    Attempt::HeldByAnother => Err(Error::BeingCreated),
+                    _ => Err(error),
+                }
+            }
             Err(error) => Err(error),
             Ok(_) if self.access == Access::ReadWrite => self.folder.check_is_no_backup(),
             Ok(_) => Ok(()),

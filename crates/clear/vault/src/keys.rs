@@ -86,6 +86,7 @@ impl Keys {
     /// As `open`; `OlderFolder`, `OtherVault`, `PathOfAnother`, `UnknownVault`.
     pub fn open_with(folder: impl AsRef<Path>, secret: &Secret, trust: Trust) -> Result<Self> {
         let folder = Folder::new(folder.as_ref()).absolute()?;
+        folder.check_finished()?;
         if switch::is_pending(&folder)?
             && let Attempt::Taken(_lock) = OwnerLock::attempt(&folder)?
         {
