@@ -130,6 +130,7 @@ pub const COMMANDS: &[Command] = &[
     command("compression set", "compression @V zstd @K", Judge::Changes),
     command("compact", "compact @V @K", Judge::Changes),
     command("sync", "sync @V @K", Judge::Changes),
+    command("evict --undo", "evict --undo @V @K", Judge::Says),
     command("backup", "backup -q @V @O/backup @K", Judge::Says),
     command("repair", "repair -q @V @K", Judge::Changes),
     command("repair --yes", "repair -q --yes @V @K", Judge::Changes),
@@ -161,6 +162,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "as `remote add`; a segment that is not as it was written is refused",
     ),
     ("pull", "as `remote add`"),
+    (
+        "evict",
+        "as `remote add`; without a remote it says that there is none",
+    ),
     ("clone", "makes a vault, opens none"),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),
