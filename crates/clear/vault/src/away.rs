@@ -127,7 +127,11 @@ impl SegmentSource for RemoteSegments {
                 Ok(Answer::Proven(bytes)) => return Ok(bytes),
                 Ok(Answer::Lost(why)) => reasons.push(format!("{name}: {why}")),
                 // It answered, and is not the remote of this vault any more.
-                Err(error @ Error::Remote(SyncError::NoVault | SyncError::OtherVault)) => {
+                Err(
+                    error @ Error::Remote(
+                        SyncError::Missing { .. } | SyncError::OtherVault | SyncError::OtherRemote,
+                    ),
+                ) => {
                     reasons.push(format!("{name}: {error}"));
                     may_come = true;
                 }

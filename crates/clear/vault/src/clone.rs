@@ -25,9 +25,8 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, Marker, RemoteState, follow, header_name, header_parts, in_parallel, object_hash,
-    open_publication, publication_name, publication_number, revision_name, segment_name,
-    unfinished,
+    Live, Marker, RemoteState, follow, header_name, in_parallel, object_hash, open_publication,
+    publication_name, publication_number, revision_name, segment_name, unfinished,
 };
 
 use crate::clock::now_s;
@@ -38,7 +37,7 @@ use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UN
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
 use crate::recovery::report::RecoverReport;
-use crate::remotes::{RemoteProgress, go_on, newest_number};
+use crate::remotes::{RemoteProgress, go_on, headers_at, newest_number};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
 use crate::seen::{self, Sight, Trust, Watch};
@@ -222,12 +221,7 @@ fn write_replica(folder: &Folder, mut keyring: Keyring, keys: &NewDeviceKeys) ->
 /// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
 /// may have left a newer one, without keys that what was published before needs.
 fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result<State> {
-    let listed = remote.list("headers")?;
-    let mut names: Vec<(u64, [u8; 32])> = listed
-        .iter()
-        .filter_map(|one| header_parts(&one.name))
-        .collect();
-    names.sort_unstable_by(|one, next| next.cmp(one));
+    let mut names = headers_at(remote)?;
     if names.is_empty() && newest_number(remote)? > 0 {
         let object = "all headers of the vault".to_owned();
         return Err(strongroom_sync::Error::Missing { object }.into());

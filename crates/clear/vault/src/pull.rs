@@ -18,8 +18,8 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, header_name, header_parts, in_parallel, object_hash, publication_name, revision_name,
-    segment_name, unfinished,
+    Live, header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
+    unfinished,
 };
 
 use crate::clock::now_s;
@@ -29,7 +29,7 @@ use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
 };
 use crate::push::PushReport;
-use crate::remotes::{RemoteProgress, go_on, newest_number, vault_id};
+use crate::remotes::{RemoteProgress, go_on, headers_at, newest_number, vault_id};
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
@@ -212,12 +212,7 @@ impl Vault {
 
     /// Goes on as a new device of the newest header, in which the device of this copy was replaced.                [11.10.4]
     fn become_new_device_in(&self, remote: &dyn Remote) -> Result<()> {
-        let listed = remote.list("headers")?;
-        let mut names: Vec<(u64, [u8; 32])> = listed
-            .iter()
-            .filter_map(|one| header_parts(&one.name))
-            .collect();
-        names.sort_unstable_by(|one, next| next.cmp(one));
+        let names = headers_at(remote)?;
         // An older one would have the slot still, and others have gone on from there.
         let mut generations = names.chunk_by(|one, next| one.0 == next.0);
         let newest = generations.next().ok_or(Error::DeviceReplaced)?;
@@ -423,12 +418,8 @@ impl Vault {
         named: Option<(u64, [u8; 32])>,
         needed: Epoch,
     ) -> Result<()> {
-        let listed = remote.list("headers")?;
-        let mut headers: Vec<(u64, [u8; 32])> = listed
-            .iter()
-            .filter_map(|one| header_parts(&one.name))
-            .collect();
-        headers.sort_unstable();
+        let mut headers = headers_at(remote)?;
+        headers.reverse();
         let own = self.information()?.generation;
         let own_hash = object_hash(&Folder::new(self.folder()).header()?);
         let named = named.filter(|(generation, _)| *generation > own);

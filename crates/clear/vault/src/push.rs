@@ -20,15 +20,14 @@ use strongroom_format::{Epoch, Header, hex};
 use strongroom_remote::{Created, ObjectName, Remote};
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
-    header_name, header_parts, in_parallel, object_hash, publication_name, revision_name,
-    segment_name,
+    header_name, in_parallel, object_hash, publication_name, revision_name, segment_name,
 };
 
 use crate::folder::{Folder, REVISIONS, SEGMENTS, below};
 use crate::incoming::read_segment;
 use crate::limits::PUSH_PAGE;
 use crate::prune::{GRACE, PruneReport, Pruning, Unnamed};
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::{RemoteProgress, go_on, headers_at};
 use crate::request::frame::ByteBuffer;
 use crate::request::remote::{
     NamedFields, PushFields, RemoteFields, RemoteRequest, UploadedObject, VaultObject,
@@ -259,8 +258,7 @@ impl Attempt<'_> {
         if named == [0; 32] || named == *own {
             return Ok(false);
         }
-        let listed = self.remote.list("headers")?;
-        let mut headers = listed.iter().filter_map(|one| header_parts(&one.name));
+        let mut headers = headers_at(self.remote)?.into_iter();
         let Some((generation, hash)) = headers.find(|(_, hash)| *hash == named) else {
             return Ok(true);
         };

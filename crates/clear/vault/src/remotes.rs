@@ -18,7 +18,7 @@ use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
 use strongroom_sync::{
-    Live, Marker, follow, header_name, in_parallel, object_hash, publication_name,
+    Live, Marker, follow, header_name, header_parts, in_parallel, object_hash, publication_name,
     publication_number, revision_name, segment_name,
 };
 
@@ -442,6 +442,17 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
 }
 
 /// The id of the vault in a folder, as its header says.
+/// The headers that a remote lists, by generation and hash, newest first.
+pub(crate) fn headers_at(remote: &dyn Remote) -> Result<Vec<(u64, [u8; 32])>> {
+    let listed = remote.list("headers")?;
+    let mut headers: Vec<(u64, [u8; 32])> = listed
+        .iter()
+        .filter_map(|one| header_parts(&one.name))
+        .collect();
+    headers.sort_unstable_by(|one, next| next.cmp(one));
+    Ok(headers)
+}
+
 pub(crate) fn vault_id(folder: &Folder) -> Result<VaultId> {
     let header = Header::decode(&folder.header()?).map_err(UnlockError::from)?;
     Ok(header.header.vault)

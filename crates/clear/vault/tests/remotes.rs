@@ -13,7 +13,7 @@ use strongroom::{
     NewKey, NewRevision, PushReport, Secret, SystemRandom, Vault, VerifyOptions, clone,
 };
 
-use support::{Place, content};
+use support::{Place, content, copy_folder};
 
 const NAME: &str = "stick";
 
@@ -208,18 +208,6 @@ fn a_push_stopped_anywhere_goes_on_without_sending_again_what_arrived() {
     assert_filled(&pushed.open("clone"));
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).unwrap()),
-        }
-    }
-}
-
 #[test]
 fn a_clone_stopped_anywhere_goes_on_and_is_no_vault_before() {
     let pushed = Pushed::new();
@@ -265,7 +253,7 @@ fn a_clone_that_was_killed_behind_its_header_is_no_vault() {
     let (cloned, copied) = (place.join("clone"), place.join("copy"));
     let done = pushed.clone_told("clone", &mut |progress| {
         if matches!(progress, CloneProgress::Made(_)) && !copied.exists() {
-            copy(&cloned, &copied);
+            copy_folder(&cloned, &copied);
         }
         GoOn::Yes
     });

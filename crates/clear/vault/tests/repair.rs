@@ -11,7 +11,7 @@ use strongroom::{
     RepairReport, SeenRecords, Trust, Vault, VerifyOptions, recover, repair,
 };
 
-use support::{Place, content};
+use support::{Place, content, copy_folder};
 
 impl Place {
     fn repair(&self, dry_run: bool) -> RepairReport {
@@ -300,24 +300,12 @@ fn crashed() -> Place {
         file.sync_all().unwrap();
     }
     let copied = place.directory.path().join("copied");
-    copy(&place.folder(), &copied);
+    copy_folder(&place.folder(), &copied);
     drop(file);
     vault.close().unwrap();
     std::fs::remove_dir_all(place.folder()).unwrap();
     std::fs::rename(copied, place.folder()).unwrap();
     place
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
-        }
-    }
 }
 
 /// Goal: a verification names the log of small syncs if something in it was lost. Failed before: that was a warning only, and

@@ -102,7 +102,8 @@ pub(crate) fn remote_add() -> String {
 pub(crate) fn remote_prune() -> String {
     format!(
         "A push does this by itself about once a week, unless the remote was added with --keep. What nothing refers to any more is retired first; the push that finds it \
-         still unused a week later removes it. With --now it is removed at once.\n\n{}",
+         still unused a week later removes it. With --now it is removed at once. Content that a device has evicted stays until that device \
+         has synced, for 180 days at most.\n\n{}",
         example(&[
             "strongroom remote prune --dry-run photos",
             "strongroom remote prune --now photos stick",

@@ -14,7 +14,7 @@ use strongroom_metadata::{Published, PublishedAs};
 use strongroom_sync::{Live, RemoteState, follow, follow_seen, open_publication, publication_name};
 
 use crate::execute::session::Session;
-use crate::execute::standing::each_published;
+use crate::execute::standing::{each_published, each_published_record};
 use crate::folder::Folder;
 use crate::incoming::{self, epoch_of};
 use crate::{Error, Result};
@@ -103,7 +103,7 @@ pub(super) fn of_replaced_keys(number: u64) -> strongroom_sync::Error {
 pub(super) fn newest_published(session: &Session, remote: u64) -> Result<Epoch> {
     let reader = session.filesystem().engine().reader()?;
     let mut newest = Epoch(0);
-    each_published(&reader, remote, &mut |item, _| {
+    each_published_record(&reader, remote, &mut |item, _| {
         if let Published::Revision(_, epoch) = item {
             newest = newest.max(epoch);
         }

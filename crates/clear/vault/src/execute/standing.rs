@@ -114,13 +114,31 @@ impl OpenVault {
     }
 }
 
-/// Hears of everything that is noted as published at a remote, in a fixed order.
+/// Hears of everything that is noted as published at a remote, in a fixed order: segments, then records.
 pub(crate) fn each_published(
     reader: &Reader<'_>,
     remote: u64,
     each: &mut dyn FnMut(Published, PublishedAs),
 ) -> Result<()> {
-    let mut after = None;
+    each_published_after(reader, remote, None, each)
+}
+
+/// The same of records alone, of which there are few.
+pub(crate) fn each_published_record(
+    reader: &Reader<'_>,
+    remote: u64,
+    each: &mut dyn FnMut(Published, PublishedAs),
+) -> Result<()> {
+    let last_segment = Published::Segment([0xff; 16]);
+    each_published_after(reader, remote, Some(last_segment), each)
+}
+
+fn each_published_after(
+    reader: &Reader<'_>,
+    remote: u64,
+    mut after: Option<Published>,
+    each: &mut dyn FnMut(Published, PublishedAs),
+) -> Result<()> {
     loop {
         let page = reader.published_after(remote, after, PUSH_PAGE)?;
         let Some((last, _)) = page.last() else {

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use strongroom::{CreateOptions, KeyFile, OpenOptions, Secret, SystemRandom, Vault};
 
@@ -39,8 +40,8 @@ impl Place {
     /// The segment files, longest last.
     pub(crate) fn segments(&self) -> Vec<PathBuf> {
         let mut all = Vec::new();
-        for folder in std::fs::read_dir(self.folder().join("segments")).unwrap() {
-            for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+        for folder in fs::read_dir(self.folder().join("segments")).unwrap() {
+            for file in fs::read_dir(folder.unwrap().path()).unwrap() {
                 all.push(file.unwrap().path());
             }
         }
@@ -61,4 +62,17 @@ pub(crate) fn content(len: usize, seed: u64) -> Vec<u8> {
     }
     bytes.truncate(len);
     bytes
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
 }

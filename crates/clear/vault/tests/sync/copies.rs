@@ -6,24 +6,12 @@ use std::path::Path;
 
 use strongroom::filesystem::Background;
 use strongroom::{
-    CloneOptions, Error, GoOn, IfOlder, Keys, OpenOptions, RemoteProgress, Vault, VerifyOptions,
-    clone,
+    CloneOptions, Error, GoOn, IfOlder, Keys, OpenOptions, RemoteProgress, Vault, clone,
 };
 
-use crate::support::content;
+use crate::evict::assert_sound;
+use crate::support::{content, copy_folder};
 use crate::{CLONED_FROM, Devices, fill};
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
-}
 
 impl Devices {
     fn open(&mut self, number: usize, older: IfOlder) {
@@ -37,7 +25,7 @@ impl Devices {
     fn copy_of(&mut self, number: usize, name: &str) -> std::path::PathBuf {
         self.vaults[number].close().unwrap();
         let to = self.place.directory.path().join(name);
-        copy(&self.folder(number), &to);
+        copy_folder(&self.folder(number), &to);
         self.open(number, IfOlder::Refuse);
         to
     }
@@ -265,7 +253,7 @@ fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
         .unwrap();
     devices.vaults[1].sync().unwrap();
     let copied = devices.place.directory.path().join("device2");
-    copy(&devices.folder(1), &copied);
+    copy_folder(&devices.folder(1), &copied);
     let original = &devices.vaults[1];
     original
         .write("/by the original", content(150_000, 41))
@@ -302,13 +290,7 @@ fn a_segment_with_other_bytes_at_another_remote_is_not_taken_for_published() {
         }
     }
     for vault in &devices.vaults {
-        vault.accept_records().unwrap();
-        let deep = VerifyOptions {
-            deep: true,
-            resume: false,
-        };
-        let report = vault.verify(deep, &mut |_| GoOn::Yes).unwrap();
-        assert!(report.is_sound(), "{report:?}");
+        assert_sound(vault);
     }
 }
 

@@ -13,7 +13,7 @@ use strongroom::{
 use strongroom_metadata::Remote;
 use strongroom_sync::RemoteState;
 
-use super::{Devices, NAME, content, fill};
+use super::{Devices, NAME, content, copy_folder, fill, forget_history};
 
 /// Everything that a remote has goes.
 fn evict(vault: &Vault) -> EvictReport {
@@ -53,7 +53,7 @@ fn bytes_in(folder: &Path) -> usize {
 }
 
 /// What is here is sound; what is not here is no damage.
-fn assert_sound(vault: &Vault) {
+pub(super) fn assert_sound(vault: &Vault) {
     vault.accept_records().unwrap();
     let deep = VerifyOptions {
         deep: true,
@@ -63,18 +63,6 @@ fn assert_sound(vault: &Vault) {
     assert!(report.is_sound(), "{report:?}");
     let check = vault.check().unwrap();
     assert!(check.problems.is_empty(), "{check:?}");
-}
-
-pub(super) fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, &target).unwrap()),
-        }
-    }
 }
 
 /// Opens a copy of a vault folder, as it is after a power cut.
@@ -248,7 +236,7 @@ fn cut_at_any_step_nothing_is_lost() {
     let vault = &devices.vaults[0];
     let folder = devices.folder(0);
     let whole = devices.place.directory.path().join("whole");
-    copy(&folder, &whole);
+    copy_folder(&folder, &whole);
     let mut copies = Vec::new();
     vault
         .evict(None, &mut |_| {
@@ -257,14 +245,14 @@ fn cut_at_any_step_nothing_is_lost() {
                 .directory
                 .path()
                 .join(format!("copy{}", copies.len()));
-            copy(&folder, &to);
+            copy_folder(&folder, &to);
             copies.push(to);
             GoOn::Yes
         })
         .unwrap();
     let back = devices.place.directory.path().join("back");
-    copy(&folder, &back);
-    copy(&whole.join("segments"), &back.join("segments"));
+    copy_folder(&folder, &back);
+    copy_folder(&whole.join("segments"), &back.join("segments"));
     for folder in copies.iter().chain([&folder, &back]) {
         if *folder != devices.folder(0) {
             let vault = open_copy(&devices, folder);
@@ -297,7 +285,7 @@ fn cut_while_content_comes_back_nothing_is_lost() {
         .bring_back(None, &mut |_| {
             let name = format!("copy{}", copies.len());
             let to = devices.place.directory.path().join(name);
-            copy(&folder, &to);
+            copy_folder(&folder, &to);
             copies.push(to);
             GoOn::Yes
         })
@@ -408,13 +396,7 @@ fn what_others_retire_comes_back_before_it_can_go() {
     for number in 0..30 {
         two.remove_file(&*format!("/part{number}")).unwrap();
     }
-    two.take_revision(&NewRevision::default()).unwrap().unwrap();
-    let mut revisions = two.revisions().unwrap();
-    revisions.pop();
-    for revision in revisions {
-        two.remove_revision(revision.id).unwrap();
-    }
-    two.compact().unwrap();
+    forget_history(two);
     devices.sync(1);
     // This device has them still in its snapshots.
     devices.sync(0);
@@ -613,13 +595,7 @@ fn nobody_removes_at_the_remote_what_a_device_that_was_away_may_need() {
     devices.settle();
     evict(one);
     two.remove_file("/big").unwrap();
-    two.take_revision(&NewRevision::default()).unwrap().unwrap();
-    let mut revisions = two.revisions().unwrap();
-    revisions.pop();
-    for revision in revisions {
-        two.remove_revision(revision.id).unwrap();
-    }
-    two.compact().unwrap();
+    forget_history(two);
     devices.sync(1);
     let prune = || {
         let pruned = two.prune_remote(CLONED_FROM, Duration::ZERO, &mut |_| GoOn::Yes);
@@ -790,4 +766,25 @@ fn what_is_away_is_not_half_erased_while_its_remote_is_gone() {
         "{erased:?}"
     );
     assert_eq!(vault.read("/beside").unwrap(), content(400_000, 51));
+}
+
+/// Goal: a push to another remote of what the first one lost names the file, and publishes nothing that lacks blocks.
+#[test]
+fn what_a_remote_lost_is_not_published_at_another() {
+    let devices = Devices::new(1, fill);
+    let vault = &devices.vaults[0];
+    devices.settle();
+    evict(vault);
+    for (path, _) in files(&devices.place.directory.path().join("remote/segments")) {
+        fs::remove_file(path).unwrap();
+    }
+    let second = devices.place.directory.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let address = format!("folder:{}", second.display());
+    vault.add_remote("second", &address).unwrap();
+    for _ in 0..2 {
+        let refused = vault.push("second", &mut |_| GoOn::Yes).unwrap_err();
+        assert!(refused.to_string().contains("is missing"), "{refused}");
+        assert!(!second.join("publications").exists());
+    }
 }

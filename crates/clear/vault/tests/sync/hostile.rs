@@ -24,17 +24,6 @@ fn name_of(path: &Path) -> String {
     format!("{kind}/{name}")
 }
 
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy_folder(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}
-
 fn add_key(devices: &Devices, number: usize) {
     let mut keys = Keys::open(devices.folder(number), &devices.place.secret).unwrap();
     let key = KeyFile::random(&SystemRandom).unwrap();

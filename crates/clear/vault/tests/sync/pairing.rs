@@ -681,14 +681,3 @@ fn a_name_or_secret_that_cannot_be_is_refused_before_anything_is_said() {
     assert_pairing!(made, PairingError::Secret);
     assert_eq!(old.letters(), []);
 }
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => copy_folder(&entry.path(), &to.join(entry.file_name())),
-            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
-        }
-    }
-}

@@ -14,7 +14,7 @@ use strongroom_metadata::Remote;
 use strongroom_sync::RemoteState;
 
 use crate::support::content;
-use crate::{Devices, NAME, fill, tree};
+use crate::{Devices, NAME, fill, forget_history, tree};
 
 /// Everything of a kind at the remote.
 fn objects(devices: &Devices, kind: &str) -> BTreeSet<String> {
@@ -34,17 +34,6 @@ fn prune(devices: &Devices, number: usize, grace: Duration) -> PruneReport {
     devices.sync(number);
     let pruned = devices.vaults[number].prune_remote(name_of(number), grace, &mut |_| GoOn::Yes);
     pruned.unwrap()
-}
-
-/// Removes every snapshot but the newest state, and what only they need.
-fn forget_history(vault: &Vault) {
-    vault.take_revision(&NewRevision::default()).unwrap();
-    let revisions = vault.revisions().unwrap();
-    let newest = revisions.iter().map(|one| one.time).max().unwrap();
-    for revision in revisions.iter().filter(|one| one.time < newest) {
-        vault.remove_revision(revision.id).unwrap();
-    }
-    vault.compact().unwrap();
 }
 
 /// The remote has everything, and a newcomer gets what the device has.
