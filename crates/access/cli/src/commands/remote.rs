@@ -143,7 +143,7 @@ fn check(arguments: &RemoteCheck) -> Result<()> {
             true => Ok(()),
             false => Err(Failure::new(
                 ExitCode::DamageFound,
-                "the remote lost something; the vault still has it: `strongroom remote remove` this remote, and push to an empty place",
+                "the remote lost something: bring back what is away with `strongroom evict --undo`, see with `strongroom verify` that the vault has it, then push to an empty place, and `strongroom remote remove` this remote",
             )),
         }
     })
