@@ -89,7 +89,7 @@ impl Mailbox {
     /// Those of the remote.
     pub fn offer(&self, remote: &dyn Remote, now_s: u64) -> Result<bool> {
         let text = format!("{OFFER}{now_s}\n");
-        Ok(remote.create(&self.offer_name(), text.as_bytes())? == Created::New)
+        Ok(remote.create(&self.offer_name(), text.into_bytes())? == Created::New)
     }
 
     /// Whether a pairing is offered here.
@@ -107,7 +107,7 @@ impl Mailbox {
     /// Those of the remote.
     pub fn put(&self, remote: &dyn Remote, run: Run, letter: Letter, bytes: &[u8]) -> Result<bool> {
         let name = self.name(run, letter);
-        let created = remote.create(&name, bytes)?;
+        let created = remote.create(&name, bytes.to_vec())?;
         // A request that took effect although its answer was lost was repeated.
         let is_own =
             || Ok::<_, crate::Error>(self.read(remote, run, letter)? == Some(bytes.into()));
@@ -252,7 +252,7 @@ mod tests {
         let remote = strongroom_remote::memory().unwrap();
         let put = |name: &str, bytes: &[u8]| {
             let name = ObjectName::new(format!("{KIND}/{name}")).unwrap();
-            remote.create(&name, bytes).unwrap();
+            remote.create(&name, bytes.to_vec()).unwrap();
         };
         let now = 1_800_000_000;
         let run = "0707070707070707".repeat(2);

@@ -88,7 +88,7 @@ impl Marker {
         };
         let mut bytes = serde_json::to_vec_pretty(&json).expect("strings and a number are JSON");
         bytes.push(b'\n');
-        let found = match remote.create(&ObjectName::new(MARKER)?, &bytes)? {
+        let found = match remote.create(&ObjectName::new(MARKER)?, bytes)? {
             Created::New => self,
             Created::AlreadyThere => Self::read(remote)?.ok_or(Error::NoVault)?,
         };

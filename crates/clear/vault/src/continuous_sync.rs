@@ -413,8 +413,8 @@ mod tests {
     }
 
     impl Remote for Counting {
-        fn create(&self, name: &ObjectName, bytes: &[u8]) -> strongroom_remote::Result<Created> {
-            self.moved(bytes);
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> strongroom_remote::Result<Created> {
+            self.moved(&bytes);
             self.one().create(name, bytes)
         }
 

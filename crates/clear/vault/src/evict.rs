@@ -239,7 +239,7 @@ impl Vault {
         // its age, so it is said under another name.
         note(SAYING, said > 0 && is_old)?;
         let (name, _) = self.remote_row(number)?.needs;
-        remote.create(&needs_name(&name, row.last), &[])?;
+        remote.create(&needs_name(&name, row.last), Vec::new())?;
         note(row.last, false)?;
         match said {
             0 => Ok(()),

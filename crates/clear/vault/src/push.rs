@@ -221,7 +221,7 @@ impl Attempt<'_> {
             }
             if !header_is_there {
                 let name = header_name(begun.generation, &header);
-                self.remote.create(&name, &begun.header.0)?;
+                self.remote.create(&name, begun.header.0.clone())?;
                 header_is_there = true;
             }
             if !self.publish(last + 1, &object)? {
@@ -358,7 +358,7 @@ impl Attempt<'_> {
     /// Creates a publication; gives whether it is ours: a request whose answer was lost may have made it before.
     fn publish(&self, number: u64, object: &[u8]) -> Result<bool> {
         let name = publication_name(number);
-        match self.remote.create(&name, object)? {
+        match self.remote.create(&name, object.to_vec())? {
             Created::New => Ok(true),
             Created::AlreadyThere => {
                 let found = self.remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
@@ -393,7 +393,7 @@ impl Attempt<'_> {
                 };
                 let len = bytes.len() as u64;
                 let is_new =
-                    there.get(name.as_str()) != Some(&len) && create(remote, &name, &bytes)?;
+                    there.get(name.as_str()) != Some(&len) && create(remote, &name, bytes)?;
                 Ok((UploadedObject { object, hash, len }, is_new))
             },
             &mut |(one, is_new): (UploadedObject, bool)| {
@@ -432,7 +432,7 @@ fn again_record(record: &PublishedRevision) -> UploadedObject {
     }
 }
 
-fn create(remote: &dyn Remote, name: &ObjectName, bytes: &[u8]) -> Result<bool> {
+fn create(remote: &dyn Remote, name: &ObjectName, bytes: Vec<u8>) -> Result<bool> {
     Ok(remote.create(name, bytes)? == Created::New)
 }
 

@@ -67,8 +67,10 @@ impl Cloud {
 
     /// At most `bytes_max` bytes of an answer, and one more if it has more.
     fn collect(&self, answer: GetResult, bytes_max: u64) -> Result<Vec<u8>> {
+        let said = answer.range.end.saturating_sub(answer.range.start);
         let mut pieces = answer.into_stream();
-        let mut bytes = Vec::new();
+        // A buffer that grows takes up to three times as much meanwhile.
+        let mut bytes = Vec::with_capacity(usize::try_from(said.min(bytes_max)).unwrap_or(0));
         while let Some(piece) = self.wait(pieces.try_next())? {
             let left = bytes_max.saturating_add(1) - bytes.len() as u64;
             let len = usize::try_from(left).map_or(piece.len(), |left| piece.len().min(left));
@@ -95,8 +97,8 @@ impl Cloud {
 }
 
 impl Remote for Cloud {
-    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
-        let payload = PutPayload::from(bytes.to_vec());
+    fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
+        let payload = PutPayload::from(bytes);
         let path = self.path(name);
         let put = self.store.put_opts(&path, payload, PutMode::Create.into());
         match self.runtime.block_on(put) {

@@ -58,7 +58,7 @@ impl FolderRemote {
 }
 
 impl Remote for FolderRemote {
-    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
+    fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
         let (kind, last) = name.split();
         if let Some(kind) = kind
             && self.held.make_folder(kind)?
@@ -73,7 +73,7 @@ impl Remote for FolderRemote {
         if folder.check_file(last)?.is_some() {
             return Ok(Created::AlreadyThere);
         }
-        match folder.new_file(bytes)?.put_if_absent(last) {
+        match folder.new_file(&bytes)?.put_if_absent(last) {
             Ok(true) => Ok(Created::New),
             Ok(false) => Ok(Created::AlreadyThere),
             Err(strongroom_folder::Error::Io(error))

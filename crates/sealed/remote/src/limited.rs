@@ -174,7 +174,7 @@ impl Limited {
 }
 
 impl Remote for Limited {
-    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created> {
+    fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created> {
         if let Some(bucket) = &self.pace.up {
             self.pace.wait(bucket, bytes.len() as u64); // (1)
         }
@@ -261,14 +261,14 @@ mod tests {
     fn what_goes_up_takes_its_time_but_for_the_last_object() {
         let (remote, clock) = limited(Some(1000), None);
         for number in 0..10 {
-            remote.create(&name(number), &[7; 1500]).unwrap();
+            remote.create(&name(number), vec![7; 1500]).unwrap();
             assert_eq!(clock.now(), Duration::from_millis(1500 * number));
         }
         // Time in which nothing went is not made up for.
         clock.wait(Duration::from_secs(1000));
         let before = clock.now();
-        remote.create(&name(10), &[7; 1500]).unwrap();
-        remote.create(&name(11), &[7; 1500]).unwrap();
+        remote.create(&name(10), vec![7; 1500]).unwrap();
+        remote.create(&name(11), vec![7; 1500]).unwrap();
         assert_eq!(clock.now() - before, Duration::from_millis(1500));
         assert_eq!(remote.read(&name(3), 1500).unwrap().unwrap(), [7; 1500]);
         assert_eq!(
@@ -301,7 +301,7 @@ mod tests {
         ] {
             let (remote, clock) = limited(None, Some(PIECE_BYTES_MIN));
             let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
-            remote.create(&name(1), &bytes).unwrap();
+            remote.create(&name(1), bytes.clone()).unwrap();
             let max = bytes.len() as u64;
             for bytes_max in [max, max + 1, 16 << 20] {
                 let read = remote.read(&name(1), bytes_max).unwrap().unwrap();

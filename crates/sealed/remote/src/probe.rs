@@ -39,7 +39,7 @@ pub fn probe(remote: &dyn Remote) -> Result<CreateOnly> {
                 .map(|creator| {
                     scope.spawn({
                         let name = &name;
-                        move || remote.create(name, &[creator])
+                        move || remote.create(name, vec![creator])
                     })
                 })
                 .collect();

@@ -36,11 +36,12 @@ pub struct Listed {
 pub trait Remote: Send + Sync + fmt::Debug {
     /// Creates an object, durable on return, unless one of that name is there.                                  (1)
     ///
-    /// A request that took effect although its answer was lost may be repeated: then its own object is `AlreadyThere`.
+    /// A request that took effect although its answer was lost may be repeated: then its own object is `AlreadyThere`. The bytes are
+    /// taken, not copied: a segment in memory twice for each transfer is what a push would cost most.
     ///
     /// # Errors
     /// `Unreachable`, `Refused`, `Full`, `NoCreateOnly`.
-    fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<Created>;
+    fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Result<Created>;
 
     /// All bytes of an object; `None` if there is none.                                                        (2)
     ///

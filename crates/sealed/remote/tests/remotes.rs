@@ -35,9 +35,9 @@ fn an_object_is_created_once_and_read_whole_or_in_part() {
         let one = name("segments/00");
         assert_eq!(remote.read(&one, 9).unwrap(), None);
         assert_eq!(remote.read_range(&one, 0..9).unwrap(), None);
-        assert_eq!(remote.create(&one, b"0123456789").unwrap(), Created::New);
+        assert_eq!(remote.create(&one, b"0123456789".to_vec()).unwrap(), Created::New);
         assert_eq!(
-            remote.create(&one, b"other").unwrap(),
+            remote.create(&one, b"other".to_vec()).unwrap(),
             Created::AlreadyThere
         );
         assert_eq!(remote.read(&one, 10).unwrap().unwrap(), b"0123456789");
@@ -47,7 +47,7 @@ fn an_object_is_created_once_and_read_whole_or_in_part() {
         ));
         assert_eq!(remote.read_range(&one, 3..6).unwrap().unwrap(), b"345");
         assert_eq!(remote.read_range(&one, 8..60).unwrap().unwrap(), b"89");
-        assert_eq!(remote.create(&name("a.json"), b"").unwrap(), Created::New);
+        assert_eq!(remote.create(&name("a.json"), b"".to_vec()).unwrap(), Created::New);
         assert_eq!(remote.read(&name("a.json"), 0).unwrap().unwrap(), b"");
     });
 }
@@ -58,11 +58,11 @@ fn a_listing_has_names_and_lengths_of_one_kind_and_a_removed_object_is_gone() {
         assert!(remote.list("segments").unwrap().is_empty());
         for number in 0..20 {
             remote
-                .create(&name(&format!("segments/{number}")), &vec![1; number])
+                .create(&name(&format!("segments/{number}")), vec![1; number])
                 .unwrap();
         }
-        remote.create(&name("segment"), b"beside").unwrap();
-        remote.create(&name("headers/1-a"), b"x").unwrap();
+        remote.create(&name("segment"), b"beside".to_vec()).unwrap();
+        remote.create(&name("headers/1-a"), b"x".to_vec()).unwrap();
         let mut listed = remote.list("segments").unwrap();
         listed.sort_by_key(|object| object.len);
         assert_eq!(listed.len(), 20);
@@ -74,7 +74,7 @@ fn a_listing_has_names_and_lengths_of_one_kind_and_a_removed_object_is_gone() {
         remote.remove(&name("nothing/7")).unwrap();
         assert_eq!(remote.list("segments").unwrap().len(), 19);
         assert_eq!(
-            remote.create(&name("segments/7"), b"again").unwrap(),
+            remote.create(&name("segments/7"), b"again".to_vec()).unwrap(),
             Created::New
         );
     });
@@ -122,11 +122,11 @@ fn what_is_odd_in_a_folder_is_named_and_neither_read_nor_followed() {
             "{odd}: {error}"
         );
         assert!(remote.read_range(&name(odd), 0..3).is_err());
-        assert!(remote.create(&name(odd), b"new").is_err());
+        assert!(remote.create(&name(odd), b"new".to_vec()).is_err());
     }
     assert!(remote.list("segments").unwrap().is_empty());
     assert!(remote.list("headers").is_err());
-    assert!(remote.create(&name("headers/new"), b"new").is_err());
+    assert!(remote.create(&name("headers/new"), b"new".to_vec()).is_err());
     assert!(!outside.path().join("new").exists());
     assert_eq!(
         std::fs::read(outside.path().join("file")).unwrap(),
@@ -138,7 +138,7 @@ fn what_is_odd_in_a_folder_is_named_and_neither_read_nor_followed() {
 fn what_was_being_written_when_the_power_failed_is_no_object() {
     let place = tempfile::tempdir().unwrap();
     let remote = folder(&place);
-    remote.create(&name("segments/1"), b"one").unwrap();
+    remote.create(&name("segments/1"), b"one".to_vec()).unwrap();
     let left = format!(".new-{}", "0".repeat(32));
     std::fs::write(place.path().join("segments").join(left), b"half").unwrap();
     assert_eq!(remote.list("segments").unwrap().len(), 1);
