@@ -97,8 +97,7 @@ impl Mailbox {
     /// # Errors
     /// Those of the remote.
     pub fn is_offered(&self, remote: &dyn Remote) -> Result<bool> {
-        let found = remote.read_range(&self.offer_name(), 0..1)?;
-        Ok(found.is_some())
+        Ok(remote.has(&self.offer_name())?)
     }
 
     /// Puts a letter there; false if one is there already.

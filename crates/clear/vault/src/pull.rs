@@ -238,9 +238,7 @@ impl Vault {
         // Who reaches a remote looks once whether its log is whole.
         if (start, reached) == (Start::Joined, Reached::Before)
             && self.waits_for_others(row)
-            && remote
-                .read_range(&publication_name(row.last + 1), 0..1)?
-                .is_none()
+            && !remote.has(&publication_name(row.last + 1))?
         {
             return Ok(Pulled::Whole);
         }
@@ -284,7 +282,7 @@ impl Vault {
             if next <= newest_number(remote)? {
                 let name = publication_name(next);
                 // It may have come just now, with those behind it: then it is for the next pull.
-                if remote.read_range(&name, 0..1)?.is_none() {
+                if !remote.has(&name)? {
                     let object = name.to_string();
                     return Err(strongroom_sync::Error::Missing { object }.into());
                 }

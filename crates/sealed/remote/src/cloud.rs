@@ -143,6 +143,14 @@ impl Remote for Cloud {
         Ok(Some(bytes))
     }
 
+    fn has(&self, name: &ObjectName) -> Result<bool> {
+        let path = self.path(name);
+        match self.runtime.block_on(self.store.head(&path)) {
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            answer => answer.map(|_| true).map_err(explain),
+        }
+    }
+
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
         let below = self.below.clone().join(kind);
         self.wait(async {

@@ -209,6 +209,10 @@ impl Remote for Limited {
         }
     }
 
+    fn has(&self, name: &ObjectName) -> Result<bool> {
+        self.remote.has(name)
+    }
+
     fn list(&self, kind: &str) -> Result<Vec<Listed>> {
         self.remote.list(kind)
     }

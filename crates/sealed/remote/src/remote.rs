@@ -55,6 +55,14 @@ pub trait Remote: Send + Sync + fmt::Debug {
     /// `Unreachable`, `Refused`.
     fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Result<Option<Vec<u8>>>;
 
+    /// Whether there is an object of that name: an answer without a byte of it.                                 (2)
+    ///
+    /// # Errors
+    /// `Unreachable`, `Refused`.
+    fn has(&self, name: &ObjectName) -> Result<bool> {
+        Ok(self.read_range(name, 0..1)?.is_some())
+    }
+
     /// The objects whose names begin with `kind` and a slash, in no order.                                      (2)
     ///
     /// # Errors

@@ -35,11 +35,13 @@ fn an_object_is_created_once_and_read_whole_or_in_part() {
         let one = name("segments/00");
         assert_eq!(remote.read(&one, 9).unwrap(), None);
         assert_eq!(remote.read_range(&one, 0..9).unwrap(), None);
+        assert!(!remote.has(&one).unwrap());
         assert_eq!(remote.create(&one, b"0123456789".to_vec()).unwrap(), Created::New);
         assert_eq!(
             remote.create(&one, b"other".to_vec()).unwrap(),
             Created::AlreadyThere
         );
+        assert!(remote.has(&one).unwrap());
         assert_eq!(remote.read(&one, 10).unwrap().unwrap(), b"0123456789");
         assert!(matches!(
             remote.read(&one, 9),

@@ -435,7 +435,7 @@ fn fetch(remote: &dyn Remote, wanted: &Wanted, trial: Trial) -> Result<Fetched> 
     let missing = |object| Fetched::Refused(strongroom_sync::Error::Missing { object });
     let found = match trial {
         Trial::ForReal => remote.read(&name, SEGMENT_OBJECT_BYTES_MAX),
-        Trial::OnlyLook => remote.read_range(&name, 0..1),
+        Trial::OnlyLook => remote.has(&name).map(|there| there.then(Vec::new)),
     };
     let why = "its bytes are others than were pushed";
     Ok(match found {
