@@ -233,8 +233,9 @@ impl Watch {
         }
         let instance = unlocked.replica.instance();
         let recorded = self.records.at(&self.path, self.identity, instance);
-        let head = recorded.and_then(|place| place.state).map(|seen| seen.head);
-        if head != Some(found.state.head) {
+        let header = |seen: &State| (seen.head, seen.generation);
+        let recorded = recorded.and_then(|place| place.state);
+        if recorded.as_ref().map(header) != Some(header(&found.state)) {
             // Whoever changed the keys may have died before the name of the header was durable.               (1)
             folder.sync()?;
         }
@@ -377,7 +378,7 @@ const TIME_GRAIN_S: u64 = 3600;
 
 fn state_of(keyring: &Keyring, commits: u64, root: Option<[u8; 32]>) -> State {
     State {
-        head: keyring.head(),
+        head: keyring.newest_change(),
         epoch: keyring.epoch().0,
         generation: keyring.generation(),
         commits,

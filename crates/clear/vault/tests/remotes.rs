@@ -156,6 +156,32 @@ fn what_was_pushed_comes_back_with_its_snapshots_and_nothing_is_sent_twice() {
     }
 }
 
+/// Goal: a clone that was never synced is not missed: the remote never heard of its device, and nobody else lost a key.
+#[test]
+fn a_clone_that_was_removed_before_it_was_synced_can_be_made_again() {
+    let pushed = Pushed::new();
+    fill(&pushed.vault);
+    pushed.push();
+    for name in ["first", "second", "first"] {
+        let folder = pushed.place.directory.path().join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        pushed.clone_into(name).unwrap();
+        let clone = pushed.open(name);
+        clone.write("/only here", b"1").unwrap();
+        clone.close().unwrap();
+    }
+    // A change of keys that the remote has not heard of is missed as ever.
+    let mut keys = Keys::open(pushed.place.folder(), &pushed.place.secret).unwrap();
+    let key = KeyFile::random(&SystemRandom).unwrap();
+    keys.add("later", AddKey::Other(NewKey::KeyFile(key))).unwrap();
+    drop(keys);
+    pushed.vault.close().unwrap();
+    let refused = pushed.clone_into("third").unwrap_err();
+    assert!(matches!(refused, Error::OlderFolder(_)), "{refused:?}");
+}
+
 /// Goal: a push that is stopped anywhere leaves the remote as it was, and the next one goes on. Method: stop at each progress.
 /// SECURITY.md, claim 21.
 #[test]

@@ -31,8 +31,8 @@ use crate::membership::principal::Principal;
 use crate::providers::registry::blake3;
 use std::collections::BTreeMap;
 use strongroom_format::{
-    Epoch, FormatError, Header, PrincipalId, RecordId, Role, Slot, SlotId, SlotKind, SuiteId,
-    VaultId,
+    Change, Epoch, FormatError, Header, PrincipalId, Record, RecordId, Role, Slot, SlotId, SlotKind,
+    SuiteId, VaultId,
 };
 use zeroize::Zeroizing;
 
@@ -214,10 +214,17 @@ impl Keyring {
         Some(self.signer.id()).filter(|id| self.membership.is(*id, Role::Device))
     }
 
-    /// The newest membership record: what a later header of this vault must go on from.
+    /// The newest membership record that does more than add devices. Without a later one nobody is a member again, and no key is back in
+    /// use.                                                                                                    [9.1]
     #[must_use]
-    pub const fn head(&self) -> RecordId {
-        self.membership.head()
+    pub fn newest_change(&self) -> RecordId {
+        let adds_devices = |record: &Record| {
+            let mut changes = record.body.changes.iter();
+            changes.all(|change| matches!(change, Change::Add { role: Role::Device, .. }))
+        };
+        let mut records = self.header.records.iter().rev();
+        let found = records.find(|record| !adds_devices(record));
+        found.expect("the genesis begins an epoch").id
     }
 
     /// Whether the chain of this vault contains the membership record `id`.

@@ -17,7 +17,7 @@ pub(crate) type Identity = (u64, u64);
 /// What a vault was seen to be. Only what was durable in its folder counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The newest membership record.
+    /// The newest membership record that does more than add devices.
     pub(crate) head: RecordId,
     pub(crate) epoch: u32,
     pub(crate) generation: u64,
