@@ -38,7 +38,7 @@ fn number(error: &Error) -> Errno {
         Error::NoSpace => Errno::ENOSPC,
         Error::QuotaExceeded => Errno::EDQUOT,
         Error::ReadOnly | Error::InSnapshot => Errno::EROFS,
-        // Failed, Metadata, Segments, Damaged and whatever is added later.
+        // Failed, Metadata, Segments, Damaged, OnlyAtRemote, LostAtRemote and whatever is added later.
         _ => Errno::EIO,
     }
 }

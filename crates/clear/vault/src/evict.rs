@@ -260,7 +260,7 @@ impl Vault {
         }
     }
 
-    /// The same after a pull or push, which is done: a remote that does not hear it keeps more until the next.
+    /// `say_needs` after a pull or push, which is done: a remote that does not hear it keeps more until the next.
     pub(crate) fn say_needs_if_it_hears(&self, number: u64, remote: &dyn Remote) -> Result<()> {
         match self.say_needs(number, remote, Needs::IfAway) {
             Err(Error::Remote(_)) => Ok(()),

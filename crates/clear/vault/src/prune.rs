@@ -11,7 +11,7 @@
 //!  (2) An object is removed no sooner than the grace after this device retired it for the first time: who reads the log now may
 //!      still fetch it.                                                                            [11.8.3]
 //!  (3) A segment is removed only once all that let content go have taken in a publication which retires it: what they need of it
-//!      they have brought back then.                                                               [11.9.3]
+//!      they have brought back then. Nobody who was not heard of for `NEEDS_END` is waited for.    [11.9.3]
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

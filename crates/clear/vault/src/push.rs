@@ -160,9 +160,10 @@ impl Attempt<'_> {
             return Ok(Ended::Again);
         }
         if begun.was_pushing {
-            for listed in self.remote.list("segments")? {
+            for kind in ["segments", "revisions"] {
+                let listed = self.remote.list(kind)?.into_iter();
                 self.there
-                    .insert(format!("segments/{}", listed.name), listed.len);
+                    .extend(listed.map(|one| (format!("{kind}/{}", one.name), one.len)));
             }
         }
         let header = object_hash(&begun.header.0);

@@ -441,7 +441,6 @@ pub(crate) fn newest_number(remote: &dyn Remote) -> Result<u64> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// The id of the vault in a folder, as its header says.
 /// The headers that a remote lists, by generation and hash, newest first.
 pub(crate) fn headers_at(remote: &dyn Remote) -> Result<Vec<(u64, [u8; 32])>> {
     let listed = remote.list("headers")?;
@@ -453,6 +452,7 @@ pub(crate) fn headers_at(remote: &dyn Remote) -> Result<Vec<(u64, [u8; 32])>> {
     Ok(headers)
 }
 
+/// The id of the vault in a folder, as its header says.
 pub(crate) fn vault_id(folder: &Folder) -> Result<VaultId> {
     let header = Header::decode(&folder.header()?).map_err(UnlockError::from)?;
     Ok(header.header.vault)

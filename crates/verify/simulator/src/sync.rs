@@ -5,7 +5,7 @@
 //! Never   waits, or works in the background: each step is done before the next begins
 //! Spec    spec/11-sync.md; docs/guide/sync.md
 //!
-//! A seed repeats its history but for one thing: the system draws keys and ids. So requests about objects of one push or pull, which
+//! `strongroom-sim sync --seeds N --tell` repeats the history of seed N and tells each step; it does but for one thing: the system draws keys and ids. So requests about objects of one push or pull, which
 //! are sorted by hash, may come in another order, and a fault may meet another one of them.
 //!
 //! What must hold:
