@@ -10,6 +10,7 @@ pub mod block;
 pub mod cbor;
 pub mod error;
 pub mod header;
+mod header_json;
 pub mod hex;
 pub mod index;
 pub mod intent;
