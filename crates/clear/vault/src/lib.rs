@@ -60,6 +60,7 @@ mod keys;
 mod leave;
 pub mod limits;
 mod newcomer;
+mod newest_state;
 mod observer;
 mod older_folder;
 mod open;

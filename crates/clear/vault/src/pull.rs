@@ -23,11 +23,11 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::clone::headers_by_records;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
 };
+use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on, headers_at, newest_number, vault_id};
 use crate::request::Request;
