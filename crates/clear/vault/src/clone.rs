@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, SystemRandom};
+use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, SystemRandom, unlock};
 use strongroom_filesystem::DurableState;
 use strongroom_folder::Folder as HeldFolder;
 use strongroom_format::hex;
@@ -28,7 +28,7 @@ use crate::create::{claim_for, leave_empty};
 use crate::execute::published::put_published;
 use crate::folder::switch;
 use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
-use crate::newest_state::{Log, State, newest_state};
+use crate::newest_state::{Log, Opener, State, newest_state};
 use crate::recovery::rebuild::Unnamed;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
 use crate::recovery::report::RecoverReport;
@@ -119,7 +119,14 @@ pub(crate) fn clone_as(
     let lock = claim_for(&folder, &mark)?;
     // What an earlier attempt made of an earlier state.
     switch::start_over(&folder)?;
-    let found = newest_state(remote, secret, &marker);
+    let mut opener = let_in.map_or(Opener::Secret(secret), |let_in| Opener::LetIn(let_in.keys));
+    let mut found = newest_state(remote, &opener, &marker);
+    if let Err(Error::WrongSecret(_) | Error::PassphraseWithheld(_)) = &found
+        && let Some(known) = left_here(&folder, secret)
+    {
+        opener = Opener::Known(Box::new(known));
+        found = newest_state(remote, &opener, &marker);
+    }
     let (header, keyring, log) = match check_let_in(found, let_in) {
         Ok(found) => found,
         Err(error) => {
@@ -133,12 +140,12 @@ pub(crate) fn clone_as(
     seen::begin_new(&folder, &options.trust)?;
     // (2)
     Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
-    if let Some(let_in) = let_in {
-        write_replica(&folder, keyring.clone(), let_in.keys)?;
+    if let_in.is_some() {
+        write_let_in(&folder, &keyring)?;
     }
     let (objects, bytes) = download(remote, &folder, &log.joined, told)?;
     remove_strangers(&folder, &log.joined)?;
-    let wanted = log.header_bytes(remote, &header, keyring.generation())?;
+    let wanted = log.header_for_folder(remote, &opener, (&header, &keyring))?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
         rebuild: Rebuild::IfLost,
@@ -178,13 +185,10 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
     };
     let is_older = match &found {
         Ok((_, keyring, log)) => {
-            let mut keyring = keyring.clone();
-            keyring.generation() < let_in.generation
-                || log.newest < let_in.publication
-                || keyring.act_as_new(let_in.keys).is_err()
+            keyring.generation() < let_in.generation || log.newest < let_in.publication
         }
-        // The slot of this device is in no header that the remote shows.
-        Err(Error::WrongSecret(_)) => true,
+        // This device is a member in no header that the remote shows.
+        Err(Error::Damaged { what: REPLICA, .. }) => true,
         // It has nothing at all.
         Err(Error::Remote(strongroom_sync::Error::Empty | strongroom_sync::Error::OtherVault)) => {
             true
@@ -200,11 +204,17 @@ fn check_let_in(found: Result<State>, let_in: Option<LetIn<'_>>) -> Result<State
     }
 }
 
-/// Writes the replica file of a device that was let in: an attempt that goes on finds it, and adds no other device.
-fn write_replica(folder: &Folder, mut keyring: Keyring, keys: &NewDeviceKeys) -> Result<()> {
-    keyring.act_as_new(keys)?;
+/// Writes header and replica file of a device that was let in: an attempt that goes on finds them, opens the header with the secret of
+/// this device, also if that is a passphrase, and adds no other device.
+fn write_let_in(folder: &Folder, keyring: &Keyring) -> Result<()> {
+    folder.replace(HEADER, &keyring.header_bytes()?)?;
     let replica = keyring.new_replica(&SystemRandom)?;
     folder.replace(REPLICA, &keyring.seal_replica(&replica, &SystemRandom)?)
+}
+
+/// The keys of the header that an earlier attempt left, if the secret opens it.
+fn left_here(folder: &Folder, secret: &Secret) -> Option<Keyring> {
+    unlock(&folder.header().ok()?, secret, None).ok()
 }
 
 /// One object to come down: its name, hash, greatest length, and where it goes.

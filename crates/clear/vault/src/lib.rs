@@ -113,7 +113,7 @@ pub use interactive::Transaction;
 pub use invitation::{Candidate, Invitation, InvitationStep};
 pub use join::SecretSource;
 pub use keyring::metadata_key::rekey_progress;
-pub use keys::{AddKey, Keys, list_slots};
+pub use keys::{AddKey, Guessable, Keys, list_slots};
 pub use newcomer::{Admitted, Asking, AskingStep, NewDevice, check_offered};
 pub use observer::{Attachment, Change, HeldOpen, Observer, Subscription};
 pub use older_folder::OlderFolder;

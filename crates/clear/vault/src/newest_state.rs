@@ -1,6 +1,6 @@
 //! Finds the newest state of a vault that a remote has: its header, its keys, and what its publications say.
 //!
-//! Takes   a remote, and a secret
+//! Takes   a remote, and who opens its headers
 //! Gives   a header that opens, and the log from the base of the last whole publication on, proven
 //! Never   takes a header of before a change of members
 //! Spec    spec/11-sync.md, 11.5
@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use strongroom_crypto::{Keyring, Secret, unlock};
+use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, UnlockError, unlock_at_remote};
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::SignedPublication;
 use strongroom_format::{Header, Record};
@@ -26,12 +26,37 @@ use crate::{Error, Result};
 /// Headers that are tried, from the newest on: the newest may have been cut off.
 const HEADERS_MAX: usize = 4;
 
+/// Who opens the headers of a remote before there is a vault here.
+pub(crate) enum Opener<'a> {
+    /// Somebody who has a secret of the vault.
+    Secret(&'a Secret),
+    /// A device that another one let in.
+    LetIn(&'a NewDeviceKeys),
+    /// Somebody whose secret opened the header that an earlier attempt left in the folder. Of a remote no passphrase opens it.
+    Known(Box<Keyring>),
+}
+
+impl Opener<'_> {
+    /// The keys of a header of the remote.
+    fn open(&self, header: &[u8]) -> std::result::Result<Keyring, UnlockError> {
+        match self {
+            Self::Secret(secret) => unlock_at_remote(header, secret),
+            Self::LetIn(keys) => keys.unlock_at_remote(header),
+            Self::Known(keyring) => keyring.follow_at_remote(header),
+        }
+    }
+}
+
 /// A header with its keys, and the log.
 pub(crate) type State = (Vec<u8>, Keyring, Log);
 
-/// The newest header that opens with the secret and knows all that was published last, its keys, and the log. A push that was cut off
+/// The newest header that opens and knows all that was published last, its keys, and the log. A push that was cut off
 /// may have left a newer one, without keys that what was published before needs.
-pub(crate) fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker) -> Result<State> {
+pub(crate) fn newest_state(
+    remote: &dyn Remote,
+    opener: &Opener<'_>,
+    marker: &Marker,
+) -> Result<State> {
     let mut names = headers_at(remote)?;
     if names.is_empty() && newest_number(remote)? > 0 {
         let object = "all headers of the vault".to_owned();
@@ -52,7 +77,7 @@ pub(crate) fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker
             if !members.as_ref().is_none_or(goes_on) {
                 continue;
             }
-            match unlock(&header, secret, None) {
+            match opener.open(&header) {
                 Ok(keyring) if keyring.vault_id() == marker.vault => {
                     members = Some(records);
                     match Log::read(remote, &keyring, marker) {
@@ -64,8 +89,12 @@ pub(crate) fn newest_state(remote: &dyn Remote, secret: &Secret, marker: &Marker
                     }
                 }
                 Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
-                // Each try at a passphrase costs a second, and the secret is as wrong for an older one.
-                Err(error @ strongroom_crypto::UnlockError::WrongSecret { .. }) => {
+                // Each try at a passphrase costs a second, and the secret is as wrong for an older one. What is withheld now may lie in
+                // an older one that was there before; that no passphrase opens it is what is meant now.
+                Err(
+                    error @ (UnlockError::WrongSecret { .. }
+                    | UnlockError::PassphrasesWithheld { .. }),
+                ) => {
                     return Err(unread.unwrap_or_else(|| error.into()));
                 }
                 Err(error) => last = error.into(),
@@ -93,7 +122,12 @@ pub(crate) fn headers_by_records(
         let found = found.filter(|header| object_hash(header) == *hash);
         let stored = found.as_deref().map(Header::decode);
         if let (Some(header), Some(Ok(stored))) = (&found, stored) {
-            headers.push((header.clone(), stored.header.records));
+            // The same header as an earlier version pushed it, which a passphrase opens, comes behind this form of it.
+            let place = match stored.header.withheld {
+                Some(_) => 0,
+                None => headers.len(),
+            };
+            headers.insert(place, (header.clone(), stored.header.records));
         } else {
             let (object, why) = (name.to_string(), "it is not the header that was pushed");
             damaged = Some(strongroom_sync::Error::Damaged { object, why });
@@ -184,24 +218,26 @@ impl Log {
         })
     }
 
-    /// The header that the last publication names, or `newest` if that is a later one.
-    pub(crate) fn header_bytes(
+    /// What the folder gets: the header that the last publication names, or `newest` if that is a later one, with what it withholds.
+    pub(crate) fn header_for_folder(
         &self,
         remote: &dyn Remote,
-        newest: &[u8],
-        newest_generation: u64,
+        opener: &Opener<'_>,
+        newest: (&[u8], &Keyring),
     ) -> Result<Vec<u8>> {
         let (generation, hash) = self.last.body.header;
         // A push that was cut off after a change of keys left a later one.
-        if object_hash(newest) == hash || newest_generation > generation {
-            return Ok(newest.to_vec());
+        if object_hash(newest.0) == hash || newest.1.generation() > generation {
+            return Ok(newest.1.header_bytes()?);
         }
         let object = header_name(generation, &hash);
         let found = remote.read(&object, HEADER_BYTES_MAX as u64)?;
         let object = object.to_string();
         let why = "its bytes are others than were pushed";
         match found {
-            Some(bytes) if object_hash(&bytes) == hash => Ok(bytes),
+            Some(bytes) if object_hash(&bytes) == hash => {
+                Ok(opener.open(&bytes)?.header_bytes()?)
+            }
             Some(_) => Err(strongroom_sync::Error::Damaged { object, why }.into()),
             None => Err(strongroom_sync::Error::Missing { object }.into()),
         }

@@ -14,6 +14,7 @@ use crate::json_file;
 use crate::limits::{
     ARGON2_LANES_MAX, ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, ARGON2_WORK_KIB_MAX, GRANT_BYTES,
     GRANTS_MAX, HEADER_BYTES_MAX, LABEL_BYTES_MAX, RECORDS_MAX, SLOT_SEALED_BYTES_MAX, SLOTS_MAX,
+    WITHHELD_BYTES_MAX,
 };
 use crate::{Epoch, FormatError, PrincipalId, Record, SuiteId, VaultId, hex};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,11 @@ pub struct Header {
     pub slots: Vec<Slot>,
     /// The epoch keys, sealed to each member.
     pub grants: Vec<Grant>,
+    /// Whether remotes get what passphrase slots take, too: then a passphrase alone brings the vault back from there, and whoever reads
+    /// the header there can try passphrases.                                                                 [1.7.6]
+    pub guessable: bool,
+    /// In the form for remotes, what `Lock::Withheld` lacks: the sealed record of it. `None` in a `vault.json`.  [1.7.7]
+    pub withheld: Option<Vec<u8>>,
 }
 
 /// A header as it was stored: its values, its MAC, and how many of its bytes the MAC covers.
@@ -75,6 +81,8 @@ pub struct Slot {
 pub enum Lock {
     /// A passphrase, through Argon2id.
     Passphrase(Argon2Parameters),
+    /// A passphrase, in the form for remotes: what it takes is sealed for members, and the payload is empty.
+    Withheld,
     /// The code printed when the slot was made.
     RecoveryCode,
     /// A file of random bytes.
@@ -171,7 +179,7 @@ impl Lock {
     #[must_use]
     pub const fn kind(&self) -> SlotKind {
         match self {
-            Self::Passphrase(_) => SlotKind::Passphrase,
+            Self::Passphrase(_) | Self::Withheld => SlotKind::Passphrase,
             Self::RecoveryCode => SlotKind::RecoveryCode,
             Self::KeyFile => SlotKind::KeyFile,
             Self::Age => SlotKind::Age,
@@ -255,10 +263,11 @@ impl Header {
         })
     }
 
-    fn check_bounds(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_bounds(&self) -> Result<(), FormatError> {
         bounded("membership chain", self.records.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
         bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
+        self.check_withheld()?;
         let mut work_kib = 0;
         for slot in &self.slots {
             check_label(&slot.label)?;
@@ -296,6 +305,37 @@ impl Header {
             return Err(invalid("grants an epoch to a principal twice"));
         }
         Ok(())
+    }
+}
+
+impl Header {
+    /// Checks that it has one of the two forms, and no mixture.                                              [1.7.7]
+    fn check_withheld(&self) -> Result<(), FormatError> {
+        let is_withheld = |slot: &Slot| slot.lock == Lock::Withheld;
+        let has = self.slots.iter().any(is_withheld);
+        if has != self.withheld.is_some() {
+            return Err(invalid(
+                "does not have what it withholds of its passphrase slots, or has it without such a slot",
+            ));
+        }
+        let Some(withheld) = &self.withheld else {
+            return Ok(());
+        };
+        bounded(
+            "withheld part of the header",
+            withheld.len(),
+            WITHHELD_BYTES_MAX,
+        )?;
+        let is_mixed = |slot: &Slot| {
+            slot.lock.kind() == SlotKind::Passphrase
+                && !(is_withheld(slot) && slot.sealed.is_empty())
+        };
+        match self.guessable || self.slots.iter().any(is_mixed) {
+            true => Err(invalid(
+                "withholds something of its passphrase slots and not all of it",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

@@ -12,10 +12,25 @@ use crate::header::{
 use crate::json_file::FORMAT;
 use crate::limits::{
     GRANT_BYTES, GRANTS_MAX, RECORD_BYTES_MAX, RECORDS_MAX, SLOT_SEALED_BYTES_MAX, SLOTS_MAX,
+    WITHHELD_BYTES_MAX,
 };
 use crate::{Epoch, FormatError, PrincipalId, Record, SuiteId, VaultId, hex};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
+
+/// The flag of a header that remotes get as it is.                                                         [1.7.6]
+const GUESSABLE: &str = "guessable";
+
+/// The flag of the form for remotes.                                                                       [1.7.7]
+const WITHHELD: &str = "withheld";
+
+/// The flags that a header has.
+fn flags(header: &Header) -> impl Iterator<Item = &'static str> {
+    let guessable = header.guessable.then_some(GUESSABLE);
+    guessable
+        .into_iter()
+        .chain(header.withheld.is_some().then_some(WITHHELD))
+}
 
 /// `vault.json` without its last two members.
 #[derive(Serialize)]
@@ -27,6 +42,8 @@ pub(crate) struct JsonBody {
     suite: u64,
     membership: Vec<String>,
     slots: Vec<JsonSlot>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withheld: Option<String>,
     grants: Vec<JsonGrant>,
 }
 
@@ -42,6 +59,7 @@ pub(crate) struct JsonFile {
     suite: u64,
     membership: Vec<String>,
     slots: Vec<JsonSlot>,
+    withheld: Option<String>,
     grants: Vec<JsonGrant>,
     pub(crate) mac: String,
     #[serde(rename = "checksum")]
@@ -59,7 +77,8 @@ struct JsonSlot {
     principal: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     argon2: Option<JsonArgon2>,
-    sealed: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed: Option<String>,
 }
 
 /// The parameters of a passphrase slot in `vault.json`.
@@ -85,7 +104,7 @@ impl From<&Header> for JsonBody {
     fn from(header: &Header) -> Self {
         Self {
             format: FORMAT,
-            flags: Vec::new(),
+            flags: flags(header).map(str::to_owned).collect(),
             vault: hex::encode(&header.vault.0),
             generation: header.generation,
             suite: header.suite.number().into(),
@@ -95,6 +114,10 @@ impl From<&Header> for JsonBody {
                 .map(|record| BASE64.encode(record.encode()))
                 .collect(),
             slots: header.slots.iter().map(JsonSlot::from).collect(),
+            withheld: header
+                .withheld
+                .as_ref()
+                .map(|withheld| BASE64.encode(withheld)),
             grants: header.grants.iter().map(JsonGrant::from).collect(),
         }
     }
@@ -118,7 +141,7 @@ impl From<&Slot> for JsonSlot {
             created: slot.created_s,
             principal: hex::encode(&slot.principal.0),
             argon2,
-            sealed: BASE64.encode(&slot.sealed),
+            sealed: (slot.lock != Lock::Withheld).then(|| BASE64.encode(&slot.sealed)),
         }
     }
 }
@@ -135,12 +158,16 @@ impl From<&Grant> for JsonGrant {
 
 impl JsonFile {
     pub(crate) fn into_header(self) -> Result<Header, FormatError> {
-        if let Some(flag) = self.flags.first() {
+        let is_known = |flag: &&String| [GUESSABLE, WITHHELD].contains(&flag.as_str());
+        if let Some(flag) = self.flags.iter().find(|flag| !is_known(flag)) {
             return Err(FormatError::UnknownFlag {
                 what: WHAT,
                 flag: printable(flag),
             });
         }
+        let withheld = self.withheld.as_ref();
+        let withheld =
+            withheld.map(|text| base64(text, "withheld part of the header", WITHHELD_BYTES_MAX));
         // Counted before the contents are decoded.
         bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
@@ -154,7 +181,7 @@ impl JsonFile {
         })?;
         let record =
             |text: &String| Record::decode(&base64(text, "membership record", RECORD_BYTES_MAX)?);
-        Ok(Header {
+        let header = Header {
             vault: VaultId(fixed(
                 &self.vault,
                 "has a vault id that is not 64 hexadecimal digits",
@@ -176,13 +203,20 @@ impl JsonFile {
                 .into_iter()
                 .map(JsonGrant::into_grant)
                 .collect::<Result<_, _>>()?,
-        })
+            guessable: self.flags.iter().any(|flag| flag == GUESSABLE),
+            withheld: withheld.transpose()?,
+        };
+        match flags(&header).eq(self.flags.iter().map(String::as_str)) {
+            true => Ok(header),
+            false => Err(invalid("has other flags than what it holds asks for")),
+        }
     }
 }
 
 impl JsonSlot {
     fn into_slot(self) -> Result<Slot, FormatError> {
         let lock = match (self.kind, self.argon2) {
+            (SlotKind::Passphrase, None) if self.sealed.is_none() => Lock::Withheld,
             (SlotKind::Passphrase, Some(argon2)) => Lock::Passphrase(argon2.into_parameters()?),
             (SlotKind::RecoveryCode, None) => Lock::RecoveryCode,
             (SlotKind::KeyFile, None) => Lock::KeyFile,
@@ -206,12 +240,14 @@ impl JsonSlot {
                 &self.principal,
                 "has a principal that is not 64 hexadecimal digits",
             )?),
+            sealed: match (&self.sealed, &lock) {
+                (None, Lock::Withheld) => Vec::new(),
+                (None, _) => return Err(invalid("has a key slot without its payload")),
+                (Some(text), _) => {
+                    base64(text, "sealed payload of a key slot", SLOT_SEALED_BYTES_MAX)?
+                }
+            },
             lock,
-            sealed: base64(
-                &self.sealed,
-                "sealed payload of a key slot",
-                SLOT_SEALED_BYTES_MAX,
-            )?,
         })
     }
 }

@@ -23,6 +23,7 @@ pub mod replica;
 pub mod segment;
 pub mod span;
 pub mod survey;
+mod withheld;
 
 pub use block::{
     BlockHead, BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId,
