@@ -1,4 +1,5 @@
-"""Writes spec/vectors/keys: a vault header made from spec/1-keys.md alone, and one file per fault.
+"""Writes spec/vectors/keys: a vault header made from spec/1-keys.md alone, and one file per fault; and spec/vectors/remote-form, the
+same of the form that remotes get.
 
 A slow second implementation: nothing is shared with the Rust code but the specification. Needs the Python packages
 `blake3`, `cryptography`, `argon2-cffi` and `kyber-py` (any virtual environment will do). The output is the same on every run.
@@ -12,6 +13,8 @@ base.json holds the header as lines and what it says. Every other file is a chan
     edits     [[first line, lines removed, [lines put there]], ...], from the last to the first
     secret    kind and text
     last_seen the newest generation seen before, or null
+
+Of remote-form, base.json holds the form's lines and those of the vault.json that it stands for; there is no last_seen.
 """
 import base64, copy, difflib, hashlib, hmac, json, pathlib, unicodedata
 
@@ -24,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from kyber_py.ml_kem import ML_KEM_768
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "spec" / "vectors" / "keys"
+REMOTE_FORM = FOLDER.parent / "remote-form"
 FORMAT = 1
 DATE = f"strongroom format {FORMAT} 2026-11-21 "
 LATIN = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -213,21 +217,24 @@ def main():
     # The accent as a character of its own: NFC joins it to the letter.
     by_passphrase = {"kind": "passphrase", "text": "cafe\u0301 au lait"}
 
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for old in FOLDER.glob("*.json"):
-        old.unlink()
+    for folder in (FOLDER, REMOTE_FORM):
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("*.json"):
+            old.unlink()
 
-    def write(name, value):
-        (FOLDER / (name + ".json")).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    def write(name, value, folder=FOLDER):
+        (folder / (name + ".json")).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def difference(old, new):
+        matched = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        return [[a, b - a, new[c:d]] for tag, a, b, c, d in reversed(matched) if tag != "equal"]
 
     naming = blake3(b"strongroom\0\0" + bytes([FORMAT, 0, 1, 0]) + bytes(48) + b"text", key=id_key).hexdigest()
     write("base", {"lines": lines, "vault": vault.hex(), "generation": 3, "epochs": [0, 1], "slots": ["person", "paper"],
                    "id_of_text": naming})
 
     def case(name, spec, expect, why, changed=text, secret=by_code, last_seen=None):
-        new = changed.split("\n")
-        matched = difflib.SequenceMatcher(None, lines, new, autojunk=False).get_opcodes()
-        edits = [[a, b - a, new[c:d]] for tag, a, b, c, d in reversed(matched) if tag != "equal"]
+        edits = difference(lines, changed.split("\n"))
         write(name, {"spec": spec, "expect": expect, "why": why, "edits": edits, "secret": secret, "last_seen": last_seen})
 
     def changed(edit, key=None):
@@ -325,6 +332,57 @@ def main():
     case("generation-raised", "1.9.6", "header-edited", "an old header dressed as a new one",
          changed(lambda values: values.update(generation=9)), last_seen=9)
     case("generation-behind", "1.9.7", "generation-behind", "generation 3 after 4 was seen", last_seen=4)
+
+    # The form for remotes
+
+    def withheld(slots, epoch_key, kind=18, number=FORMAT):
+        content = [[bytes.fromhex(made["id"]), made["argon2"]["memory_kib"], made["argon2"]["passes"], made["argon2"]["lanes"],
+                    bytes.fromhex(made["argon2"]["salt"]), base64.b64decode(made["sealed"])] for made in slots if "argon2" in made]
+        return seal_record(epoch_key, derive("record naming", epoch_key), kind, bytes(32), cbor([number, content]))
+
+    def form(sealed, flags=("withheld",)):
+        values = {"format": FORMAT, "flags": list(flags)} | {name: base[name] for name in ("vault", "generation", "suite", "membership")}
+        values["slots"] = [{name: value for name, value in made.items() if name not in ("argon2", "sealed") or "argon2" not in made}
+                           for made in base["slots"]]
+        return values | ({} if sealed is None else {"withheld": b64(sealed)}) | {"grants": grants}
+
+    right = withheld(base["slots"], keys[1])
+    form_text = encode(form(right), keys[1])
+    form_lines = form_text.split("\n")
+    write("base", {"lines": form_lines, "vault_json": lines}, REMOTE_FORM)
+
+    def form_case(name, spec, expect, why, changed=form_text, secret=by_code):
+        edits = difference(form_lines, changed.split("\n"))
+        write(name, {"spec": spec, "expect": expect, "why": why, "edits": edits, "secret": secret}, REMOTE_FORM)
+
+    def other_slot(**changes):
+        return [base["slots"][0] | changes]
+
+    def sealed_case(name, why, sealed):
+        form_case(name, "1.7.9", "withheld-forged", why, encode(form(sealed), keys[1]))
+
+    form_case("ok-recovery-code", "1.7.8", "ok", "as it was made")
+    form_case("ok-earlier-version", "1.7.7", "ok", "the header as it is, as earlier versions pushed it", text)
+    form_case("passphrase", "1.7.7", "withheld", "a passphrase", secret=by_passphrase)
+    form_case("secret-wrong", "1.9.3", "wrong-secret", "another recovery code", secret=wrong)
+    form_mac = json.loads(form_text)["mac"]
+    form_case("mac-wrong", "1.7.8", "header-edited", "a label, by somebody without keys",
+              encode(form(right) | {"slots": [made | {"label": "x"} for made in form(right)["slots"]]}, None, form_mac))
+    form_case("mac-of-vault-json", "1.7.8", "header-edited", "with the MAC of vault.json", encode(form(right), None, base_mac))
+    sealed_case("record-of-an-older-epoch", "sealed under epoch 0", withheld(base["slots"], keys[0]))
+    sealed_case("record-of-another-kind", "sealed as a message of a pairing", withheld(base["slots"], keys[1], 17))
+    sealed_case("record-of-another-slot", "of a slot with another id", withheld(other_slot(id=drawn("slot other", 8).hex()), keys[1]))
+    sealed_case("record-of-no-slot", "of no slot at all", withheld([], keys[1]))
+    sealed_case("record-of-two-slots", "of one slot twice", withheld(other_slot() * 2, keys[1]))
+    sealed_case("record-of-another-format", "the content says format 2", withheld(base["slots"], keys[1], number=2))
+    sealed_case("record-over-ceiling", "memory of 8 GiB", withheld(other_slot(argon2=argon2 | {"memory_kib": 8388608}), keys[1]))
+    sealed_case("record-cut", "the last byte is missing", right[:-1])
+    sealed_case("record-empty", "no byte of it", b"")
+    form_case("flag-missing", "1.7.7", "format", "no flag says that something is withheld", encode(form(right, ()), keys[1]))
+    form_case("flag-alone", "1.7.7", "format", "a flag, and nothing that is withheld", encode(form(None), keys[1]))
+    form_case("flags-both", "1.7.7", "format", "guessable too", encode(form(right, ("guessable", "withheld")), keys[1]))
+    form_case("mixture", "1.7.7", "format", "a slot with its parameters and payload beside the record",
+              encode(form(right) | {"slots": base["slots"]}, keys[1]))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ fn make_home(place: &Place) {
 real={real} secret={secret} another={another}
 asks() {{ "$real" "$@" --help | grep -q -e "$option"; }}
 option=--new-passphrase-file; asks "$@" && ! echo "$@" | grep -q -e --new- && new=1
-option=--passphrase-file; asks "$@" && set -- "$@" --passphrase-file "$secret"
+option=--passphrase-file; asks "$@" && ! echo "$@" | grep -q -e " --key-file" && set -- "$@" --passphrase-file "$secret"
 [ -z "$new" ] || set -- "$@" --new-passphrase-file "$another"
 "$real" "$@" || exit
 [ "$1 $2" != "key change" ] || cp "$another" "$secret"

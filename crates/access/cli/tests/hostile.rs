@@ -192,6 +192,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         "remote list" | "pull" | "push" | "remote check" | "remote prune" => {
             with(&[&[v], &["--json", v], &[no_local]])
         }
+        "remote guessable" => with(&[&[v, "yes"], &[v, EVIL], &[no_local, "no"]]),
         "remote remove" => with(&[&[v, EVIL], &[no_local, "name"]]),
         "conflicts keep" => with(&[&["theirs", p], &["mine", missing], &[EVIL, p]]),
         "clone" => with(&[

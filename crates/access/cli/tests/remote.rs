@@ -384,3 +384,86 @@ fn content_is_let_go_and_comes_back_when_it_is_read() {
     place.keyed(&["remote", "remove", "v", "stick"]);
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "dear reader");
 }
+
+/// Goal: a person hears before anything is lost what brings the vault back from a remote, and why a passphrase does not; who wants that
+/// can have it.
+#[test]
+fn a_passphrase_alone_brings_nothing_back_unless_the_vault_is_guessable() {
+    let (place, url) = kept();
+    fs::write(place.path("pass"), "correct horse").unwrap();
+    let typed = ["--passphrase-file", "pass"];
+    place.keyed(&["key", "add", "v", "--new-passphrase-file", "pass"]);
+    let added = place.keyed(&["remote", "add", "v", "stick", &url]);
+    assert!(
+        added.contains("no passphrase brings the vault back"),
+        "{added}"
+    );
+    assert!(
+        added.contains("key file") && added.contains("recovery code"),
+        "{added}"
+    );
+    place.keyed(&["push", "v"]);
+    let by_passphrase = [&["clone", &url, "w"][..], &typed].concat();
+    let refused = place.fails(4, &by_passphrase);
+    assert!(
+        refused.contains("the recovery code") && refused.contains("device add"),
+        "{refused}"
+    );
+    assert!(!place.path("w").exists());
+    let json = |text: String| -> serde_json::Value { serde_json::from_str(&text).unwrap() };
+    let info = |vault: &str| json(place.done(&["info", vault, "--json"]))["guessable"].clone();
+    assert_eq!(info("v"), false);
+    let changed = json(place.keyed(&["remote", "guessable", "v", "yes", "--json"]));
+    assert_eq!(
+        changed,
+        serde_json::json!({ "guessable": true, "changed": true })
+    );
+    assert!(
+        place
+            .keyed(&["remote", "guessable", "v", "yes"])
+            .contains("so already")
+    );
+    place.keyed(&["push", "v"]);
+    place.done(&by_passphrase);
+    assert!(place.done(&["info", "w"]).contains("guessable    "));
+    let told = place.keyed(&["remote", "guessable", "v", "no"]);
+    assert!(told.contains("key change"), "{told}");
+    assert_eq!(info("v"), false);
+    place.keyed(&["sync", "v"]);
+    place.fails(4, &[&["clone", &url, "x"][..], &typed].concat());
+    place.fails(2, &["remote", "guessable", "v", "perhaps"]);
+}
+
+/// Goal: who has nothing but a passphrase is told at once, and what helps.
+#[test]
+fn a_vault_with_nothing_but_a_passphrase_says_that_no_remote_brings_it_back() {
+    let place = Place::empty();
+    fs::write(place.path("pass"), "correct horse").unwrap();
+    let typed = ["--passphrase-file", "pass"];
+    let run = |arguments: &[&str]| {
+        let output = place.run(&[arguments, &typed].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        (String::from_utf8(output.stdout).unwrap(), said)
+    };
+    run(&["init", "v"]);
+    let listed = place.done(&["key", "list", "v", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let mut slots = listed.as_array().unwrap().iter();
+    let code = slots.find(|slot| slot["kind"] == "recovery code").unwrap();
+    run(&["key", "remove", "v", code["key"].as_str().unwrap()]);
+    for name in ["one", "two", "three"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let url = |name: &str| format!("folder:{}", place.path(name).display());
+    let (_, said) = run(&["remote", "add", "v", "one", &url("one")]);
+    assert!(said.contains("key add v --new-recovery-code"), "{said}");
+    let (shown, _) = run(&["remote", "add", "v", "two", &url("two"), "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["clones_with"], serde_json::json!([]));
+    assert_eq!(shown["guessable"], false);
+    let (_, said) = run(&["remote", "add", "--guessable", "v", "three", &url("three")]);
+    assert!(said.contains("can try passphrases"), "{said}");
+    run(&["push", "v", "three"]);
+    run(&["clone", &url("three"), "w"]);
+}

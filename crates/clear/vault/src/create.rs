@@ -285,8 +285,8 @@ pub(crate) fn claim_for(folder: &Folder, mark: &[u8]) -> Result<OwnerLock> {
     }
     match OwnerLock::attempt(folder)? {
         Attempt::Taken(lock) => {
-            // The replica file may be of a device that was let in; one that is of no member is made again.
-            clear_files_but(folder, REPLICA);
+            // Both may be of a device that was let in; a replica file that is of no member is made again, and so is the header.
+            clear_files_but(folder, &[REPLICA, HEADER]);
             Ok(lock)
         }
         Attempt::HeldByAnother => Err(Error::BeingCreated),
@@ -374,11 +374,11 @@ pub(crate) fn leave_empty(folder: &Folder, made_folder: bool) {
 
 /// Removes database, replica file, header and their copies of a vault that is being made.
 fn clear_files(folder: &Folder) {
-    clear_files_but(folder, "");
+    clear_files_but(folder, &[]);
 }
 
-/// The same but for one of them.
-fn clear_files_but(folder: &Folder, kept: &str) {
+/// The same but for these.
+fn clear_files_but(folder: &Folder, kept: &[&str]) {
     let database = [
         DATABASE_FILE.to_owned(),
         format!("{DATABASE_FILE}-wal"),
@@ -395,7 +395,7 @@ fn clear_files_but(folder: &Folder, kept: &str) {
     ];
     let others = others.map(str::to_owned);
     let all = database.into_iter().chain(others);
-    for name in all.filter(|name| name != kept) {
+    for name in all.filter(|name| !kept.contains(&name.as_str())) {
         let _ = folder.remove(&name);
     }
 }

@@ -286,6 +286,9 @@ pub enum Error {
     /// Caller: the secret opens no slot; see the text of the cause.
     #[error("{0}")]
     WrongSecret(String),
+    /// Caller: of a vault that lies at a remote a passphrase opens nothing; says what does.
+    #[error("{0}")]
+    PassphraseWithheld(String),
     /// Caller, or tampering: a passphrase slot wants more memory or time than is given unasked; see `Passphrase::allow_memory`.
     #[error("{0}")]
     CostNotAllowed(String),
@@ -504,6 +507,7 @@ impl Error {
             Self::TooManySymlinks => std::io::Error::from(rustix::io::Errno::LOOP).kind(),
             Self::NotOpenFor(_)
             | Self::WrongSecret(_)
+            | Self::PassphraseWithheld(_)
             | Self::CostNotAllowed(_)
             | Self::NoSecret(_)
             | Self::UnknownVault { .. } => Kind::PermissionDenied,
@@ -671,6 +675,7 @@ mod tests {
             (Error::PathTooLong, Kind::InvalidFilename),
             (Error::NotOpenFor("reading"), Kind::PermissionDenied),
             (Error::WrongSecret(text()), Kind::PermissionDenied),
+            (Error::PassphraseWithheld(text()), Kind::PermissionDenied),
             (Error::CostNotAllowed(text()), Kind::PermissionDenied),
             (Error::NoSecret(text()), Kind::PermissionDenied),
             (Error::TransactionTooLarge, Kind::InvalidInput),

@@ -209,6 +209,20 @@ impl Keys {
         })
     }
 
+    /// Lets remotes have what a passphrase is tried against, or not any more: then a passphrase alone brings the vault back from there,
+    /// and whoever can read a remote can guess. Gives whether that is a change. Remotes get it with the next push; what was there was seen.
+    ///
+    /// # Errors
+    /// As `remove`.
+    pub fn set_guessable(&mut self, guessable: Guessable) -> Result<bool> {
+        let wanted = guessable == Guessable::Yes;
+        if self.unlocked.keyring.is_guessable() == wanted {
+            return Ok(false);
+        }
+        self.change(Purpose::Future, |keyring| keyring.set_guessable(wanted))?;
+        Ok(true)
+    }
+
     /// Replaces the passphrase of `slot`: what is stored from now on the old one can never open.
     ///
     /// # Errors
@@ -233,7 +247,9 @@ impl Keys {
                 return Ok(());
             }
             let next = self.newest()?;
-            if next.includes(&changed.keyring) {
+            if next.includes(&changed.keyring)
+                && next.is_guessable() == changed.keyring.is_guessable()
+            {
                 // An owner did it and died before it could say so.
                 self.unlocked.keyring = changed.keyring;
                 return Ok(());
@@ -339,6 +355,15 @@ fn removed_meanwhile() -> Error {
     Error::WrongSecret(why.to_owned())
 }
 
+/// Whether whoever can read a remote of the vault can try passphrases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guessable {
+    /// They can, and a passphrase alone brings the vault back from there.
+    Yes,
+    /// They cannot: it takes another kind of key, or a device that has the vault.
+    No,
+}
+
 /// A key to add. A passphrase's cost is measured here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -367,6 +392,7 @@ impl From<UnlockError> for Error {
             UnlockError::WrongSecret { .. } | UnlockError::NoSlotOfThatKind { .. } => {
                 Self::WrongSecret(error.to_string())
             }
+            UnlockError::PassphrasesWithheld { .. } => Self::PassphraseWithheld(error.to_string()),
             UnlockError::Provider(provider) => Self::Provider(provider.clone()),
             UnlockError::Format(_) => Self::UnknownFormat(error.to_string()),
             UnlockError::GenerationBehind { seen, found } => Self::GenerationBehind {

@@ -353,6 +353,7 @@ pub(crate) fn start(
         providers: in_use(keyring.suite())?,
         compression: String::new(),
         away_bytes: 0,
+        guessable: keys.keyring().is_guessable(),
         members: keys.members(),
         unknown_records: keys.unknown_records(),
     };

@@ -54,7 +54,7 @@ pub enum PairingError {
     /// Environment or tampering: on the new device, the other one said nothing.
     #[error(
         "the other device did not answer within 10 minutes. If it has let this one in, `strongroom clone` without --pair makes the vault, with \
-         the passphrase or key file that you chose here; else begin again with `strongroom device add` there"
+         the key file that you chose here; else, and with a passphrase, begin again with `strongroom device add` there"
     )]
     NoAnswer,
     /// Caller: on the new device, the person at the other one said no.
@@ -68,7 +68,8 @@ pub enum PairingError {
     /// Environment: on the old device, the other one is a member by now and cannot know.
     #[error(
         "the device was let in, but the remote does not know it yet ({why}). Run `strongroom sync` here; then `strongroom clone` without \
-         --pair on the new device makes the vault, with the passphrase or key file that was chosen there"
+         --pair on the new device makes the vault, with the key file that was chosen there. If it chose a passphrase, remove it with \
+         `strongroom device remove`, and its key with `strongroom key remove`, and begin again with `strongroom device add`"
     )]
     NotPublished {
         /// What was in the way.

@@ -27,6 +27,8 @@ pub struct PublicInformation {
     pub suite: String,
     /// How often the header has changed.
     pub generation: u64,
+    /// Whether remotes have what a passphrase is tried against.
+    pub guessable: bool,
     /// The ways to unlock the vault.
     pub slots: Vec<SlotInfo>,
     /// Who belongs to the vault; which of the devices this copy acts as is known to who unlocks it.
@@ -48,6 +50,7 @@ pub fn describe(folder: impl AsRef<Path>) -> Result<PublicInformation> {
         fingerprint: Fingerprint::of(header.vault).to_string(),
         suite: suite_name(header.suite).to_owned(),
         generation: header.generation,
+        guessable: header.guessable,
         slots: header.slots.iter().map(SlotInfo::from).collect(),
         members: list_members(&bytes)?
             .iter()

@@ -23,15 +23,15 @@ use strongroom_sync::{
 };
 
 use crate::clock::now_s;
-use crate::clone::headers_by_records;
 use crate::folder::{Folder, INCOMING, SEGMENTS, below};
 use crate::incoming::{
     epoch_of, placed_segment, staged_publication, staged_revision, staged_segment,
 };
+use crate::newest_state::headers_by_records;
 use crate::push::PushReport;
 use crate::remotes::{RemoteProgress, go_on, headers_at, newest_number, vault_id};
 use crate::request::Request;
-use crate::request::frame::Bytes;
+use crate::request::frame::{ByteBuffer, Bytes};
 use crate::request::remote::{JoinedFields, RemoteFields, RemoteRequest, Start, WhichSegments};
 use crate::waits::Waits;
 use crate::{Error, GoOn, Result, Vault};
@@ -370,11 +370,18 @@ impl Vault {
         named: (u64, [u8; 32]),
         needed: Epoch,
     ) -> Result<()> {
-        let own = object_hash(&Folder::new(self.folder()).header()?);
+        let own = self.remote_header_hash()?;
         match named.1 == own || named.1 == [0; 32] {
             true => Ok(()),
             false => self.take_headers(remote, Some(named), needed),
         }
+    }
+
+    /// The hash of the header in use, in the form that remotes get.
+    fn remote_header_hash(&self) -> Result<[u8; 32]> {
+        let hash: ByteBuffer = self.ask_for(&Request::Remote(RemoteRequest::HeaderHash))?;
+        let hash = hash.0.try_into();
+        hash.map_err(|_| Error::Protocol("a hash that is none"))
     }
 
     /// What a publication says; a header that it needs is taken in first.
@@ -419,7 +426,7 @@ impl Vault {
         let mut headers = headers_at(remote)?;
         headers.reverse();
         let own = self.information()?.generation;
-        let own_hash = object_hash(&Folder::new(self.folder()).header()?);
+        let own_hash = self.remote_header_hash()?;
         let named = named.filter(|(generation, _)| *generation > own);
         if let Some((generation, hash)) = named
             && !headers.contains(&(generation, hash))

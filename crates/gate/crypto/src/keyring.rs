@@ -15,6 +15,7 @@ mod follow;
 pub(crate) mod genesis;
 pub(crate) mod members;
 pub(crate) mod newcomer;
+mod remote_form;
 pub(crate) mod replica;
 pub(crate) mod revision;
 pub(crate) mod seen;
@@ -31,8 +32,8 @@ use crate::membership::principal::Principal;
 use crate::providers::registry::blake3;
 use std::collections::BTreeMap;
 use strongroom_format::{
-    Change, Epoch, FormatError, Header, PrincipalId, Record, RecordId, Role, Slot, SlotId, SlotKind,
-    SuiteId, VaultId,
+    Change, Epoch, Header, PrincipalId, Record, RecordId, Role, Slot, SlotId, SlotKind, SuiteId,
+    VaultId,
 };
 use zeroize::Zeroizing;
 
@@ -186,6 +187,12 @@ impl Keyring {
             .proving_fully_before(self.membership.unknown_to_retired_from())
     }
 
+    /// Whether remotes get what passphrase slots take, too.
+    #[must_use]
+    pub const fn is_guessable(&self) -> bool {
+        self.header.guessable
+    }
+
     /// The key slots, as the verified header lists them.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotInfo> {
@@ -234,9 +241,12 @@ impl Keyring {
     }
 
     /// The content of `vault.json` for this keyring.
-    pub(crate) fn header_bytes(&self) -> Result<Vec<u8>, FormatError> {
-        self.header
-            .encode(|covered| header_mac(self.newest_key(), covered))
+    ///
+    /// # Errors
+    /// `KeyError::Format` if it is longer than a header may be.
+    pub fn header_bytes(&self) -> Result<Vec<u8>, KeyError> {
+        let mac = |covered: &[u8]| header_mac(self.newest_key(), covered);
+        Ok(self.header.encode(mac)?)
     }
 
     pub(crate) fn newest_key(&self) -> &EpochKey {

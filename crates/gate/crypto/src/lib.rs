@@ -48,7 +48,7 @@ pub use keyring::replica::{METADATA_KEY_BYTES, MetadataKey, Replica};
 pub use keyring::revision::RevisionSigner;
 pub use keyring::seen::Seen;
 pub use keyring::slot::{NewKey, NewSlot, Secret};
-pub use keyring::unlock::unlock;
+pub use keyring::unlock::{unlock, unlock_at_remote};
 pub use keyring::{Changed, Keyring, SlotInfo, list_slots};
 pub use membership::Forged;
 pub use page_seal::reseal_page;

@@ -90,6 +90,8 @@ pub enum Kind {
     VerifyState = 16,
     /// What one of two devices says to the other that is being let in.
     Pairing = 17,
+    /// What passphrase slots take, withheld from remotes.
+    WithheldSlots = 18,
 }
 
 impl Kind {
@@ -111,6 +113,7 @@ impl Kind {
         Self::BatchLengths,
         Self::VerifyState,
         Self::Pairing,
+        Self::WithheldSlots,
     ];
 
     /// The number that stands for it in the format.

@@ -9,19 +9,18 @@
 //!  (1) What is decoded is within every bound of limits.rs.                          [1.7.1]
 //!  (2) The MAC covers every byte before its own line, as stored, not as re-encoded. [1.7.3]
 
-use crate::error::printable;
-use crate::json_file::{self, FORMAT};
+use crate::header_json::{JsonBody, JsonFile, fixed};
+use crate::json_file;
 use crate::limits::{
     ARGON2_LANES_MAX, ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, ARGON2_WORK_KIB_MAX, GRANT_BYTES,
-    GRANTS_MAX, HEADER_BYTES_MAX, LABEL_BYTES_MAX, RECORD_BYTES_MAX, RECORDS_MAX,
-    SLOT_SEALED_BYTES_MAX, SLOTS_MAX,
+    GRANTS_MAX, HEADER_BYTES_MAX, LABEL_BYTES_MAX, RECORDS_MAX, SLOT_SEALED_BYTES_MAX, SLOTS_MAX,
+    WITHHELD_BYTES_MAX,
 };
 use crate::{Epoch, FormatError, PrincipalId, Record, SuiteId, VaultId, hex};
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
 
 /// What errors call the header.
-const WHAT: &str = "vault header";
+pub(crate) const WHAT: &str = "vault header";
 
 /// The public header of a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +37,11 @@ pub struct Header {
     pub slots: Vec<Slot>,
     /// The epoch keys, sealed to each member.
     pub grants: Vec<Grant>,
+    /// Whether remotes get what passphrase slots take, too: then a passphrase alone brings the vault back from there, and whoever reads
+    /// the header there can try passphrases.                                                                 [1.7.6]
+    pub guessable: bool,
+    /// In the form for remotes, what `Lock::Withheld` lacks: the sealed record of it. `None` in a `vault.json`.  [1.7.7]
+    pub withheld: Option<Vec<u8>>,
 }
 
 /// A header as it was stored: its values, its MAC, and how many of its bytes the MAC covers.
@@ -77,6 +81,8 @@ pub struct Slot {
 pub enum Lock {
     /// A passphrase, through Argon2id.
     Passphrase(Argon2Parameters),
+    /// A passphrase, in the form for remotes: what it takes is sealed for members, and the payload is empty.
+    Withheld,
     /// The code printed when the slot was made.
     RecoveryCode,
     /// A file of random bytes.
@@ -173,7 +179,7 @@ impl Lock {
     #[must_use]
     pub const fn kind(&self) -> SlotKind {
         match self {
-            Self::Passphrase(_) => SlotKind::Passphrase,
+            Self::Passphrase(_) | Self::Withheld => SlotKind::Passphrase,
             Self::RecoveryCode => SlotKind::RecoveryCode,
             Self::KeyFile => SlotKind::KeyFile,
             Self::Age => SlotKind::Age,
@@ -257,10 +263,11 @@ impl Header {
         })
     }
 
-    fn check_bounds(&self) -> Result<(), FormatError> {
+    pub(crate) fn check_bounds(&self) -> Result<(), FormatError> {
         bounded("membership chain", self.records.len(), RECORDS_MAX)?;
         bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
         bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
+        self.check_withheld()?;
         let mut work_kib = 0;
         for slot in &self.slots {
             check_label(&slot.label)?;
@@ -301,6 +308,37 @@ impl Header {
     }
 }
 
+impl Header {
+    /// Checks that it has one of the two forms, and no mixture.                                              [1.7.7]
+    fn check_withheld(&self) -> Result<(), FormatError> {
+        let is_withheld = |slot: &Slot| slot.lock == Lock::Withheld;
+        let has = self.slots.iter().any(is_withheld);
+        if has != self.withheld.is_some() {
+            return Err(invalid(
+                "does not have what it withholds of its passphrase slots, or has it without such a slot",
+            ));
+        }
+        let Some(withheld) = &self.withheld else {
+            return Ok(());
+        };
+        bounded(
+            "withheld part of the header",
+            withheld.len(),
+            WITHHELD_BYTES_MAX,
+        )?;
+        let is_mixed = |slot: &Slot| {
+            slot.lock.kind() == SlotKind::Passphrase
+                && !(is_withheld(slot) && slot.sealed.is_empty())
+        };
+        match self.guessable || self.slots.iter().any(is_mixed) {
+            true => Err(invalid(
+                "withholds something of its passphrase slots and not all of it",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Checks that `label` may name a key slot: short, and without characters that could deceive a terminal.
 ///
 /// # Errors
@@ -324,7 +362,7 @@ pub fn check_label(label: &str) -> Result<(), FormatError> {
 
 const MAC_NAME: &str = "mac";
 
-fn bounded(what: &'static str, len: usize, max: usize) -> Result<(), FormatError> {
+pub(crate) fn bounded(what: &'static str, len: usize, max: usize) -> Result<(), FormatError> {
     if len <= max {
         Ok(())
     } else {
@@ -336,254 +374,8 @@ fn bounded(what: &'static str, len: usize, max: usize) -> Result<(), FormatError
     }
 }
 
-fn invalid(why: &'static str) -> FormatError {
+pub(crate) fn invalid(why: &'static str) -> FormatError {
     FormatError::Invalid { what: WHAT, why }
-}
-
-fn fixed<const N: usize>(text: &str, why: &'static str) -> Result<[u8; N], FormatError> {
-    hex::decode(text).ok_or_else(|| invalid(why))
-}
-
-fn base64(text: &str, what: &'static str, max: usize) -> Result<Vec<u8>, FormatError> {
-    bounded(what, text.len() / 4 * 3, max + 3)?;
-    BASE64.decode(text).map_err(|_| FormatError::Invalid {
-        what,
-        why: "is not base64",
-    })
-}
-
-/// `vault.json` without its last two members.
-#[derive(Serialize)]
-struct JsonBody {
-    format: u64,
-    flags: Vec<String>,
-    vault: String,
-    generation: u64,
-    suite: u64,
-    membership: Vec<String>,
-    slots: Vec<JsonSlot>,
-    grants: Vec<JsonGrant>,
-}
-
-/// All of `vault.json`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonFile {
-    #[serde(rename = "format")]
-    _format: u64,
-    flags: Vec<String>,
-    vault: String,
-    generation: u64,
-    suite: u64,
-    membership: Vec<String>,
-    slots: Vec<JsonSlot>,
-    grants: Vec<JsonGrant>,
-    mac: String,
-    #[serde(rename = "checksum")]
-    _checksum: String,
-}
-
-/// A key slot in `vault.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonSlot {
-    id: String,
-    kind: SlotKind,
-    label: String,
-    created: u64,
-    principal: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    argon2: Option<JsonArgon2>,
-    sealed: String,
-}
-
-/// The parameters of a passphrase slot in `vault.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonArgon2 {
-    memory_kib: u32,
-    passes: u32,
-    lanes: u32,
-    salt: String,
-}
-
-/// A grant in `vault.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonGrant {
-    epoch: u32,
-    principal: String,
-    sealed: String,
-}
-
-impl From<&Header> for JsonBody {
-    fn from(header: &Header) -> Self {
-        Self {
-            format: FORMAT,
-            flags: Vec::new(),
-            vault: hex::encode(&header.vault.0),
-            generation: header.generation,
-            suite: header.suite.number().into(),
-            membership: header
-                .records
-                .iter()
-                .map(|record| BASE64.encode(record.encode()))
-                .collect(),
-            slots: header.slots.iter().map(JsonSlot::from).collect(),
-            grants: header.grants.iter().map(JsonGrant::from).collect(),
-        }
-    }
-}
-
-impl From<&Slot> for JsonSlot {
-    fn from(slot: &Slot) -> Self {
-        let argon2 = match &slot.lock {
-            Lock::Passphrase(parameters) => Some(JsonArgon2 {
-                memory_kib: parameters.memory_kib,
-                passes: parameters.passes,
-                lanes: parameters.lanes,
-                salt: hex::encode(&parameters.salt),
-            }),
-            _ => None,
-        };
-        Self {
-            id: slot.id.to_string(),
-            kind: slot.lock.kind(),
-            label: slot.label.clone(),
-            created: slot.created_s,
-            principal: hex::encode(&slot.principal.0),
-            argon2,
-            sealed: BASE64.encode(&slot.sealed),
-        }
-    }
-}
-
-impl From<&Grant> for JsonGrant {
-    fn from(grant: &Grant) -> Self {
-        Self {
-            epoch: grant.epoch.0,
-            principal: hex::encode(&grant.principal.0),
-            sealed: BASE64.encode(grant.bytes.as_slice()),
-        }
-    }
-}
-
-impl JsonFile {
-    fn into_header(self) -> Result<Header, FormatError> {
-        if let Some(flag) = self.flags.first() {
-            return Err(FormatError::UnknownFlag {
-                what: WHAT,
-                flag: printable(flag),
-            });
-        }
-        // Counted before the contents are decoded.
-        bounded("membership chain", self.membership.len(), RECORDS_MAX)?;
-        bounded("list of key slots", self.slots.len(), SLOTS_MAX)?;
-        bounded("list of grants", self.grants.len(), GRANTS_MAX)?;
-        let suite = u16::try_from(self.suite)
-            .ok()
-            .and_then(SuiteId::from_number);
-        let suite = suite.ok_or(FormatError::UnknownSuite {
-            what: WHAT,
-            suite: self.suite,
-        })?;
-        let record =
-            |text: &String| Record::decode(&base64(text, "membership record", RECORD_BYTES_MAX)?);
-        Ok(Header {
-            vault: VaultId(fixed(
-                &self.vault,
-                "has a vault id that is not 64 hexadecimal digits",
-            )?),
-            generation: self.generation,
-            suite,
-            records: self
-                .membership
-                .iter()
-                .map(record)
-                .collect::<Result<_, _>>()?,
-            slots: self
-                .slots
-                .into_iter()
-                .map(JsonSlot::into_slot)
-                .collect::<Result<_, _>>()?,
-            grants: self
-                .grants
-                .into_iter()
-                .map(JsonGrant::into_grant)
-                .collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-impl JsonSlot {
-    fn into_slot(self) -> Result<Slot, FormatError> {
-        let lock = match (self.kind, self.argon2) {
-            (SlotKind::Passphrase, Some(argon2)) => Lock::Passphrase(argon2.into_parameters()?),
-            (SlotKind::RecoveryCode, None) => Lock::RecoveryCode,
-            (SlotKind::KeyFile, None) => Lock::KeyFile,
-            (SlotKind::Age, None) => Lock::Age,
-            (SlotKind::Ssh, None) => Lock::Ssh,
-            (SlotKind::Passphrase, None) => {
-                return Err(invalid("has a passphrase slot without argon2"));
-            }
-            (_, Some(_)) => {
-                return Err(invalid("has argon2 in a slot that is not of a passphrase"));
-            }
-        };
-        Ok(Slot {
-            id: SlotId(fixed(
-                &self.id,
-                "has a slot id that is not 16 hexadecimal digits",
-            )?),
-            label: self.label,
-            created_s: self.created,
-            principal: PrincipalId(fixed(
-                &self.principal,
-                "has a principal that is not 64 hexadecimal digits",
-            )?),
-            lock,
-            sealed: base64(
-                &self.sealed,
-                "sealed payload of a key slot",
-                SLOT_SEALED_BYTES_MAX,
-            )?,
-        })
-    }
-}
-
-impl JsonArgon2 {
-    fn into_parameters(self) -> Result<Argon2Parameters, FormatError> {
-        let Self {
-            memory_kib,
-            passes,
-            lanes,
-            salt,
-        } = self;
-        Ok(Argon2Parameters {
-            memory_kib,
-            passes,
-            lanes,
-            salt: fixed(&salt, "has a salt that is not 32 hexadecimal digits")?,
-        })
-    }
-}
-
-impl JsonGrant {
-    fn into_grant(self) -> Result<Grant, FormatError> {
-        let bytes = base64(&self.sealed, "grant", GRANT_BYTES)?;
-        let bytes = <[u8; GRANT_BYTES]>::try_from(bytes);
-        Ok(Grant {
-            epoch: Epoch(self.epoch),
-            principal: PrincipalId(fixed(
-                &self.principal,
-                "has a principal that is not 64 hexadecimal digits",
-            )?),
-            bytes: Box::new(bytes.map_err(|_| FormatError::Invalid {
-                what: "grant",
-                why: "has the wrong length",
-            })?),
-        })
-    }
 }
 
 #[cfg(test)]

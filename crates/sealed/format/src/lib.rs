@@ -10,6 +10,7 @@ pub mod block;
 pub mod cbor;
 pub mod error;
 pub mod header;
+mod header_json;
 pub mod hex;
 pub mod index;
 pub mod intent;
@@ -22,6 +23,7 @@ pub mod replica;
 pub mod segment;
 pub mod span;
 pub mod survey;
+mod withheld;
 
 pub use block::{
     BlockHead, BlockId, Epoch, Kind, Location, SealedBlock, SegmentId, SuiteId, VaultId,

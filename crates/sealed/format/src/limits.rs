@@ -65,6 +65,9 @@ pub const LABEL_BYTES_MAX: usize = 128;
 /// The longest sealed payload of a key slot, in bytes; an age file to one recipient is below 2 KiB.
 pub const SLOT_SEALED_BYTES_MAX: usize = 8 * 1024;
 
+/// The longest record of what a header withholds from remotes, in bytes: the payloads of all slots that it may have.
+pub const WITHHELD_BYTES_MAX: usize = 576 * 1024;
+
 /// The most grants in one header.
 pub const GRANTS_MAX: usize = 1024;
 

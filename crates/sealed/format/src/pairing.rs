@@ -72,6 +72,8 @@ impl Newcomer {
                 .unsigned(argon2.passes.into())
                 .unsigned(argon2.lanes.into())
                 .bytes(&argon2.salt),
+            // No reader takes it: who asks to be let in has what its own slot takes.
+            Lock::Withheld => encoder.array(1).unsigned(0),
             Lock::RecoveryCode => encoder.array(1).unsigned(2),
             Lock::KeyFile => encoder.array(1).unsigned(3),
             Lock::Age => encoder.array(1).unsigned(4),

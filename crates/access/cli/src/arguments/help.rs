@@ -99,6 +99,19 @@ pub(crate) fn remote_add() -> String {
     )
 }
 
+pub(crate) fn remote_guessable() -> String {
+    format!(
+        "It holds for all remotes and devices of the vault, and remotes hear of it with the next push. With no, which is how a vault begins, no passphrase opens \
+         the vault at a remote: `strongroom clone` needs the recovery code, a key file, an age or SSH key, or a device that lets the new one in \
+         (`strongroom device add`). Passphrases open the vault on every device as before. What a remote had once it may have kept: after a \
+         change from yes to no, change the passphrases too (`strongroom key change`).\n\n{}",
+        example(&[
+            "strongroom remote guessable photos no",
+            "strongroom remote guessable photos yes",
+        ])
+    )
+}
+
 pub(crate) fn remote_prune() -> String {
     format!(
         "A push does this by itself about once a week, unless the remote was added with --keep. What nothing refers to any more is retired first; the push that finds it \

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use strongroom::Rates;
 
 use crate::arguments::common::Common;
@@ -56,6 +56,9 @@ pub(crate) enum RemoteCommand {
         after_help = "Example:\n  strongroom remote check photos\n  strongroom remote check --deep photos stick"
     )]
     Check(RemoteCheck),
+    /// Says whether whoever can read a remote of the vault can try passphrases
+    #[command(after_help = crate::arguments::help::remote_guessable())]
+    Guessable(RemoteGuessable),
     /// Removes from a remote what does not count there any more, and says how much
     #[command(after_help = crate::arguments::help::remote_prune())]
     Prune(RemotePrune),
@@ -76,8 +79,34 @@ pub(crate) struct RemoteAdd {
     /// Never remove anything there from this device, as credentials that may only add ask for
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Let all remotes of the vault have what passphrases are tried against: then a passphrase brings it back from there, and whoever can
+    /// read a remote can guess
+    #[arg(long)]
+    pub(crate) guessable: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Arguments of `remote guessable`.
+#[derive(Args, Debug)]
+pub(crate) struct RemoteGuessable {
+    /// The vault folder
+    #[arg(value_name = "VAULT")]
+    pub(crate) vault: PathBuf,
+    /// yes: remotes get what passphrases are tried against; no: they do not
+    #[arg(value_name = "yes|no")]
+    pub(crate) answer: Answer,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// An answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Answer {
+    /// It is so.
+    Yes,
+    /// It is not.
+    No,
 }
 
 /// Arguments of `remote list`.

@@ -47,6 +47,8 @@ struct InfoJson<'a> {
     epoch: Option<u32>,
     /// How what is new is compressed; only who unlocked the vault knows.
     compression: Option<&'a str>,
+    /// Whether whoever can read a remote can try passphrases.
+    guessable: bool,
     /// Bytes of content that only remotes have; only who unlocked the vault knows.
     away_bytes: Option<u64>,
     compare_fingerprint: Option<bool>,
@@ -203,6 +205,7 @@ fn json<'a>(
         unknown_records: verified.map_or(&[], |found| &found.unknown_records),
         epoch: verified.map(|found| found.epoch),
         compression: verified.map(|found| found.compression.as_str()),
+        guessable: verified.map_or(public.guessable, |found| found.guessable),
         away_bytes: verified.map(|found| found.away_bytes),
         compare_fingerprint: verified.map(|found| found.compare_fingerprint),
         read_only: verified.map(|found| found.read_only),
@@ -314,6 +317,12 @@ fn text(
     }
     let kinds: Vec<_> = found.keys.iter().map(|key| key.kind.as_str()).collect();
     writeln!(out, "keys         {}", kinds.join(", "))?;
+    if found.guessable {
+        writeln!(
+            out,
+            "guessable    whoever can read a remote can try passphrases"
+        )?;
+    }
     for device in &found.devices {
         writeln!(out, "device       {}", device.line())?;
     }

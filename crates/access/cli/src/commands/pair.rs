@@ -269,7 +269,7 @@ fn say_fingerprint(arguments: &Clone, device: &NewDevice) -> Result<()> {
 /// Asks with that code, and waits for the answer.
 fn wait(device: &NewDevice, code: &PairingCode) -> Result<Admitted> {
     let mut asking = device.ask(code, Instant::now())?;
-    let interrupted = "interrupted; if the other device lets this one in all the same, the same command without --pair makes the vault";
+    let interrupted = "interrupted; if the other device lets this one in all the same, the same command without --pair makes the vault with a key file; after a passphrase was chosen, begin again with `strongroom device add` there";
     until(interrupted, |now| match asking.look(now)? {
         AskingStep::Waiting => Ok(None),
         AskingStep::Admitted(admitted) => Ok(Some(admitted)),

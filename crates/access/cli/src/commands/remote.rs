@@ -2,19 +2,21 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, OpenOptions, PullReport,
-    PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
+    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable, Keys,
+    OpenOptions, PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret,
+    SlotKind, Trust, Vault, describe,
 };
 
 use crate::arguments::remote::{
-    Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemotePrune, Sync,
+    Answer, Clone, Push, RemoteAdd, RemoteCheck, RemoteCommand, RemoteGuessable, RemotePrune, Sync,
 };
 use crate::commands::continuous::watch;
-use crate::commands::opening::{Intent, unlocking, with};
+use crate::commands::opening::{Intent, finish, unlocking, warn_of_records, with};
 use crate::commands::pair::clone_paired;
 use crate::commands::recover::{print, recover_json};
 use crate::terminal::exit_code::ExitCode;
@@ -45,6 +47,7 @@ pub(crate) fn remote(command: &RemoteCommand) -> Result<()> {
             })
         }
         RemoteCommand::Check(arguments) => check(arguments),
+        RemoteCommand::Guessable(arguments) => guessable(arguments),
         RemoteCommand::Prune(arguments) => prune(arguments),
     }
 }
@@ -53,22 +56,102 @@ fn add(arguments: &RemoteAdd) -> Result<()> {
     let RemoteAdd {
         vault, name, url, ..
     } = arguments;
-    let common = &arguments.common;
-    with(vault, &common.secret, Intent::Change, |vault| {
-        let removal = match arguments.keep {
-            true => Removal::Never,
-            false => Removal::Later,
+    let (folder, common) = (vault.as_path(), &arguments.common);
+    let removal = match arguments.keep {
+        true => Removal::Never,
+        false => Removal::Later,
+    };
+    if !arguments.guessable {
+        return with(folder, &common.secret, Intent::Change, |vault| {
+            vault.add_remote_with(name, url, removal).about(name)?;
+            say_added(arguments, vault.information()?.guessable)
+        });
+    }
+    let opened = unlocking(&common.secret, folder, |source, trust| {
+        let keys = Keys::open_with(folder, &source()?, trust.clone())?;
+        let options = OpenOptions {
+            trust: trust.clone(),
+            ..OpenOptions::default()
         };
-        vault.add_remote_with(name, url, removal).about(name)?;
-        if common.json {
-            return print_json(&json!({ "added": name }));
-        }
-        tell(
-            "strongroom: whoever can read the remote can try passphrases on this vault's passphrase slots; use a long one, or a key file",
-        );
-        print_line(&format!(
-            "added {name}; `strongroom push` brings the vault there"
+        Ok((
+            keys,
+            Vault::open_or_connect(folder, Arc::clone(source), options)?,
         ))
+    });
+    let (mut keys, vault) = opened.about(show_path(folder))?;
+    warn_of_records(&vault)?;
+    let added = vault.add_remote_with(name, url, removal).about(name);
+    let changed = added.and_then(|()| {
+        keys.set_guessable(Guessable::Yes)
+            .about(show_path(folder))?;
+        say_added(arguments, true)
+    });
+    changed.and(finish(&vault))
+}
+
+/// Says that a remote was added, and what brings the vault back from there.
+fn say_added(arguments: &RemoteAdd, guessable: bool) -> Result<()> {
+    let (name, folder) = (&arguments.name, show_path(&arguments.vault));
+    let mut kinds: Vec<SlotKind> = Vec::new();
+    for slot in describe(&arguments.vault).about(&folder)?.slots {
+        if !kinds.contains(&slot.kind) {
+            kinds.push(slot.kind);
+        }
+    }
+    let has_passphrase = kinds.contains(&SlotKind::Passphrase);
+    kinds.retain(|kind| guessable || *kind != SlotKind::Passphrase);
+    if arguments.common.json {
+        let kinds: Vec<String> = kinds.iter().map(SlotKind::to_string).collect();
+        return print_json(&json!({ "added": name, "guessable": guessable, "clones_with": kinds }));
+    }
+    match (guessable, kinds.is_empty()) {
+        (true, _) => tell(
+            "strongroom: whoever can read a remote of this vault can try passphrases on its passphrase slots; use a long one, or a key file",
+        ),
+        (false, true) => tell(&format!(
+            "strongroom: no key of this vault brings it back from a remote: if every device is lost, so is the vault. `strongroom key add {folder} \
+             --new-recovery-code` makes a key that does; a device that has the vault can also let another one in (`strongroom device add`)"
+        )),
+        (false, false) => {}
+    }
+    if !guessable && has_passphrase && !kinds.is_empty() {
+        let kinds: Vec<String> = kinds.iter().map(SlotKind::to_string).collect();
+        print_line(&format!(
+            "no passphrase brings the vault back from there, so that nobody can guess; what does: {}, or a device that lets the new one in",
+            kinds.join(", ")
+        ))?;
+    }
+    print_line(&format!(
+        "added {name}; `strongroom push` brings the vault there"
+    ))
+}
+
+/// Lets remotes have what passphrases are tried against, or not any more.
+fn guessable(arguments: &RemoteGuessable) -> Result<()> {
+    let (folder, common) = (arguments.vault.as_path(), &arguments.common);
+    // Before a person types a passphrase for nothing.
+    describe(folder).about(show_path(folder))?;
+    let keys = unlocking(&common.secret, folder, |source, trust| {
+        Keys::open_with(folder, &source()?, trust.clone())
+    });
+    let wish = match arguments.answer {
+        Answer::Yes => Guessable::Yes,
+        Answer::No => Guessable::No,
+    };
+    let changed = keys.and_then(|mut keys| keys.set_guessable(wish));
+    let changed = changed.about(show_path(folder))?;
+    if common.json {
+        let guessable = wish == Guessable::Yes;
+        return print_json(&json!({ "guessable": guessable, "changed": changed }));
+    }
+    print_line(match (changed, wish) {
+        (false, _) => "it is so already",
+        (true, Guessable::Yes) => {
+            "from the next push on a passphrase brings the vault back from a remote, and whoever can read a remote can try passphrases"
+        }
+        (true, Guessable::No) => {
+            "from the next push on remotes get nothing that a passphrase can be tried against; who read them before may have kept it: change the passphrases too (`strongroom key change`)"
+        }
     })
 }
 

@@ -103,7 +103,7 @@ impl ExitCode {
     pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::File(file) => Self::of_file(file),
-            Error::WrongSecret(_) => Self::WrongSecret,
+            Error::WrongSecret(_) | Error::PassphraseWithheld(_) => Self::WrongSecret,
             Error::CostNotAllowed(_) => Self::Permission,
             Error::NoSecret(_) | Error::Preference(_) => Self::Usage,
             Error::Damaged { .. } | Error::GenerationBehind { .. } => Self::Damaged,

@@ -40,11 +40,8 @@ pub(super) fn seal(
     if state.last.0 != last {
         return Ok(Response::KeysStale);
     }
-    let found = session.vault.with_keys(|keys| {
-        let bytes = keys.folder().header();
-        bytes.map(|bytes| (object_hash(&bytes), keys.keyring().generation()))
-    })?;
-    if found.0 != header || !let_go::in_use(session, number)?.is_empty() {
+    let (bytes, generation) = session.vault.remote_header()?;
+    if object_hash(&bytes) != header || !let_go::in_use(session, number)?.is_empty() {
         return Ok(Response::KeysStale);
     }
     // (1)
@@ -104,7 +101,7 @@ pub(super) fn seal(
             base: standing.base.unwrap_or(publication),
             time: nanoseconds.unwrap_or(i64::MAX),
             membership_head: signer.membership_head(),
-            header: (found.1, header),
+            header: (generation, header),
             head,
             revisions,
             retired_revisions: standing.retired_revisions,

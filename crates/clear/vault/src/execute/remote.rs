@@ -105,6 +105,10 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             let clear = opened.map(|signed| ByteBuffer(signed.encode()));
             Ok(Response::Backup(clear.map_err(|error| error.to_string())))
         }
+        RemoteRequest::HeaderHash => {
+            let hash = session.vault.remote_header_hash()?;
+            Ok(ByteBuffer(hash.to_vec()).into())
+        }
         RemoteRequest::ChangesMark => Ok(session.filesystem().changes_mark().into()),
         RemoteRequest::IsWaiting { remote } => is_waiting(session, *remote).map(Into::into),
         RemoteRequest::TakeHeader { header, needed } => {
@@ -263,10 +267,7 @@ fn begin_push(session: &Session, number: u64) -> Result<PushFields> {
         })?;
     }
     let published = (session.filesystem().engine().reader()?).published_count(number)?;
-    let (header, generation) = session.vault.with_keys(|keys| {
-        let header = keys.folder().header();
-        header.map(|header| (header, keys.keyring().generation()))
-    })?;
+    let (header, generation) = session.vault.remote_header()?;
     Ok(PushFields {
         is_header_there: object_hash(&header) == published_header,
         header: ByteBuffer(header),

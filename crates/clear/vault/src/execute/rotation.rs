@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use strongroom_filesystem::{Filesystem, Resealed};
 use strongroom_format::Epoch;
-use strongroom_sync::{RemoteState, object_hash};
+use strongroom_sync::RemoteState;
 
 use crate::execute::session::OpenVault;
 use crate::keyring::held_keys::ROTATION;
@@ -121,8 +121,10 @@ impl OpenVault {
 /// What is not here others may need still: who has it publishes it under newer keys, once it hears that it was retired.
 fn is_published(vault: &OpenVault) -> Result<bool> {
     let remotes = vault.filesystem.engine().reader()?.remotes()?;
-    let header = vault.with_keys(|keys| keys.folder().header())?;
-    let header = object_hash(&header);
+    if remotes.is_empty() {
+        return Ok(true);
+    }
+    let header = vault.remote_header_hash()?;
     for row in remotes {
         let state = RemoteState::decode(&row.state).filter(|state| state.header == header);
         let Some(state) = state else {

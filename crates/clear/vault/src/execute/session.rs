@@ -15,6 +15,7 @@ use strongroom_filesystem::{
 };
 use strongroom_format::{Epoch, Header, StoredHeader};
 use strongroom_metadata::SegmentNumber;
+use strongroom_sync::object_hash;
 
 use crate::execute::backup::Backup;
 use crate::execute::locks::Locks;
@@ -132,17 +133,21 @@ impl OpenVault {
             if has_all_changes_of(keyring, header) {
                 return Ok(None);
             }
-            let next = keyring.follow(header).map_err(|error| match error {
-                UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => {
-                    Error::DeviceReplaced
-                }
-                UnlockError::Diverged => Error::keys_diverged(),
-                // It is that of the remote, not that of this vault, of which somebody without keys made another one.
-                UnlockError::HeaderEdited | UnlockError::Forged(_) => {
-                    Error::RemoteUntrue(format!("a header of it: {error}"))
-                }
-                error => error.into(),
-            })?;
+            let next = keyring
+                .follow_at_remote(header)
+                .map_err(|error| match error {
+                    UnlockError::DeviceRemoved if keyring.is_replaced_in(header) => {
+                        Error::DeviceReplaced
+                    }
+                    UnlockError::Diverged => Error::keys_diverged(),
+                    // It is that of the remote, not that of this vault, of which somebody without keys made another one.
+                    UnlockError::HeaderEdited
+                    | UnlockError::WithheldForged
+                    | UnlockError::Forged(_) => {
+                        Error::RemoteUntrue(format!("a header of it: {error}"))
+                    }
+                    error => error.into(),
+                })?;
             let held: Vec<Epoch> = keyring.epochs().collect();
             let has = |epoch: &&Epoch| next.epochs().all(|other| other != **epoch);
             let lacks: Vec<Epoch> = held.iter().filter(has).copied().collect();
@@ -193,9 +198,23 @@ impl OpenVault {
         information.generation = keys.keyring().generation();
         information.epoch = keys.keyring().epoch().0;
         information.members = keys.members();
+        information.guessable = keys.keyring().is_guessable();
         information.unknown_records = keys.unknown_records();
         self.filesystem.sign_with(keys.keyring().revision_signer());
         worked
+    }
+
+    /// The header in use, in the form that remotes get, and its generation.
+    pub(crate) fn remote_header(&self) -> Result<(Vec<u8>, u64)> {
+        self.with_keys(|keys| {
+            let keyring = keys.keyring();
+            Ok((keyring.remote_header()?, keyring.generation()))
+        })
+    }
+
+    /// By which publications name it.                                                                        [1.7.8]
+    pub(crate) fn remote_header_hash(&self) -> Result<[u8; 32]> {
+        Ok(object_hash(&self.remote_header()?.0))
     }
 
     /// The oldest and the newest epoch whose keys are there.

@@ -5,8 +5,6 @@
 //! Never   takes a revision, or commits anything while nothing changed
 //! Spec    spec/11-sync.md, 11.4
 
-use strongroom_sync::object_hash;
-
 use crate::Result;
 use crate::execute::published::remote_of;
 use crate::execute::session::Session;
@@ -16,7 +14,7 @@ use crate::execute::session::Session;
 pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
     let filesystem = session.filesystem();
     let (_, state) = remote_of(session, remote)?;
-    let header = session.vault.with_keys(|keys| keys.folder().header())?;
+    let header = session.vault.remote_header_hash()?;
     let is_published = match &filesystem.heads()?[..] {
         [head] => head.id == state.head,
         // Joined, and no revision says so yet; or there is none.
@@ -24,7 +22,7 @@ pub(crate) fn is_waiting(session: &Session, remote: u64) -> Result<bool> {
     };
     Ok(state.is_pushing
         || !is_published
-        || object_hash(&header) != state.header
+        || header != state.header
         || session.vault.rotation_needs_push(remote, state.joined)?
         || filesystem.changed_since_revision(1)? != Some(0))
 }

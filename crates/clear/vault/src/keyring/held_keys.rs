@@ -212,7 +212,8 @@ impl HeldKeys {
         Ok(Installed::Yes)
     }
 
-    /// Takes in a later header of this vault, made by another device.
+    /// Takes in a later header of this vault, made by another device; it may have the form that remotes get, and what it withholds is in
+    /// what the folder gets.                                                                                   [1.7.10]
     ///
     /// # Errors
     /// As `install`.
@@ -220,10 +221,11 @@ impl HeldKeys {
         follower.check()?;
         self.check_place()?;
         self.catch_up(follower)?;
-        let next = self.keyring().follow(header)?;
+        let next = self.keyring().follow_at_remote(header)?;
         let is_later = next.generation() > self.keyring().generation();
+        let header = next.header_bytes()?;
         match is_later || !self.keyring().includes(&next) {
-            true => self.put(next, header, false, follower),
+            true => self.put(next, &header, false, follower),
             false => Ok(()),
         }
     }
@@ -245,7 +247,7 @@ impl HeldKeys {
             None => self.keyring().clone(),
             Some(header) => {
                 let slot = self.unlocked.slot.as_ref().ok_or(Error::DeviceReplaced)?;
-                let found = match slot.follow(header) {
+                let found = match slot.follow_at_remote(header) {
                     Err(UnlockError::DeviceRemoved) => return Err(slot_removed()),
                     found => found?,
                 };

@@ -37,6 +37,8 @@ pub struct Information {
     pub compression: String,
     /// Sealed bytes of content that is not here, only at remotes.
     pub away_bytes: u64,
+    /// Whether remotes have what a passphrase is tried against.
+    pub guessable: bool,
     /// Who belongs to the vault: devices, then key slots.
     pub members: Vec<Member>,
     /// Membership records that nobody here made or accepted, a line each.

@@ -92,6 +92,8 @@ pub(crate) enum RemoteRequest<'a> {
     BringBack {
         segment: [u8; 16],
     },
+    /// BLAKE3 of the header in use, in the form that remotes get.
+    HeaderHash,
     /// A number that is another one after every change.
     ChangesMark,
     /// Whether a push to that remote would publish something.
@@ -134,6 +136,7 @@ impl RemoteRequest<'_> {
             self,
             Self::List
                 | Self::Open { .. }
+                | Self::HeaderHash
                 | Self::ChangesMark
                 | Self::IsWaiting { .. }
                 | Self::NotLive { .. }
@@ -186,7 +189,7 @@ impl std::fmt::Debug for RemoteFields {
 /// What a push begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PushFields {
-    /// The header of the vault.
+    /// The header of the vault, in the form that remotes get.
     pub(crate) header: ByteBuffer,
     /// Its generation.
     pub(crate) generation: u64,

@@ -12,6 +12,7 @@ mod prune;
 #[path = "../support/mod.rs"]
 mod support;
 mod texts;
+mod withheld;
 
 use std::collections::BTreeMap;
 use std::fs;

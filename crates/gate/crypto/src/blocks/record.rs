@@ -6,7 +6,7 @@
 //! Spec    spec/2-block.md, [2.24] to [2.27]
 //!
 //! Invariants
-//!  (1) A dead random generator reveals at most that two records are equal.    [2.25]
+//!  (1) A dead random generator reveals at most that two records are equal; so does a record without a salt.    [2.25]
 //!  (2) Only with the epoch's key can a guess at a record's content be checked against its name.    [2.24]
 
 use crate::blocks::block_sealer::BlockSealer;
@@ -62,12 +62,26 @@ impl BlockSealer {
         kind: Kind,
         clear: &[u8],
     ) -> Result<Vec<u8>, RandomError> {
+        let mut salt = [0; SALT_BYTES];
+        random.fill(&mut salt)?;
+        Ok(self.seal_salted(salt, kind, clear))
+    }
+
+    /// The same without a salt: whoever has the keys seals equal content to equal bytes, and whoever sees two records sees whether they
+    /// are equal. For kinds of which every device must make the same bytes.                                        [2.25]
+    ///
+    /// # Panics
+    /// As `seal_record`.
+    #[must_use]
+    pub fn seal_equal_record(&self, kind: Kind, clear: &[u8]) -> Vec<u8> {
+        self.seal_salted([0; SALT_BYTES], kind, clear)
+    }
+
+    fn seal_salted(&self, salt: [u8; SALT_BYTES], kind: Kind, clear: &[u8]) -> Vec<u8> {
         assert!(
             clear.len() <= SEALED_RECORD_CLEAR_BYTES_MAX,
             "a record is bounded before it is sealed"
         );
-        let mut salt = [0; SALT_BYTES];
-        random.fill(&mut salt)?;
         let parts = self.parts();
         let secrets = parts.newest();
         let blake3 = parts.chosen.blake3(clear.len());
@@ -88,7 +102,7 @@ impl BlockSealer {
             clear,
             &mut record[RECORD_HEAD_BYTES..],
         );
-        Ok(record)
+        record
     }
 
     /// Opens a record and recomputes its name: the full proof. What it held is wiped when dropped.

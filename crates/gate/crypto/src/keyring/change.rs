@@ -181,6 +181,20 @@ impl Keyring {
         next.into_changed()
     }
 
+    /// Lets remotes have what passphrase slots take, too, or not any more. What was there was seen.
+    ///
+    /// No record says it: of two changes that do not know of one another, the other one may count.
+    ///
+    /// # Errors
+    /// `NotADevice` or `Exhausted`.
+    pub fn set_guessable(&self, guessable: bool) -> Result<Changed, KeyError> {
+        self.require_device()?;
+        let mut next = self.clone();
+        next.header.guessable = guessable;
+        next.raise_generation()?;
+        next.into_changed()
+    }
+
     /// Grants every epoch that is here to every member that lacks it.
     pub(crate) fn grant_what_is_missing(&mut self, random: &dyn Random) -> Result<(), KeyError> {
         let granted: BTreeSet<_> = self

@@ -108,6 +108,27 @@ pub enum UnlockError {
         "the new device keys for this copy, which another process handed over, are not valid; nothing was changed"
     )]
     HandoverForged,
+    /// Caller: a passphrase cannot be tried against a header of a remote, which lacks what that takes.
+    #[error(
+        "remotes of this vault do not have what a passphrase is tried against, so that nobody can guess there: {}let a device that has \
+         the vault let this one in, with `strongroom device add` there and `strongroom clone --pair` here",
+        instead(others)
+    )]
+    PassphrasesWithheld {
+        /// The kinds of key that open it.
+        others: Vec<SlotKind>,
+    },
+    /// Tampering or bug: a header of a remote withholds something else than what its passphrase slots take.
+    #[error(
+        "what the header withholds of its passphrase slots is not of these slots, or not sealed as it should be; a member of this vault wrote it so"
+    )]
+    WithheldForged,
+    /// Tampering or a mix-up: a header of a remote lies in the place of `vault.json`.
+    #[error(
+        "it is the form that remotes get, which no passphrase opens, in the place of the vault's own header; run `strongroom repair`, \
+         which puts the saved copy back"
+    )]
+    FormForRemotes,
     /// Environment: the passphrase slot needs more memory than is free.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
@@ -184,6 +205,24 @@ pub enum KeyError {
     /// Caller: the counters of generations or epochs are at their end.
     #[error("the header has no change numbers or epoch numbers left; make a new vault")]
     Exhausted,
+}
+
+/// What a person can use in the place of a passphrase.
+fn instead(others: &[SlotKind]) -> String {
+    let named = |kind: &SlotKind| match kind {
+        SlotKind::Passphrase => "a passphrase",
+        SlotKind::RecoveryCode => "the recovery code",
+        SlotKind::KeyFile => "a key file",
+        SlotKind::Age => "an age identity",
+        SlotKind::Ssh => "an SSH key",
+    };
+    match others.is_empty() {
+        true => String::new(),
+        false => {
+            let named: Vec<_> = others.iter().map(named).collect();
+            format!("use {}, or ", named.join(" or "))
+        }
+    }
 }
 
 impl From<FormatError> for UnlockError {

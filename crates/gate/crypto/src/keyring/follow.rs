@@ -28,7 +28,16 @@ impl Keyring {
     /// `Diverged` or `GenerationBehind` if it is not a later one; `DeviceRemoved` if the principal that this keyring
     /// acts as is retired; else as `unlock`.
     pub fn follow(&self, header: &[u8]) -> Result<Self, UnlockError> {
-        self.follow_by(header, self.signer.clone())
+        self.follow_by(ReadHeader::of_vault(header)?, self.signer.clone())
+    }
+
+    /// The same of a header that a remote has, in either form. What is put in the place of `vault.json` is `Keyring::header_bytes` of the
+    /// result.                                                                                                      [1.7.10]
+    ///
+    /// # Errors
+    /// As `follow`; `WithheldForged`.
+    pub fn follow_at_remote(&self, header: &[u8]) -> Result<Self, UnlockError> {
+        self.follow_by(ReadHeader::new(header)?, self.signer.clone())
     }
 
     /// The same as the device in `handover`, if there is one: the header may retire the device that this keyring acts as.
@@ -40,14 +49,14 @@ impl Keyring {
             return self.follow(header);
         };
         let device = take_over(self.vault_id(), &self.signer, handover);
-        match self.follow_by(header, device.ok_or(UnlockError::HandoverForged)?) {
+        let read = ReadHeader::of_vault(header)?;
+        match self.follow_by(read, device.ok_or(UnlockError::HandoverForged)?) {
             Err(UnlockError::DeviceRemoved) => Err(UnlockError::HandoverForged),
             followed => followed,
         }
     }
 
-    fn follow_by(&self, header: &[u8], signer: Principal) -> Result<Self, UnlockError> {
-        let read = ReadHeader::new(header)?;
+    fn follow_by(&self, read: ReadHeader<'_>, signer: Principal) -> Result<Self, UnlockError> {
         if read.values.vault != self.vault_id() || read.values.suite != self.suite() {
             return Err(UnlockError::Diverged);
         }

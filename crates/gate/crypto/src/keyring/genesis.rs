@@ -87,6 +87,8 @@ pub fn create(
         records: vec![genesis],
         slots: made.collect::<Result<_, _>>()?,
         grants: Vec::new(),
+        guessable: false,
+        withheld: None,
     };
     let epochs = BTreeMap::from([(Epoch(0), keys.epoch_key)]);
     let mut keyring = Keyring {

@@ -10,7 +10,7 @@
 
 use crate::keyring::error::{KeyError, UnlockError};
 use crate::keyring::slot::NewSlot;
-use crate::keyring::unlock::{ReadHeader, open_grants};
+use crate::keyring::unlock::ReadHeader;
 use crate::keyring::{Changed, Keyring};
 use crate::membership::principal::Principal;
 use crate::random::Random;
@@ -47,6 +47,24 @@ impl NewDeviceKeys {
             slot: made,
         };
         Ok(Self { device, newcomer })
+    }
+
+    /// The keys of the vault whose header, of a remote and in either form, says that this device was let in; acts as it. Its own secret
+    /// opens that header once it is in a folder.
+    ///
+    /// # Errors
+    /// `DeviceRemoved` if it was not let in, or was removed; `SlotNotMember` if its slot is not there as it was made; else as `unlock`.
+    pub fn unlock_at_remote(&self, header: &[u8]) -> Result<Keyring, UnlockError> {
+        let read = ReadHeader::new(header)?;
+        if !read.membership.is(self.device.id(), Role::Device) {
+            return Err(UnlockError::DeviceRemoved);
+        }
+        let keyring = read.open(self.device.clone(), None)?;
+        let slot = &self.newcomer.slot;
+        match keyring.header.slots.contains(slot) {
+            true => Ok(keyring),
+            false => Err(UnlockError::SlotNotMember { slot: slot.id }),
+        }
     }
 
     /// What it sends to the device that lets it in.
@@ -95,23 +113,10 @@ impl Keyring {
         ];
         let changed = next.finish(changes, None, random)?;
         // (1)
-        match ReadHeader::new(&changed.header) {
+        match ReadHeader::of_vault(&changed.header) {
             Ok(_) => Ok(changed),
             Err(_) => Err(KeyError::Newcomer("a key slot that no vault can have")),
         }
-    }
-
-    /// Acts as that device from now on, which was let in by the header of this keyring.
-    ///
-    /// # Errors
-    /// `DeviceRemoved` if it was not, or was removed; `GrantMissing`, `GrantForged`.
-    pub fn act_as_new(&mut self, new: &NewDeviceKeys) -> Result<(), UnlockError> {
-        if !self.membership.is(new.device.id(), Role::Device) {
-            return Err(UnlockError::DeviceRemoved);
-        }
-        open_grants(&self.header, &self.membership, &new.device)?;
-        self.signer = new.device.clone();
-        Ok(())
     }
 }
 
@@ -123,6 +128,7 @@ mod tests {
     use crate::keyring::unlock::unlock;
     use crate::random::SystemRandom;
     use crate::secrets::key_file::KeyFile;
+    use crate::secrets::passphrase::Passphrase;
     use strongroom_format::limits::{ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX};
     use strongroom_format::{Argon2Parameters, SuiteId};
 
@@ -153,9 +159,9 @@ mod tests {
         let (new_key, new) = new_device(keyring.vault_id());
         let changed = keyring.admit(new.newcomer(), &SystemRandom).unwrap();
         assert_eq!(changed.keyring.epoch(), keyring.epoch());
-        let mut opened = unlock(&changed.header, &Secret::KeyFile(new_key), None).unwrap();
-        assert_eq!(opened.device(), None);
-        opened.act_as_new(&new).unwrap();
+        let by_slot = unlock(&changed.header, &Secret::KeyFile(new_key), None).unwrap();
+        assert_eq!(by_slot.device(), None);
+        let opened = new.unlock_at_remote(&changed.header).unwrap();
         assert_eq!(opened.device(), Some(new.newcomer().device.id()));
         let replica = opened.new_replica(&SystemRandom).unwrap();
         let sealed = opened.seal_replica(&replica, &SystemRandom).unwrap();
@@ -169,12 +175,38 @@ mod tests {
 
     #[test]
     fn who_was_not_let_in_is_no_device() {
-        let (key, keyring) = vault();
+        let (_, keyring) = vault();
         let (_, new) = new_device(keyring.vault_id());
         let header = keyring.header_bytes().unwrap();
-        let mut opened = unlock(&header, &Secret::KeyFile(key), None).unwrap();
-        assert_eq!(opened.act_as_new(&new), Err(UnlockError::DeviceRemoved));
-        assert_eq!(opened.device(), None);
+        let opened = new.unlock_at_remote(&header);
+        assert_eq!(opened.unwrap_err(), UnlockError::DeviceRemoved);
+    }
+
+    /// Goal: a device that chose a passphrase ends its clone although no passphrase opens what the remote has, and its passphrase opens
+    /// the folder afterwards.
+    #[test]
+    fn a_new_device_with_a_passphrase_reads_the_form_for_remotes() {
+        let (_, keyring) = vault();
+        let text = Passphrase::new(b"chosen").unwrap();
+        let slot = NewSlot {
+            label: "laptop".to_owned(),
+            key: NewKey::Passphrase(text.clone(), Argon2Cost::CHEAP),
+        };
+        let new = NewDeviceKeys::make(&slot, keyring.vault_id(), &SystemRandom, 2).unwrap();
+        let changed = keyring.admit(new.newcomer(), &SystemRandom).unwrap();
+        let remote = changed.keyring.remote_header().unwrap();
+        assert_ne!(remote, changed.header);
+        let opened = new.unlock_at_remote(&remote).unwrap();
+        assert_eq!(opened.device(), Some(new.newcomer().device.id()));
+        let header = opened.header_bytes().unwrap();
+        assert_eq!(header, changed.header);
+        unlock(&header, &Secret::Passphrase(text), None).unwrap();
+        // Who lets it in cannot give it another slot of that name.
+        let mut other = changed.keyring.clone();
+        let last = other.header.slots.last_mut().unwrap();
+        last.sealed[70] ^= 1;
+        let opened = new.unlock_at_remote(&other.remote_header().unwrap());
+        assert!(matches!(opened, Err(UnlockError::SlotNotMember { .. })));
     }
 
     /// SECURITY.md, claim 23.

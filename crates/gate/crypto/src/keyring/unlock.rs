@@ -41,12 +41,18 @@ pub fn unlock(
     secret: &Secret,
     last_seen_generation: Option<u64>,
 ) -> Result<Keyring, UnlockError> {
-    let read = ReadHeader::new(header)?;
-    let (slot, signer) = open_slot(&read.values, &read.membership, secret)?;
-    let unlocked_by = Some((slot.id, slot.lock.kind()));
-    let keyring = read.open(signer, unlocked_by)?;
+    let keyring = ReadHeader::of_vault(header)?.unlock(secret)?;
     keyring.check_generation(last_seen_generation.unwrap_or(0))?;
     Ok(keyring)
+}
+
+/// The same of a header that a remote has, in either form. What is put in the place of `vault.json` is `Keyring::header_bytes` of the
+/// result.                                                                                                              [1.7.10]
+///
+/// # Errors
+/// As `unlock`; `PassphrasesWithheld` for a passphrase, `WithheldForged`.
+pub fn unlock_at_remote(header: &[u8], secret: &Secret) -> Result<Keyring, UnlockError> {
+    ReadHeader::new(header)?.unlock(secret)
 }
 
 /// A header that passed the checks that need no secret: (1) and (2).
@@ -58,6 +64,22 @@ pub(crate) struct ReadHeader<'a> {
 }
 
 impl<'a> ReadHeader<'a> {
+    /// Of a `vault.json`: what is withheld from remotes is in it.                                            [1.7.10]
+    pub(crate) fn of_vault(header: &'a [u8]) -> Result<Self, UnlockError> {
+        let read = Self::new(header)?;
+        match read.values.withheld {
+            None => Ok(read),
+            Some(_) => Err(UnlockError::FormForRemotes),
+        }
+    }
+
+    fn unlock(self, secret: &Secret) -> Result<Keyring, UnlockError> {
+        let (slot, signer) = open_slot(&self.values, &self.membership, secret)?;
+        let unlocked_by = Some((slot.id, slot.lock.kind()));
+        self.open(signer, unlocked_by)
+    }
+
+    /// In either form.
     pub(crate) fn new(header: &'a [u8]) -> Result<Self, UnlockError> {
         let StoredHeader {
             header: values,
@@ -93,19 +115,20 @@ impl<'a> ReadHeader<'a> {
             .into_iter()
             .map(|(epoch, keys)| (epoch, keys.epoch_key))
             .collect();
-        Ok(Keyring {
+        let keyring = Keyring {
             header: self.values,
             membership: self.membership,
             epochs,
             id_key: newest.id_key,
             signer,
             unlocked_by,
-        })
+        };
+        keyring.with_withheld()
     }
 }
 
 /// Refuses a cost below the floor too: whoever could lower it could make the person's next passphrase cheap to guess.
-fn check_argon2(header: &Header) -> Result<(), UnlockError> {
+pub(crate) fn check_argon2(header: &Header) -> Result<(), UnlockError> {
     for slot in &header.slots {
         if let Lock::Passphrase(parameters) = &slot.lock {
             Argon2Cost::of(parameters)?;
@@ -123,6 +146,11 @@ fn open_slot<'a>(
     let mut failure = UnlockError::NoSlotOfThatKind { kind };
     let mut work_kib = 0;
     for slot in header.slots.iter().filter(|slot| slot.lock.kind() == kind) {
+        if slot.lock == Lock::Withheld {
+            return Err(UnlockError::PassphrasesWithheld {
+                others: other_kinds(header),
+            });
+        }
         if let (Secret::Passphrase(passphrase), Lock::Passphrase(parameters)) = (secret, &slot.lock)
         {
             if !passphrase.allows(parameters, work_kib) {
@@ -155,6 +183,17 @@ fn open_slot<'a>(
         }
     }
     Err(failure)
+}
+
+/// What opens the vault besides passphrases.
+fn other_kinds(header: &Header) -> Vec<SlotKind> {
+    let mut kinds = Vec::new();
+    for kind in header.slots.iter().map(|slot| slot.lock.kind()) {
+        if kind != SlotKind::Passphrase && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
 }
 
 /// The keys of every epoch granted to `principal`, and those of the newest. Older ones may have been forgotten.

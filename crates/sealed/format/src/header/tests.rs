@@ -50,6 +50,8 @@ fn header() -> Header {
         vault: VaultId(body.id().0),
         generation: 4,
         suite: SuiteId::Aes256GcmBlake3,
+        guessable: false,
+        withheld: None,
         records: vec![body.signed([7; 64])],
         slots: vec![
             slot(1, Lock::Passphrase(argon2())),

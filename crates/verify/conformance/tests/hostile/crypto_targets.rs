@@ -9,12 +9,12 @@ use strongroom_conformance::hostile::Chance;
 use strongroom_crypto::compression::content_of;
 use strongroom_crypto::{
     AgeIdentity, AgeRecipient, BlockSealer, Compression, EpochKey, IdKey, KeyFile, NewKey, NewSlot,
-    Passphrase, Random, RandomError, RecoveryCode, Secret, create, unlock,
+    Passphrase, Random, RandomError, RecoveryCode, Secret, create, unlock, unlock_at_remote,
 };
 use strongroom_format::limits::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, REPLICA_BYTES_MAX};
 use strongroom_format::{BlockId, Epoch, Kind, SuiteId};
 
-use crate::format_targets::{headers, key_file, repair_json};
+use crate::format_targets::{headers, key_file, recovery_code_of_all, repair_json};
 use crate::target::Target;
 
 /// Made for these tests alone; it opens nothing else.
@@ -56,6 +56,7 @@ pub(crate) fn all() -> Vec<Target> {
         compressed_content(),
         record(),
         unlock_with_key_file(),
+        unlock_at_a_remote(),
         unlock_with_identity(),
         open_replica(),
         Target::new("key-file-text", vec![key_file().into_bytes()], |bytes| {
@@ -202,8 +203,18 @@ fn record() -> Target {
 
 fn unlock_with_key_file() -> Target {
     let secret = Secret::KeyFile(KeyFile::parse(key_file().as_bytes()).unwrap());
-    Target::new("unlock-key-file", headers()[1..].to_vec(), move |bytes| {
+    Target::new("unlock-key-file", headers()[1..2].to_vec(), move |bytes| {
         unlock(bytes, &secret, None).is_ok()
+    })
+    .repair(repair_json)
+    .bound(|len| 8 * len.min(HEADER_BYTES_MAX) + 256 * 1024)
+    .cost(50)
+}
+
+fn unlock_at_a_remote() -> Target {
+    let secret = Secret::RecoveryCode(RecoveryCode::parse(&recovery_code_of_all()).unwrap());
+    Target::new("unlock-at-remote", headers()[2..].to_vec(), move |bytes| {
+        unlock_at_remote(bytes, &secret).is_ok()
     })
     .repair(repair_json)
     .bound(|len| 8 * len.min(HEADER_BYTES_MAX) + 256 * 1024)

@@ -72,6 +72,7 @@ pub(crate) fn all() -> Vec<Target> {
         intent(),
         intent_log(),
         header(),
+        withheld(),
         replica(),
         membership(),
         publication(),
@@ -207,6 +208,21 @@ fn header() -> Target {
     .repair(repair_json)
     .bound(|len| 4 * len.min(HEADER_BYTES_MAX) + 64 * 1024)
     .cost(10)
+}
+
+/// What a header withholds from remotes, once its record was opened.
+fn withheld() -> Target {
+    let headers = headers();
+    let header = |at: usize| Header::decode(&headers[at]).unwrap().header;
+    let (whole, form) = (header(0), header(2));
+    let seed = whole.to_withhold().unwrap();
+    Target::new("withheld-slots", vec![seed], move |bytes| {
+        form.clone().with_withheld(bytes).is_ok_and(|whole| {
+            assert_eq!(whole.to_withhold().unwrap(), bytes);
+            true
+        })
+    })
+    .bound(|len| 2 * len + 128 * 1024)
 }
 
 fn replica() -> Target {
@@ -508,7 +524,7 @@ fn json(name: &str) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(vectors().join(name)).unwrap()).unwrap()
 }
 
-/// Headers of an independent writer: of three epochs, and with one more slot.
+/// Headers of an independent writer: of three epochs, with one more slot, and in the form that remotes get.
 pub(crate) fn headers() -> Vec<Vec<u8>> {
     let lines = |value: &serde_json::Value| -> Vec<String> {
         let lines = value.as_array().unwrap().iter();
@@ -522,9 +538,16 @@ pub(crate) fn headers() -> Vec<Vec<u8>> {
         let at = |index: usize| usize::try_from(edit[index].as_u64().unwrap()).unwrap();
         other.splice(at(0)..at(0) + at(1), lines(&edit[2]));
     }
-    [base, other]
+    let form = lines(&json("../remote-form/base.json")["lines"]);
+    [base, other, form]
         .map(|lines| lines.join("\n").into_bytes())
         .to_vec()
+}
+
+/// The recovery code that opens each of them.
+pub(crate) fn recovery_code_of_all() -> String {
+    let case = json("ok-recovery-code.json");
+    case["secret"]["text"].as_str().unwrap().to_owned()
 }
 
 /// The text of the key file that opens the second header.

@@ -157,6 +157,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("remote remove", "as `remote add`"),
     ("remote check", "as `remote add`"),
     ("remote prune", "as `remote add`"),
+    ("remote guessable", "changes keys as `key add` does"),
     (
         "push",
         "as `remote add`; a segment that is not as it was written is refused",

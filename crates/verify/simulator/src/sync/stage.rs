@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use strongroom::{
     AddKey, CLONED_FROM, CloneOptions, CreateOptions, Error, GoOn, KeyFile, Keys, NewKey,
-    NewRevision, Secret, SystemRandom, Tuning, Vault, clone,
+    NewRevision, Passphrase, Secret, SystemRandom, Tuning, Vault, clone,
 };
-use strongroom_crypto::{Keyring, unlock};
+use strongroom_crypto::{Keyring, unlock, unlock_at_remote};
 use strongroom_format::publication::{Publication, PublicationId, SignedPublication};
 use strongroom_remote::ObjectName;
 use strongroom_remote::testing::{MemoryRemote, Objects};
@@ -254,8 +254,11 @@ impl Stage {
     /// A vault of its own with that remote.
     fn make(&self, name: &str, address: &str) -> Result<Device, String> {
         let folder = self.place.join(name);
+        // With a passphrase, so that what remotes get of the header is another form than what the folder has.
+        let passphrase = Passphrase::new(b"correct horse").map_err(text)?;
         let options = CreateOptions::new()
             .key_file(self.key.clone())
+            .passphrase(passphrase)
             .seen(unseen().seen)
             .tuning(Tuning::AsItIs)
             .engine(engine());
@@ -427,7 +430,7 @@ impl Stage {
     pub(crate) fn live(&self, objects: &Objects) -> Result<Live, String> {
         let newest = of_kind(objects, "headers").next_back();
         let newest = newest.ok_or("no header at the remote")?;
-        let keyring = unlock(&objects[newest], &self.secret(), None).map_err(text)?;
+        let keyring = unlock_at_remote(&objects[newest], &self.secret()).map_err(text)?;
         Ok(follow(objects, &keyring).1)
     }
 }

@@ -1,0 +1,245 @@
+//! Finds the newest state of a vault that a remote has: its header, its keys, and what its publications say.
+//!
+//! Takes   a remote, and who opens its headers
+//! Gives   a header that opens, and the log from the base of the last whole publication on, proven
+//! Never   takes a header of before a change of members
+//! Spec    spec/11-sync.md, 11.5
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, UnlockError, unlock_at_remote};
+use strongroom_format::limits::HEADER_BYTES_MAX;
+use strongroom_format::publication::SignedPublication;
+use strongroom_format::{Header, Record};
+use strongroom_remote::Remote;
+use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
+use strongroom_sync::{
+    Live, Marker, follow, header_name, in_parallel, object_hash, open_publication,
+    publication_name, publication_number, unfinished,
+};
+
+use crate::clock::now_s;
+use crate::remotes::{headers_at, newest_number};
+use crate::{Error, Result};
+
+/// Headers that are tried, from the newest on: the newest may have been cut off.
+const HEADERS_MAX: usize = 4;
+
+/// Who opens the headers of a remote before there is a vault here.
+pub(crate) enum Opener<'a> {
+    /// Somebody who has a secret of the vault.
+    Secret(&'a Secret),
+    /// A device that another one let in.
+    LetIn(&'a NewDeviceKeys),
+    /// Somebody whose secret opened the header that an earlier attempt left in the folder. Of a remote no passphrase opens it.
+    Known(Box<Keyring>),
+}
+
+impl Opener<'_> {
+    /// The keys of a header of the remote.
+    fn open(&self, header: &[u8]) -> std::result::Result<Keyring, UnlockError> {
+        match self {
+            Self::Secret(secret) => unlock_at_remote(header, secret),
+            Self::LetIn(keys) => keys.unlock_at_remote(header),
+            Self::Known(keyring) => keyring.follow_at_remote(header),
+        }
+    }
+}
+
+/// A header with its keys, and the log.
+pub(crate) type State = (Vec<u8>, Keyring, Log);
+
+/// The newest header that opens and knows all that was published last, its keys, and the log. A push that was cut off
+/// may have left a newer one, without keys that what was published before needs.
+pub(crate) fn newest_state(
+    remote: &dyn Remote,
+    opener: &Opener<'_>,
+    marker: &Marker,
+) -> Result<State> {
+    let mut names = headers_at(remote)?;
+    if names.is_empty() && newest_number(remote)? > 0 {
+        let object = "all headers of the vault".to_owned();
+        return Err(strongroom_sync::Error::Missing { object }.into());
+    }
+    // Why the newest that opened did not do; else why none opened.
+    let mut unread = None;
+    // A header from before a change of members would make a removed device one again.                 [11.5.5]
+    let mut members: Option<Vec<Record>> = None;
+    let mut last = Error::from(strongroom_sync::Error::Empty);
+    names.truncate(HEADERS_MAX);
+    for of_one in names.chunk_by(|one, next| one.0 == next.0) {
+        let (headers, damaged) = headers_by_records(remote, of_one)?;
+        last = damaged.map_or(last, Error::from);
+        // More than one, if a device changed keys while another forgot some.                          [11.5.5]
+        for (header, records) in headers {
+            let goes_on = |known: &Vec<Record>| records.starts_with(known);
+            if !members.as_ref().is_none_or(goes_on) {
+                continue;
+            }
+            match opener.open(&header) {
+                Ok(keyring) if keyring.vault_id() == marker.vault => {
+                    members = Some(records);
+                    match Log::read(remote, &keyring, marker) {
+                        Ok(log) => return Ok((header, keyring, log)),
+                        Err(error @ Error::Remote(strongroom_sync::Error::Remote(_))) => {
+                            return Err(error);
+                        }
+                        Err(error) => unread = unread.or(Some(error)),
+                    }
+                }
+                Ok(_) => last = strongroom_sync::Error::OtherVault.into(),
+                // Each try at a passphrase costs a second, and the secret is as wrong for an older one. What is withheld now may lie in
+                // an older one that was there before; that no passphrase opens it is what is meant now.
+                Err(
+                    error @ (UnlockError::WrongSecret { .. }
+                    | UnlockError::PassphrasesWithheld { .. }),
+                ) => {
+                    return Err(unread.unwrap_or_else(|| error.into()));
+                }
+                Err(error) => last = error.into(),
+            }
+        }
+    }
+    Err(unread.unwrap_or(last))
+}
+
+/// Headers with their membership records.
+type Headers = Vec<(Vec<u8>, Vec<Record>)>;
+
+/// The headers of these names, those with more records first; and what is wrong with one that is none.
+pub(crate) fn headers_by_records(
+    remote: &dyn Remote,
+    names: &[(u64, [u8; 32])],
+) -> Result<(Headers, Option<strongroom_sync::Error>)> {
+    let (mut headers, mut damaged) = (Headers::new(), None);
+    for (generation, hash) in names {
+        let name = header_name(*generation, hash);
+        let found = match remote.read(&name, HEADER_BYTES_MAX as u64) {
+            Err(strongroom_remote::Error::TooLong { .. }) => None,
+            found => found?,
+        };
+        let found = found.filter(|header| object_hash(header) == *hash);
+        let stored = found.as_deref().map(Header::decode);
+        if let (Some(header), Some(Ok(stored))) = (&found, stored) {
+            // The same header as an earlier version pushed it, which a passphrase opens, comes behind this form of it.
+            let place = match stored.header.withheld {
+                Some(_) => 0,
+                None => headers.len(),
+            };
+            headers.insert(place, (header.clone(), stored.header.records));
+        } else {
+            let (object, why) = (name.to_string(), "it is not the header that was pushed");
+            damaged = Some(strongroom_sync::Error::Damaged { object, why });
+        }
+    }
+    headers.sort_by_key(|(_, records)| Reverse(records.len()));
+    Ok((headers, damaged))
+}
+
+/// The part of the log that matters, proven.
+pub(crate) struct Log {
+    /// The last publication with a head.
+    pub(crate) last: SignedPublication,
+    /// The number of the newest one: in the middle of a push that has not ended it is greater.
+    pub(crate) newest: u64,
+    /// Those from its base on.
+    pub(crate) publications: Vec<SignedPublication>,
+    pub(crate) live: Live,
+    /// What is live of pushes that have ended; the rest comes with a later pull.                                [11.4.8]
+    pub(crate) joined: Live,
+    /// Up to which publication that is all.
+    pub(crate) joined_up_to: u64,
+}
+
+impl Log {
+    fn read(remote: &dyn Remote, keyring: &Keyring, marker: &Marker) -> Result<Self> {
+        let (signer, sealer) = (keyring.revision_signer(), keyring.block_sealer());
+        let listed = remote.list("publications")?;
+        let newest = listed
+            .iter()
+            .filter_map(|one| publication_number(&one.name))
+            .max();
+        let newest = newest.ok_or(strongroom_sync::Error::Empty)?;
+        let open = |number: u64| -> Result<SignedPublication> {
+            let name = publication_name(number);
+            let object = remote.read(&name, PUBLICATION_OBJECT_BYTES_MAX)?;
+            let object = object.ok_or_else(|| strongroom_sync::Error::Missing {
+                object: name.to_string(),
+            })?;
+            Ok(open_publication(number, &object, &signer, &sealer)?)
+        };
+        // A push that has not ended names no head.
+        let mut whole = newest;
+        let mut last = open(whole)?;
+        while last.body.head == [0; 32] {
+            whole -= 1;
+            if whole == 0 {
+                return Err(strongroom_sync::Error::Empty.into());
+            }
+            last = open(whole)?;
+        }
+        let mut found = BTreeMap::new();
+        in_parallel(
+            last.body.base..whole,
+            remote.transfers(),
+            open,
+            &mut |signed| {
+                found.insert(signed.body.number, signed);
+                Ok(())
+            },
+        )?;
+        found.insert(whole, last.clone());
+        let unfinished = unfinished(found.values().map(|one| &one.body), now_s());
+        let (mut live, mut joined) = (Live::default(), Live::default());
+        let mut before = None;
+        for signed in found.values() {
+            if signed.body.remote != marker.remote {
+                let object = publication_name(signed.body.number).to_string();
+                let why = "it is of another remote";
+                return Err(strongroom_sync::Error::Damaged { object, why }.into());
+            }
+            if let Some(before) = before {
+                follow(marker.remote, before, signed)?;
+            }
+            before = Some((signed.body.number, signed.id));
+            live.add(signed);
+            if !unfinished.numbers.contains(&signed.body.number) {
+                joined.add(signed);
+            }
+        }
+        Ok(Self {
+            last,
+            newest,
+            publications: found.into_values().collect(),
+            live,
+            joined,
+            joined_up_to: unfinished.before,
+        })
+    }
+
+    /// What the folder gets: the header that the last publication names, or `newest` if that is a later one, with what it withholds.
+    pub(crate) fn header_for_folder(
+        &self,
+        remote: &dyn Remote,
+        opener: &Opener<'_>,
+        newest: (&[u8], &Keyring),
+    ) -> Result<Vec<u8>> {
+        let (generation, hash) = self.last.body.header;
+        // A push that was cut off after a change of keys left a later one.
+        if object_hash(newest.0) == hash || newest.1.generation() > generation {
+            return Ok(newest.1.header_bytes()?);
+        }
+        let object = header_name(generation, &hash);
+        let found = remote.read(&object, HEADER_BYTES_MAX as u64)?;
+        let object = object.to_string();
+        let why = "its bytes are others than were pushed";
+        match found {
+            Some(bytes) if object_hash(&bytes) == hash => {
+                Ok(opener.open(&bytes)?.header_bytes()?)
+            }
+            Some(_) => Err(strongroom_sync::Error::Damaged { object, why }.into()),
+            None => Err(strongroom_sync::Error::Missing { object }.into()),
+        }
+    }
+}
