@@ -41,6 +41,7 @@ mod continuous_sync;
 mod counters;
 mod create;
 mod directory;
+mod download;
 mod error;
 mod error_kind;
 mod evict;
