@@ -335,12 +335,25 @@ fn limits_on_bandwidth_are_options_of_what_moves() {
     ] {
         place.keyed(&[command, &limits].concat());
     }
+    place.keyed(&["sync", "v"]);
+    place.keyed(&["evict", "v"]);
+    place.keyed(&["get", "--limit-down", "512M", "v:/picture", "here"]);
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
     for wrong in ["0", "fast", "-1"] {
         place.keyed_fails(2, &["push", "v", &format!("--limit-up={wrong}")]);
     }
     fs::create_dir(place.path("m")).unwrap();
     let refused = place.keyed_fails(2, &["mount", "v", "m", "--limit-up", "1M"]);
     assert!(refused.contains("--sync"), "{refused}");
+    place.keyed(&["evict", "v"]);
+    {
+        place.keyed(&["mount", "--limit-down", "512M", "v", "m"]);
+        let _mounted = MountPoint::new(&place);
+        assert_eq!(fs::read(place.path("m/picture")).unwrap(), vec![9; 300_000]);
+        let other = place.run_keyed(&["get", "--limit-down", "1M", "v:/letter", "letter-again"]);
+        let said = String::from_utf8(other.stderr).unwrap();
+        assert!(said.contains("mount --limit-down"), "{said}");
+    }
     place.keyed(&["mount", "--sync", "--limit-up", "1T", "v", "m"]);
     let _mounted = MountPoint::new(&place);
     fs::write(place.path("m/later"), "through the mount").unwrap();

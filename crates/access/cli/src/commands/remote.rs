@@ -214,6 +214,19 @@ fn show_check(report: &RemoteReport) -> Result<()> {
     Ok(out.flush()?)
 }
 
+/// Bounds how fast content comes that lies only at a remote; says so if another program fetches it.
+pub(crate) fn limit_down(vault: &Vault, down: Option<u64>) {
+    if down.is_none() {
+        return;
+    }
+    if !vault.is_owner() {
+        tell(
+            "strongroom: --limit-down does nothing here: the program that has the vault open fetches, at its own rate (`strongroom mount --limit-down`)",
+        );
+    }
+    vault.limit_remotes(Rates { up: None, down });
+}
+
 /// Brings a remote to the state of the vault.
 pub(crate) fn push(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
