@@ -21,7 +21,7 @@ use strongroom_sync::{needs_name, needs_of};
 use crate::clock::now_s;
 use crate::limits::{EVICT_AT_ONCE, NEEDS_END, NEEDS_RENEWED};
 use crate::prune::passed;
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::RemoteProgress;
 use crate::request::Request;
 use crate::request::frame::Bytes;
 use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
@@ -45,6 +45,8 @@ pub struct EvictReport {
     pub problems: Vec<String>,
 }
 
+    /// It was stopped: what went is away, and everything else is as it was. Then nothing counts as kept.
+    pub is_stopped: bool,
 /// What was brought back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BringBackReport {
@@ -58,13 +60,15 @@ pub struct BringBackReport {
     pub lost_bytes: u64,
 }
 
+    /// It was stopped: what came stays, and the rest is away as before.
+    pub is_stopped: bool,
 impl Vault {
     /// Lets the content of files go from this disk that remotes have: of all files, or of those at or below `path`. Content goes by
     /// segments of up to 16 MiB, with a path those of which at least half is content below it. What is read later is fetched from a remote, and
     /// stays here then. `told` hears of the progress and says whether to go on.
     ///
     /// # Errors
-    /// `File` if there is no such path; `RemoteStopped`. What is wrong with a remote is in the report.
+    /// `File` if there is no such path. What is wrong with a remote, and that it was stopped, is in the report.
     pub fn evict(
         &self,
         path: Option<&[u8]>,
@@ -77,7 +81,7 @@ impl Vault {
             bytes: 0,
             bytes_total: bytes_of(&left),
         };
-        for row in self.remote_rows()? {
+        'remotes: for row in self.remote_rows()? {
             let is_there = |one: &&SegmentFields| one.remote == row.number;
             let wanted: Vec<SegmentFields> = left.iter().filter(is_there).copied().collect();
             if wanted.is_empty() {
@@ -91,7 +95,10 @@ impl Vault {
                 }
             };
             for page in proven.chunks(EVICT_AT_ONCE) {
-                go_on(told(&progress))?;
+                if told(&progress) == GoOn::No {
+                    report.is_stopped = true;
+                    break 'remotes;
+                }
                 let segments = page.to_vec();
                 let request = Request::Remote(RemoteRequest::Evict { segments });
                 let gone: Vec<SegmentFields> = self.ask_for(&request)?;
@@ -107,7 +114,10 @@ impl Vault {
                 left.retain(|one| !gone.contains(&one.id));
             }
         }
-        go_on(told(&progress))?;
+        told(&progress);
+        if report.is_stopped {
+            return Ok(report);
+        }
         left.sort_unstable_by_key(|one| one.id);
         left.dedup_by_key(|one| one.id);
         report.kept = left.len() as u64;
@@ -118,7 +128,7 @@ impl Vault {
     /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
     ///
     /// # Errors
-    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`; `RemoteStopped`. What none has any more is in the report.
+    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`. What none has any more, and that it was stopped, is in the report.
     pub fn bring_back(
         &self,
         path: Option<&[u8]>,
@@ -132,7 +142,10 @@ impl Vault {
             bytes_total: bytes_of(&away),
         };
         for one in away {
-            go_on(told(&progress))?;
+            if told(&progress) == GoOn::No {
+                report.is_stopped = true;
+                return Ok(report);
+            }
             let request = Request::Remote(RemoteRequest::BringBack { segment: one.id });
             match self.ask_for(&request) {
                 Ok(true) => {

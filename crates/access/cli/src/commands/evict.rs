@@ -51,8 +51,15 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
             "kept": report.kept,
             "kept_bytes": report.kept_bytes,
             "problems": report.problems,
+            "stopped": report.is_stopped,
         }))?,
         false => print_line(&told(&report))?,
+    }
+    if report.is_stopped {
+        return Err(Failure::new(
+            ExitCode::Other,
+            "interrupted; nothing is lost: what went lies at the remote, the rest is here as before; the same command goes on",
+        ));
     }
     match report.problems.is_empty() {
         true => Ok(()),
@@ -92,6 +99,7 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
         bytes,
         lost,
         lost_bytes,
+        is_stopped,
     } = report.about(place)?;
     match arguments.common.json {
         true => print_json(&json!({
@@ -99,6 +107,7 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
             "bytes": bytes,
             "lost": lost,
             "lost_bytes": lost_bytes,
+            "stopped": is_stopped,
         }))?,
         false => print_line(&format!(
             "brought back {} in {}",
@@ -107,6 +116,10 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
         ))?,
     }
     match lost {
+        0 if is_stopped => Err(Failure::new(
+            ExitCode::Other,
+            "interrupted; what came stays, the rest lies at the remote as before; the same command goes on",
+        )),
         0 => Ok(()),
         lost => Err(Failure::new(
             ExitCode::Damaged,

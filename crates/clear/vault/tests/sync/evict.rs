@@ -270,6 +270,40 @@ fn cut_at_any_step_nothing_is_lost() {
     assert_filled(vault);
 }
 
+/// Goal: stopped, it says how much went, nothing is lost, and the next one goes on. Method: it is stopped at each step.
+#[test]
+fn a_stopped_eviction_says_what_went() {
+    let devices = Devices::new(1, |vault| {
+        fill(vault);
+        vault.write("/more", content(40 << 20, 8)).unwrap();
+    });
+    let vault = &devices.vaults[0];
+    let stopped = vault.evict(None, &mut |_| GoOn::No).unwrap();
+    assert!(stopped.is_stopped && stopped.bytes == 0 && stopped.kept == 0);
+    assert_eq!(away_bytes(vault), 0);
+    let whole = evict(vault);
+    assert!(!whole.is_stopped);
+    let mut steps = 0;
+    while away_bytes(vault) > 0 {
+        let mut left = 1;
+        let back = vault
+            .bring_back(None, &mut |_| match left {
+                0 => GoOn::No,
+                _ => {
+                    left -= 1;
+                    GoOn::Yes
+                }
+            })
+            .unwrap();
+        assert_eq!(back.segments, 1, "{back:?}");
+        assert_eq!(back.is_stopped, away_bytes(vault) > 0);
+        steps += 1;
+    }
+    assert_eq!(steps, whole.segments);
+    assert_filled(vault);
+    assert_sound(vault);
+}
+
 /// Goal: what comes back is whole before a row says that it is here. Method: while it comes, the folder is copied again and again.
 #[test]
 fn cut_while_content_comes_back_nothing_is_lost() {
