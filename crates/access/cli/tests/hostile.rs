@@ -200,6 +200,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &["folder:/", local],
             &["--pair", "--name", EVIL, EVIL_URL, "out"],
             &["--pair", "folder:/", local],
+            &["--on-demand", EVIL, no_local],
         ]),
         "completions" => bare(&[&[EVIL]]),
         "man" => bare(&[&[local]]),

@@ -13,12 +13,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::hex;
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::{needs_name, needs_of};
 
 use crate::clock::now_s;
+use crate::folder::{Folder, INCOMING};
 use crate::limits::{EVICT_AT_ONCE, NEEDS_END, NEEDS_RENEWED};
 use crate::prune::passed;
 use crate::remotes::RemoteProgress;
@@ -43,10 +45,10 @@ pub struct EvictReport {
     pub kept_bytes: u64,
     /// Why remotes were not asked, a line each.
     pub problems: Vec<String>,
-}
-
     /// It was stopped: what went is away, and everything else is as it was. Then nothing counts as kept.
     pub is_stopped: bool,
+}
+
 /// What was brought back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BringBackReport {
@@ -58,10 +60,10 @@ pub struct BringBackReport {
     pub lost: u64,
     /// See `lost`.
     pub lost_bytes: u64,
-}
-
     /// It was stopped: what came stays, and the rest is away as before.
     pub is_stopped: bool,
+}
+
 impl Vault {
     /// Lets the content of files go from this disk that remotes have: of all files, or of those at or below `path`. Content goes by
     /// segments of up to 16 MiB, with a path those of which at least half is content below it. What is read later is fetched from a remote, and
@@ -328,6 +330,47 @@ impl Vault {
         let listed = remote.list("segments")?.into_iter();
         Ok(listed.map(|one| (one.name, one.len)).collect())
     }
+}
+
+/// In the folder of what comes from a remote: under which name a vault that is being cloned says there that it needs what is there.
+const NEWCOMER: &str = "needs";
+
+/// Says at a remote that a vault which is being made in `folder` needs what is live there, up to where it has read the log; gives the
+/// name. What an attempt before this one said goes.                                                             (2)
+pub(crate) fn say_needs_of_newcomer(
+    folder: &Folder,
+    remote: &dyn Remote,
+    number: u64,
+) -> Result<[u8; 16]> {
+    let mut name = [0; 16];
+    SystemRandom.fill(&mut name)?;
+    let (incoming, before) = (folder.inside(INCOMING), needs_of_newcomer(folder)?);
+    incoming.make()?;
+    // Both are known until the first is gone.
+    let known = before
+        .iter()
+        .fold(name.to_vec(), |known, one| [&known[..], one].concat());
+    incoming.replace(NEWCOMER, &known)?;
+    remote.create(&needs_name(&name, number), &[])?;
+    for before in &before {
+        remove_needs(remote, before, None)?;
+    }
+    incoming.replace(NEWCOMER, &name)?;
+    Ok(name)
+}
+
+/// Says nothing more at a remote of what attempts to make a vault in `folder` said, which needs nothing of it now.
+pub(crate) fn need_no_more_of_newcomer(folder: &Folder, remote: &dyn Remote) -> Result<()> {
+    for name in needs_of_newcomer(folder)? {
+        remove_needs(remote, &name, None)?;
+    }
+    Ok(())
+}
+
+fn needs_of_newcomer(folder: &Folder) -> Result<Vec<[u8; 16]>> {
+    let known = folder.inside(INCOMING).read_file(NEWCOMER)?;
+    let known = known.unwrap_or_default();
+    Ok(known.as_chunks().0.to_vec())
 }
 
 /// Removes what was said there under that name, but for the publication `but`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use strongroom::Rates;
+use strongroom::{CloneContent, Rates};
 
 use crate::arguments::common::Common;
 use crate::arguments::location::Location;
@@ -204,6 +204,9 @@ pub(crate) struct Clone {
     /// this device
     #[arg(long, conflicts_with_all = ["recovery_code", "identity"])]
     pub(crate) pair: bool,
+    /// Leave the content of files at the remote: what is read comes from there, and stays
+    #[arg(long)]
+    pub(crate) on_demand: bool,
     /// With --pair, what this device is called instead of the name of the machine; not secret
     #[arg(long, value_name = "NAME", requires = "pair")]
     pub(crate) name: Option<String>,
@@ -214,4 +217,14 @@ pub(crate) struct Clone {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Clone {
+    /// What becomes of the content of files.
+    pub(crate) const fn content(&self) -> CloneContent {
+        match self.on_demand {
+            true => CloneContent::AtRemote,
+            false => CloneContent::Here,
+        }
+    }
 }

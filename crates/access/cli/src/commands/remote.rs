@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, OpenOptions, PullReport,
-    PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
+    CLONED_FROM, CloneContent, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, OpenOptions,
+    PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret, Trust, Vault,
 };
 
 use crate::arguments::remote::{
@@ -419,6 +419,15 @@ pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
     interrupt::go_on()
 }
 
+/// Shows how much a clone has brought, or of how much it knows what it is.
+pub(crate) fn clone_meter(arguments: &Clone) -> Meter {
+    let done = match arguments.content() {
+        CloneContent::Here => "from the remote",
+        CloneContent::AtRemote => "looked through",
+    };
+    Meter::new(arguments.quiet, done)
+}
+
 /// Makes a vault out of a remote.
 pub(crate) fn clone(arguments: &Clone) -> Result<()> {
     interrupt::watch()?;
@@ -426,7 +435,7 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
         return clone_paired(arguments);
     }
     let Clone { url, vault, .. } = arguments;
-    let mut meter = Meter::new(arguments.quiet, "from the remote");
+    let mut meter = clone_meter(arguments);
     let mut told = |progress| show_cloning(&mut meter, progress);
     let mut published = Ok(());
     let report = unlocking(
@@ -436,6 +445,7 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             let options = CloneOptions {
                 trust: trust.clone(),
                 rates: arguments.limits.rates(),
+                content: arguments.content(),
             };
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
@@ -464,6 +474,8 @@ pub(crate) fn show_clone(
             "fingerprint": report.fingerprint,
             "objects": report.objects,
             "bytes": report.bytes,
+            "away_segments": report.away.segments,
+            "away_bytes": report.away.bytes,
             "made": recover_json(&report.made),
         }));
     }
@@ -478,5 +490,14 @@ pub(crate) fn show_clone(
         show_bytes(report.made.bytes),
         counted(report.made.revisions, "state"),
         report.fingerprint
-    ))
+    ))?;
+    match report.away.segments {
+        0 => Ok(()),
+        _ => print_line(&format!(
+            "{} came; {} in {} lie only at the remote and come when they are read",
+            show_bytes(report.bytes),
+            show_bytes(report.away.bytes),
+            counted(report.away.segments, "segment")
+        )),
+    }
 }

@@ -35,7 +35,7 @@ fn away_bytes(vault: &Vault) -> u64 {
 }
 
 /// The files of a kind in the vault folder or at the remote, with their bytes.
-fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
