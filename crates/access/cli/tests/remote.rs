@@ -478,3 +478,37 @@ fn content_is_let_go_and_comes_back_when_it_is_read() {
     place.keyed(&["remote", "remove", "v", "stick"]);
     assert_eq!(place.keyed(&["cat", "v:/letter"]), "dear reader");
 }
+
+#[test]
+fn what_is_pinned_stays_here() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    fs::write(place.path("other"), vec![5; 200_000]).unwrap();
+    place.keyed(&["put", "other", "v:/"]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["evict", "v"]);
+    let pinned = place.keyed(&["pin", "v:/picture"]);
+    assert!(
+        pinned.contains("brought back") && pinned.contains("in 1 segment"),
+        "{pinned}"
+    );
+    assert_eq!(place.keyed(&["pin", "--list", "v"]), "/picture\n");
+    place.keyed(&["mv", "v:/picture", "v:/painting"]);
+    let listed = place.keyed(&["pin", "--list", "--json", "v"]);
+    assert!(listed.contains("painting"), "{listed}");
+    place.keyed(&["cat", "v:/other"]);
+    place.keyed(&["push", "v"]);
+    let gone = place.keyed(&["evict", "v"]);
+    assert!(gone.contains("stay, as they are pinned"), "{gone}");
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    place.keyed(&["cat", "v:/painting"]);
+    place.keyed_fails(15, &["cat", "v:/other"]);
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.keyed(&["unpin", "v:/painting"]);
+    let not = place.keyed_fails(3, &["unpin", "v:/painting"]);
+    assert!(not.contains("pin --list"), "{not}");
+    let gone = place.keyed(&["evict", "--json", "v"]);
+    let gone: serde_json::Value = serde_json::from_str(&gone).unwrap();
+    assert_eq!(gone["pinned"], 0, "{gone}");
+}

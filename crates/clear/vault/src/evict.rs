@@ -22,11 +22,12 @@ use strongroom_sync::{needs_name, needs_of};
 use crate::clock::now_s;
 use crate::folder::{Folder, INCOMING};
 use crate::limits::{EVICT_AT_ONCE, NEEDS_END, NEEDS_RENEWED};
+use crate::path::VaultPath;
 use crate::prune::passed;
 use crate::remotes::RemoteProgress;
 use crate::request::Request;
-use crate::request::frame::Bytes;
-use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::remote::{Pinning, RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
 use crate::{Error, GoOn, Result, Vault};
 
 /// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
@@ -45,6 +46,10 @@ pub struct EvictReport {
     pub kept_bytes: u64,
     /// Why remotes were not asked, a line each.
     pub problems: Vec<String>,
+    /// Segments that stayed because content of something pinned lies in them, and their bytes.
+    pub pinned: u64,
+    /// See `pinned`.
+    pub pinned_bytes: u64,
     /// It was stopped: what went is away, and everything else is as it was. Then nothing counts as kept.
     pub is_stopped: bool,
 }
@@ -78,7 +83,13 @@ impl Vault {
     ) -> Result<EvictReport> {
         let _turn = self.shared.remote_turn.lock();
         let mut left = self.segments_of(WhichSegments::Here, path)?;
-        let mut report = EvictReport::default();
+        let pinned: Vec<SegmentFields> = left.extract_if(.., |one| one.is_pinned).collect();
+        let ids: HashSet<[u8; 16]> = pinned.iter().map(|one| one.id).collect();
+        let mut report = EvictReport {
+            pinned: ids.len() as u64,
+            pinned_bytes: bytes_of(&pinned),
+            ..EvictReport::default()
+        };
         let mut progress = RemoteProgress {
             bytes: 0,
             bytes_total: bytes_of(&left),
@@ -136,7 +147,55 @@ impl Vault {
         path: Option<&[u8]>,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<BringBackReport> {
-        let mut away = self.segments_of(WhichSegments::Away, path)?;
+        self.bring_those(self.segments_of(WhichSegments::Away, path)?, told)
+    }
+
+    /// Brings the content of what `path` names here, with all below it if it is a directory, and keeps it: `evict` leaves it, and a pull brings
+    /// what comes to lie there later. Only this copy of the vault knows of it. What has come stays, also if it is stopped.
+    ///
+    /// # Errors
+    /// As `bring_back`; `File` with `InvalidArgument` for more than `limits::PINS_MAX`.
+    pub fn pin(
+        &self,
+        path: impl VaultPath,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<BringBackReport> {
+        let (bytes, how) = (path.path_bytes(), Pinning::Pin);
+        let path = Bytes(bytes);
+        let request = RemoteRequest::Pin { path, how };
+        self.ask_for::<bool>(&Request::Remote(request))?;
+        self.bring_back(Some(bytes), told)
+    }
+
+    /// Lets `evict` take the content of what `path` names again; gives whether it was pinned.
+    ///
+    /// # Errors
+    /// `File` if there is no such path.
+    pub fn unpin(&self, path: impl VaultPath) -> Result<bool> {
+        let (path, how) = (Bytes(path.path_bytes()), Pinning::Unpin);
+        self.ask_for(&Request::Remote(RemoteRequest::Pin { path, how }))
+    }
+
+    /// Paths of what is pinned.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn pins(&self) -> Result<Vec<Vec<u8>>> {
+        let paths: Vec<ByteBuffer> = self.ask_for(&Request::Remote(RemoteRequest::Pins))?;
+        Ok(paths.into_iter().map(|path| path.0).collect())
+    }
+
+    /// Brings what is pinned and came to lie where only remotes have it, as when something was moved there.
+    pub(crate) fn bring_pinned(&self) -> Result<()> {
+        let away = self.segments_of(WhichSegments::AwayAndPinned, None)?;
+        self.bring_those(away, &mut |_| GoOn::Yes).map(drop)
+    }
+
+    fn bring_those(
+        &self,
+        mut away: Vec<SegmentFields>,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<BringBackReport> {
         away.dedup_by_key(|one| one.id);
         let mut report = BringBackReport::default();
         let mut progress = RemoteProgress {

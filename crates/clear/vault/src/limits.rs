@@ -142,6 +142,9 @@ pub(crate) const NEEDS_END: std::time::Duration =
 pub(crate) const NEEDS_RENEWED: std::time::Duration =
     std::time::Duration::from_secs(30 * 24 * 60 * 60);
 
+/// How many places can be pinned: each is looked through whenever content is to go.
+pub const PINS_MAX: usize = 1024;
+
 /// Segments whose files go at once: a commit stands between each two lots.
 pub(crate) const EVICT_AT_ONCE: usize = 64;
 

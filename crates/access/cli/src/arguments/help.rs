@@ -319,6 +319,18 @@ pub(crate) fn compression() -> String {
     )
 }
 
+pub(crate) fn pin() -> String {
+    format!(
+        "Only this copy of the vault knows what is pinned. A renamed file or directory stays pinned. Content goes and comes in segments of up to \
+         16 MiB, so `strongroom evict` also leaves what lies beside it. What is moved below a pinned directory and lies only at a remote comes \
+         with the next pull that brings something, or with another `pin`.\n\n{}",
+        example(&[
+            "strongroom pin photos:/2026",
+            "strongroom pin --list photos",
+        ])
+    )
+}
+
 pub(crate) fn evict() -> String {
     format!(
         "First ask a remote for everything: content goes only if the remote lists it at this moment, as it was pushed. Names, sizes, times \

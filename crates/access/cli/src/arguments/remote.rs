@@ -191,6 +191,32 @@ pub(crate) struct Evict {
     pub(crate) common: Common,
 }
 
+/// Arguments of `pin`.
+#[derive(Args, Debug)]
+pub(crate) struct Pin {
+    /// A place in a vault
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// List what is pinned
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `unpin`.
+#[derive(Args, Debug)]
+pub(crate) struct Unpin {
+    /// A place in a vault
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// Arguments of `clone`.
 #[derive(Args, Debug)]
 pub(crate) struct Clone {

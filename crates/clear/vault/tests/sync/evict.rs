@@ -822,3 +822,55 @@ fn what_a_remote_lost_is_not_published_at_another() {
         assert!(!second.join("publications").exists());
     }
 }
+
+/// Goal: what is pinned stays, wherever it moves, and what comes to lie below it comes, too.
+#[test]
+fn what_is_pinned_stays_and_what_comes_there_is_brought() {
+    let devices = Devices::new(2, |vault| {
+        vault.make_directory("/kept", 0o755).unwrap();
+        vault.write("/kept/one", content(3 << 20, 1)).unwrap();
+        vault.filesystem().unwrap().end_segments().unwrap();
+        vault.write("/other", content(3 << 20, 2)).unwrap();
+    });
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    evict(one);
+    let report = one.pin("/kept", &mut |_| GoOn::Yes).unwrap();
+    assert!((3 << 20..4 << 20).contains(&report.bytes), "{report:?}");
+    one.rename(
+        "/kept",
+        "/moved",
+        strongroom::filesystem::RenameMode::Replace,
+    )
+    .unwrap();
+    assert_eq!(one.pins().unwrap(), [b"/moved".to_vec()]);
+    devices.settle();
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    let report = evict(one);
+    assert_eq!(report.pinned, 1, "{report:?}");
+    let before = came_back(one);
+    assert_eq!(one.read("/moved/one").unwrap(), content(3 << 20, 1));
+    assert_eq!(came_back(one), before);
+    // Another device moves there what is away here.
+    two.rename(
+        "/other",
+        "/moved/two",
+        strongroom::filesystem::RenameMode::Replace,
+    )
+    .unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    let before = came_back(one);
+    assert!(before > 0);
+    assert_eq!(one.read("/moved/two").unwrap(), content(3 << 20, 2));
+    assert_eq!(came_back(one), before, "it came with the pull");
+    assert!(one.unpin("/moved").unwrap());
+    assert!(!one.unpin("/moved").unwrap());
+    one.pin("/moved/one", &mut |_| GoOn::Yes).unwrap();
+    one.remove_file("/moved/one").unwrap();
+    assert_eq!(one.pins().unwrap(), [] as [Vec<u8>; 0]);
+    assert_eq!(evict(one).pinned, 0);
+    assert_sound(one);
+}
