@@ -8,7 +8,7 @@
     visible     from fsync in one mount until it is read in another, at two delays
     idle        a mount with --sync that has nothing to bring, against one without a remote
     local       the same for rows of the local bench, while what they write goes up
-    large       100,000 files and 5 GiB: first push, clone, ten files changed, listed, let go and read again; the line has no limit
+    large       100,000 files and 5 GiB: first push, clone, with content and without, ten files changed, listed, let go and read again; the line has no limit
     million     the same with 1,000,000 files of 200 bytes; only when it is named
     busy        two mounts with 50 edits a minute each for ten minutes: the same in the end, no conflict, memory
 
@@ -222,6 +222,8 @@ class Many:
             on_demand = world.place / "on-demand"
             self.note("clone on demand", world.measured_strongroom("clone", "-q", "--on-demand", self.url, on_demand))
             self.listed(on_demand, "`ls -lR` of it, cold")
+            some = random.Random(5).sample(list(made), 100)
+            self.in_mount(on_demand, "100 files of it, here and there, read", lambda: compare(made, self.at / self.files.name, some))
             shutil.rmtree(on_demand)
         self.note("clone", world.measured_strongroom("clone", "-q", self.url, self.other))
         for each in (self.other, self.vault, self.other):

@@ -74,7 +74,7 @@ class Devices:
 
     def kill(self, command, *args, ends=(0,)):
         """Runs a command, and kills it at a random moment of the time that it takes; gives whether it had ended before."""
-        usual = self.times.get(command, 0.6 if command == "clone" else 0.15)
+        usual = self.times.get(command, 0.6 if command.startswith("clone") else 0.15)
         begun = time.monotonic()
         process = subprocess.Popen(
             [BINARY, *command.split(), "-q", *map(str, args), *self.secret()],
@@ -132,7 +132,8 @@ class Devices:
         self.sync(number)
         shutil.rmtree(self.vaults[number])
         unfinished = self.vaults[number] / "init-unfinished"
-        while not self.kill("clone", f"folder:{self.remote}", self.vaults[number]):
+        command = self.rng.choice(("clone", "clone --on-demand"))
+        while not self.kill(command, f"folder:{self.remote}", self.vaults[number]):
             # Without the mark it is a whole vault, and another attempt would be refused.
             if self.vaults[number].exists() and any(self.vaults[number].iterdir()) and not unfinished.exists():
                 break

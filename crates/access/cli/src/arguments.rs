@@ -34,7 +34,7 @@ use crate::arguments::device::Device;
 use crate::arguments::history::{Diff, Erase, Log, Restore, SELECTORS, Snapshot};
 use crate::arguments::key::Key;
 use crate::arguments::location::Location;
-use crate::arguments::remote::{Clone, Evict, Limits, Push, Remote, Sync};
+use crate::arguments::remote::{Clone, Evict, Limits, Pin, Push, Remote, Sync, Unpin};
 use crate::arguments::session::{Lock, Unlock};
 use crate::arguments::size::NewQuota;
 use crate::arguments::tool::{Bench, Completions, Man, Stats};
@@ -165,6 +165,12 @@ pub(crate) enum Command {
     /// Lets content go from this disk that a remote has; what is read later comes back from there
     #[command(after_help = help::evict())]
     Evict(Evict),
+    /// Brings the content of a file or directory to this disk and keeps it here, whatever `evict` lets go
+    #[command(after_help = help::pin())]
+    Pin(Pin),
+    /// Lets `evict` take again what was pinned
+    #[command(after_help = "Example:\n  strongroom unpin photos:/2026")]
+    Unpin(Unpin),
     /// Lists the files that were kept twice because two devices changed them, and ends conflicts
     #[command(after_help = help::conflicts())]
     Conflicts(Conflicts),

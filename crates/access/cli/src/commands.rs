@@ -70,6 +70,8 @@ pub(crate) fn run(command: Command, verbosity: u8) -> Result<()> {
         Command::Pull(arguments) => remote::pull(&arguments),
         Command::Push(arguments) => remote::push(&arguments),
         Command::Evict(arguments) => evict::evict(&arguments),
+        Command::Pin(arguments) => evict::pin(&arguments),
+        Command::Unpin(arguments) => evict::unpin(&arguments),
         Command::Conflicts(arguments) => conflicts::conflicts(&arguments),
         Command::Clone(arguments) => remote::clone(&arguments),
         Command::Umount(arguments) => umount::umount(&arguments),

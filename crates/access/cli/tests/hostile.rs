@@ -113,6 +113,8 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
         ]),
         "tree" | "find" => with(&[&[v], &["--json", v], &[missing]]),
         "cat" | "mkdir" | "erase" => with(&[&[missing], &[p], &[v]]),
+        "pin" => with(&[&[missing], &["--list", v], &["--json", p]]),
+        "unpin" => with(&[&[missing], &["--json", p]]),
         "evict" => with(&[&[v], &[missing], &["--undo", missing], &["--json", p]]),
         "stat" => with(&[&[p], &["--json", p], &[missing]]),
         "put" => with(&[
@@ -201,6 +203,7 @@ fn ways<'a>(command: &str, [v, p, missing, local, no_local]: [&'a str; 5]) -> Ve
             &["folder:/", local],
             &["--pair", "--name", EVIL, EVIL_URL, "out"],
             &["--pair", "folder:/", local],
+            &["--on-demand", EVIL, no_local],
         ]),
         "completions" => bare(&[&[EVIL]]),
         "man" => bare(&[&[local]]),

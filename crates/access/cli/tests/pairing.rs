@@ -205,6 +205,34 @@ fn a_program_lets_a_device_into_a_mounted_vault() {
 }
 
 #[test]
+fn a_device_that_is_let_in_may_leave_content_at_the_remote() {
+    let (place, url) = pushed();
+    fs::write(place.path("picture"), vec![9; 300_000]).unwrap();
+    place.keyed(&["put", "picture", "v:/"]);
+    place.keyed(&["push", "v"]);
+    let mut adding = Adding::start(&place);
+    let offered = adding.event("offered");
+    let code = offered["code"].as_str().unwrap();
+    let new = cloning(&place, &url, code, &["--on-demand"]);
+    adding.event("asks");
+    adding.answer("yes");
+    adding.event("added");
+    assert!(adding.end().status.success());
+    let cloned = new.wait_with_output().unwrap();
+    assert!(cloned.status.success(), "{}", errors(&cloned));
+    let said = String::from_utf8(cloned.stdout).unwrap();
+    assert!(said.contains("lie only at the remote"), "{said}");
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    let by_key = ["--key-file", "new-key"];
+    let listed = place.done(&[&["ls", "copy:/"][..], &by_key].concat());
+    assert!(listed.contains("picture"), "{listed}");
+    place.fails(15, &[&["cat", "copy:/picture"][..], &by_key].concat());
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.done(&[&["get", "copy:/picture", "here"][..], &by_key].concat());
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_a_code_of_its_own() {
     let (place, url) = pushed();
     let typed = |code: &str, more: &[&str]| {

@@ -335,15 +335,109 @@ fn limits_on_bandwidth_are_options_of_what_moves() {
     ] {
         place.keyed(&[command, &limits].concat());
     }
+    place.keyed(&["sync", "v"]);
+    place.keyed(&["evict", "v"]);
+    place.keyed(&["get", "--limit-down", "512M", "v:/picture", "here"]);
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
     for wrong in ["0", "fast", "-1"] {
         place.keyed_fails(2, &["push", "v", &format!("--limit-up={wrong}")]);
     }
     fs::create_dir(place.path("m")).unwrap();
     let refused = place.keyed_fails(2, &["mount", "v", "m", "--limit-up", "1M"]);
     assert!(refused.contains("--sync"), "{refused}");
+    place.keyed(&["evict", "v"]);
+    {
+        place.keyed(&["mount", "--limit-down", "512M", "v", "m"]);
+        let _mounted = MountPoint::new(&place);
+        assert_eq!(fs::read(place.path("m/picture")).unwrap(), vec![9; 300_000]);
+        let other = place.run_keyed(&["get", "--limit-down", "1M", "v:/letter", "letter-again"]);
+        let said = String::from_utf8(other.stderr).unwrap();
+        assert!(said.contains("mount --limit-down"), "{said}");
+    }
     place.keyed(&["mount", "--sync", "--limit-up", "1T", "v", "m"]);
     let _mounted = MountPoint::new(&place);
     fs::write(place.path("m/later"), "through the mount").unwrap();
+}
+
+#[test]
+fn a_clone_on_demand_lists_everything_and_fetches_what_is_read() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    let cloned = place.keyed(&["clone", "--on-demand", &url, "w"]);
+    assert!(
+        cloned.contains("1 segment lie only at the remote"),
+        "{cloned}"
+    );
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    let info = place.keyed(&["info", "w"]);
+    assert!(info.contains("lie only at remotes"), "{info}");
+    assert!(place.keyed(&["df", "w"]).contains("only at remotes"));
+    assert!(place.keyed(&["ls", "-l", "w:/"]).contains("picture"));
+    assert!(place.keyed(&["verify", "--deep", "w"]).contains("sound"));
+    place.keyed(&["check", "w"]);
+    place.keyed_fails(15, &["get", "w:/picture", "here"]);
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.keyed(&["get", "w:/picture", "here"]);
+    assert_eq!(fs::read(place.path("here")).unwrap(), vec![9; 300_000]);
+    assert!(!place.keyed(&["info", "w"]).contains("only at remotes"));
+    let json = place.keyed(&["clone", "--on-demand", "--json", &url, "x"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["away_segments"], 1, "{json}");
+    assert!(json["away_bytes"].as_u64() > Some(100_000), "{json}");
+    assert!(json["bytes"].as_u64() < Some(50_000), "{json}");
+}
+
+/// Goal: an interrupted `evict` says what it did and what to do, ends as every interrupted command, and loses nothing. Method: it waits for
+/// its key from a pipe while the signal comes.
+#[test]
+fn an_interrupted_evict_says_what_it_did() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::os::unix::process::ExitStatusExt;
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    let interrupted = |arguments: &[&str]| {
+        let pipe = place.path("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let arguments = [arguments, &["--key-file", "pipe"]].concat();
+        let child = place
+            .command(&arguments)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // When it reads, it watches for signals.
+        let mut writing = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let key = fs::read(place.path("key")).unwrap();
+        std::io::Write::write_all(&mut writing, &key).unwrap();
+        drop(writing);
+        let output = child.wait_with_output().unwrap();
+        fs::remove_file(pipe).unwrap();
+        assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    let (done, said) = interrupted(&["evict", "v"]);
+    assert!(done.contains("let go of 0 B"), "{done}");
+    assert!(
+        said.contains("nothing is lost") && said.contains("goes on"),
+        "{said}"
+    );
+    let (done, _) = interrupted(&["evict", "--json", "v"]);
+    let done: serde_json::Value = serde_json::from_str(&done).unwrap();
+    assert_eq!(
+        (&done["stopped"], &done["segments"]),
+        (&true.into(), &0.into())
+    );
+    place.keyed(&["evict", "v"]);
+    let (done, said) = interrupted(&["evict", "--undo", "v"]);
+    assert!(done.contains("brought back 0 B"), "{done}");
+    assert!(said.contains("goes on"), "{said}");
+    place.keyed(&["evict", "--undo", "v"]);
+    assert_eq!(place.keyed(&["cat", "v:/letter"]), "dear reader");
 }
 
 #[test]
@@ -466,4 +560,38 @@ fn a_vault_with_nothing_but_a_passphrase_says_that_no_remote_brings_it_back() {
     assert!(said.contains("can try passphrases"), "{said}");
     run(&["push", "v", "three"]);
     run(&["clone", &url("three"), "w"]);
+}
+
+#[test]
+fn what_is_pinned_stays_here() {
+    let (place, url) = kept();
+    place.keyed(&["remote", "add", "v", "stick", &url]);
+    place.keyed(&["push", "v"]);
+    fs::write(place.path("other"), vec![5; 200_000]).unwrap();
+    place.keyed(&["put", "other", "v:/"]);
+    place.keyed(&["push", "v"]);
+    place.keyed(&["evict", "v"]);
+    let pinned = place.keyed(&["pin", "v:/picture"]);
+    assert!(
+        pinned.contains("brought back") && pinned.contains("in 1 segment"),
+        "{pinned}"
+    );
+    assert_eq!(place.keyed(&["pin", "--list", "v"]), "/picture\n");
+    place.keyed(&["mv", "v:/picture", "v:/painting"]);
+    let listed = place.keyed(&["pin", "--list", "--json", "v"]);
+    assert!(listed.contains("painting"), "{listed}");
+    place.keyed(&["cat", "v:/other"]);
+    place.keyed(&["push", "v"]);
+    let gone = place.keyed(&["evict", "v"]);
+    assert!(gone.contains("stay, as they are pinned"), "{gone}");
+    fs::rename(place.path("stick"), place.path("hidden")).unwrap();
+    place.keyed(&["cat", "v:/painting"]);
+    place.keyed_fails(15, &["cat", "v:/other"]);
+    fs::rename(place.path("hidden"), place.path("stick")).unwrap();
+    place.keyed(&["unpin", "v:/painting"]);
+    let not = place.keyed_fails(3, &["unpin", "v:/painting"]);
+    assert!(not.contains("pin --list"), "{not}");
+    let gone = place.keyed(&["evict", "--json", "v"]);
+    let gone: serde_json::Value = serde_json::from_str(&gone).unwrap();
+    assert_eq!(gone["pinned"], 0, "{gone}");
 }

@@ -20,11 +20,13 @@ use strongroom_remote::{Address, Error as RemoteError, Remote};
 use strongroom_sync::limits::SEGMENT_OBJECT_BYTES_MAX;
 use strongroom_sync::{Error as SyncError, Marker, RemoteState, object_hash, segment_name};
 
+use crate::pace::RemotePace;
 use crate::{Error, Result};
 
 /// The remotes of a vault, for whoever reads what is not here.
 pub(crate) struct RemoteSegments {
     vault: VaultId,
+    pace: RemotePace,
     known: Mutex<HashMap<u64, Known>>,
 }
 
@@ -45,15 +47,17 @@ enum Answer {
 }
 
 impl RemoteSegments {
-    pub(crate) fn new(vault: VaultId) -> Self {
+    /// Of that vault, no faster than `pace`.
+    pub(crate) fn new(vault: VaultId, pace: RemotePace) -> Self {
         Self {
             vault,
+            pace,
             known: Mutex::default(),
         }
     }
 
     fn fetch_from(&self, place: &AtRemote, is_it: &dyn Fn(&[u8]) -> bool) -> Result<Answer> {
-        let remote = self.reach(place)?;
+        let remote = self.pace.limit(self.reach(place)?);
         let name = segment_name(&place.hash);
         let others = Answer::Lost("what it has is not what was pushed");
         Ok(match remote.read(&name, SEGMENT_OBJECT_BYTES_MAX) {

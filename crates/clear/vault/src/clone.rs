@@ -8,31 +8,33 @@
 //! Invariants
 //!  (1) Until the last step the folder is marked as unfinished and is no vault; a clone that was cut off goes on where it stopped.
 //!  (2) Nothing is downloaded before the header proved to be of the vault that is meant.
+//!  (3) Content stays at a remote only if the log was read, and it was listed there, after the remote had an object that says that this
+//!      vault needs it: whoever retires it later finds that.                                                   [11.9.1] [11.9.2]
+//!  (4) What lies in segments that did not come whole is only said. So a vault of them has everything that its snapshots name, or is none.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, SystemRandom, unlock};
-use strongroom_filesystem::DurableState;
-use strongroom_folder::Folder as HeldFolder;
+use strongroom_filesystem::{AwaySize, DurableState};
 use strongroom_format::hex;
-use strongroom_format::publication::{Publication, PublishedRevision};
-use strongroom_metadata::{Options, Remote as RemoteRow, Store};
-use strongroom_remote::{Address, Limited, ObjectName, Pace, Rates, Remote};
-use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
-use strongroom_sync::{
-    Live, Marker, RemoteState, in_parallel, object_hash, revision_name, segment_name,
-};
+use strongroom_format::publication::Publication;
+use strongroom_metadata::{Options, Remote as RemoteRow, SegmentState, Store};
+use strongroom_remote::{Address, Limited, Pace, Rates, Remote};
+use strongroom_sync::{Marker, RemoteState};
 
+use crate::clock::now_s;
 use crate::create::{claim_for, leave_empty};
+use crate::download::{download, make_room};
+use crate::evict::{need_no_more_of_newcomer, say_needs_of_newcomer};
 use crate::execute::published::put_published;
 use crate::folder::switch;
-use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, REVISIONS, SEGMENTS, UNFINISHED, below};
+use crate::folder::{CLONE_MARK, Folder, HEADER, REPLICA, UNFINISHED};
+use crate::incoming;
 use crate::newest_state::{Log, Opener, State, newest_state};
-use crate::recovery::rebuild::Unnamed;
+use crate::outline::Source;
 use crate::recovery::recover::{Rebuild, RecoverOptions, RecoverProgress, Trial, recover_from};
 use crate::recovery::report::RecoverReport;
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::{RemoteProgress, newest_number};
 use crate::request::Access;
 use crate::request::history::RevisionInfo;
 use crate::seen::{self, Sight, Trust, Watch};
@@ -41,6 +43,7 @@ use crate::{Error, GoOn, Result};
 /// What the remote that a vault was cloned from is called.
 pub const CLONED_FROM: &str = "origin";
 
+
 /// How a vault is cloned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneOptions {
@@ -48,6 +51,18 @@ pub struct CloneOptions {
     pub trust: Trust,
     /// How fast it may come down.
     pub rates: Rates,
+    /// What becomes of the content of files.
+    pub content: CloneContent,
+}
+
+/// What becomes of the content of files when a vault is cloned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CloneContent {
+    /// It comes with everything else.
+    #[default]
+    Here,
+    /// It stays at the remote, as after `Vault::evict`, and comes when it is read. Segments that hold little of it come all the same.
+    AtRemote,
 }
 
 /// How far a clone is.
@@ -68,6 +83,8 @@ pub struct CloneReport {
     pub objects: u64,
     /// See `objects`.
     pub bytes: u64,
+    /// Segments whose content stayed at the remote, and how many sealed bytes of it something names.
+    pub away: AwaySize,
     /// What the database was made of.
     pub made: RecoverReport,
 }
@@ -109,7 +126,18 @@ pub(crate) fn clone_as(
 ) -> Result<CloneReport> {
     let place = Address::parse(address)?;
     let remote = Limited::new(place.open()?, Pace::new(options.rates));
-    let remote: &dyn Remote = &remote;
+    clone_from((&remote, address), folder, secret, let_in, options, told)
+}
+
+/// The same from a remote that was reached at that address.
+fn clone_from(
+    (remote, address): (&dyn Remote, &str),
+    folder: &Path,
+    secret: &Secret,
+    let_in: Option<LetIn<'_>>,
+    options: &CloneOptions,
+    told: &mut dyn FnMut(CloneProgress) -> GoOn,
+) -> Result<CloneReport> {
     let marker = Marker::read(remote)?.ok_or(strongroom_sync::Error::NoVault)?;
     let folder = Folder::new(folder);
     let made_folder = folder.make()?;
@@ -127,7 +155,7 @@ pub(crate) fn clone_as(
         opener = Opener::Known(Box::new(known));
         found = newest_state(remote, &opener, &marker);
     }
-    let (header, keyring, log) = match check_let_in(found, let_in) {
+    let (mut header, mut keyring, mut log) = match check_let_in(found, let_in) {
         Ok(found) => found,
         Err(error) => {
             // What came down earlier stays, for the next attempt; else the folder is as it was.
@@ -138,13 +166,29 @@ pub(crate) fn clone_as(
         }
     };
     seen::begin_new(&folder, &options.trust)?;
-    // (2)
-    Watch::begin(&folder, &keyring, Access::ReadOnly, &options.trust)?.check_head(&keyring)?;
+    let check = |keyring: &Keyring| {
+        Watch::begin(&folder, keyring, Access::ReadOnly, &options.trust)?.check_head(keyring)
+    };
+    check(&keyring)?; // (2)
+    let stays = options.content == CloneContent::AtRemote;
+    let mut needs = None;
+    if stays {
+        let number = log.last.body.number;
+        needs = Some((say_needs_of_newcomer(&folder, remote, number)?, number));
+        // (3)
+        if newest_number(remote)? != log.newest {
+            let found = newest_state(remote, &opener, &marker);
+            (header, keyring, log) = check_let_in(found, let_in)?;
+            check(&keyring)?;
+        }
+        log.check_listed(remote)?;
+    }
     if let_in.is_some() {
         write_let_in(&folder, &keyring)?;
     }
-    let (objects, bytes) = download(remote, &folder, &log.joined, told)?;
-    remove_strangers(&folder, &log.joined)?;
+    make_room(&folder, &log.joined)?;
+    let sealer = stays.then(|| keyring.block_sealer());
+    let download = download(remote, &folder, &log.joined, sealer.as_ref(), told)?;
     let wanted = log.header_for_folder(remote, &opener, (&header, &keyring))?;
     folder.replace(HEADER, &wanted)?;
     let recovering = RecoverOptions {
@@ -155,7 +199,7 @@ pub(crate) fn clone_as(
         &folder,
         secret,
         &recovering,
-        (Trial::ForReal, Unnamed::LeftOut),
+        (Trial::ForReal, Source::Remote(&download.left)),
         &mut |progress| {
             // It cannot be stopped here: it takes seconds, and the next attempt would do it again.
             let _ = told(CloneProgress::Made(progress));
@@ -166,14 +210,25 @@ pub(crate) fn clone_as(
         let why = "its newest snapshot is not the one that was published last";
         return Err(Error::RemoteUntrue(why.to_owned()));
     }
-    note_remote(&folder, secret, &options.trust, address, &log)?;
+    // (4)
+    if stays && !(made.is_whole() && made.missing_blocks == 0) {
+        let why = "what it shows of segments is not all that its snapshots need; a clone with all content says what is lost";
+        return Err(Error::RemoteUntrue(why.to_owned()));
+    }
+    if !stays {
+        need_no_more_of_newcomer(&folder, remote)?;
+    }
+    let away = note_remote(&folder, secret, &options.trust, (address, needs), &log)?;
     folder.remove_if_there(UNFINISHED)?; // (1)
     folder.sync()?;
+    // What it said at the remote is known there until the database is what counts.
+    incoming::remove(&folder)?;
     drop(lock);
     Ok(CloneReport {
         fingerprint: strongroom_crypto::Fingerprint::of(marker.vault).to_string(),
-        objects,
-        bytes,
+        objects: download.objects,
+        bytes: download.bytes,
+        away,
         made,
     })
 }
@@ -217,134 +272,15 @@ fn left_here(folder: &Folder, secret: &Secret) -> Option<Keyring> {
     unlock(&folder.header().ok()?, secret, None).ok()
 }
 
-/// One object to come down: its name, hash, greatest length, and where it goes.
-struct Wanted {
-    object: ObjectName,
-    hash: [u8; 32],
-    bytes_max: u64,
-    /// `segments` or `revisions`, the folder in it, and the name.
-    to: (&'static str, Option<String>, String),
-}
-
-/// Brings down what is live and not here yet; gives objects and bytes.
-fn download(
-    remote: &dyn Remote,
-    folder: &Folder,
-    live: &Live,
-    told: &mut dyn FnMut(CloneProgress) -> GoOn,
-) -> Result<(u64, u64)> {
-    let failed = || below("writing what comes from the remote");
-    let mut wanted = Vec::new();
-    let mut progress = RemoteProgress::default();
-    for segment in live.segments.values() {
-        let id = hex::encode(&segment.id.0);
-        progress.bytes_total += segment.len;
-        wanted.push(Wanted {
-            object: segment_name(&segment.hash),
-            hash: segment.hash,
-            bytes_max: segment.len.min(SEGMENT_OBJECT_BYTES_MAX),
-            to: (SEGMENTS, Some(id[..2].to_owned()), id),
-        });
-    }
-    for revision in live.revisions.values() {
-        let id = hex::encode(&revision.id);
-        wanted.push(Wanted {
-            object: revision_name(&revision.id, revision.epoch, &revision.hash),
-            hash: revision.hash,
-            bytes_max: REVISION_OBJECT_BYTES_MAX,
-            to: (REVISIONS, None, format!("{id}.{}", revision.epoch.0)),
-        });
-    }
-    let held = folder.hold().map_err(failed())?;
-    for kind in [SEGMENTS, REVISIONS] {
-        held.make_folder(kind).map_err(failed())?;
-    }
-    held.sync().map_err(failed())?;
-    let (mut objects, mut bytes) = (0, 0);
-    in_parallel(
-        wanted.into_iter(),
-        remote.transfers(),
-        |one| -> Result<(bool, u64)> {
-            let (kind, below_it, name) = &one.to;
-            let into = held.folder(kind).map_err(failed())?;
-            let into = match below_it {
-                Some(below_it) => made(&into, below_it).map_err(failed())?,
-                None => into,
-            };
-            // What an earlier attempt brought is read and compared, not fetched.
-            if let Ok(Some(there)) = into.read(name, one.bytes_max)
-                && object_hash(&there) == one.hash
-            {
-                return Ok((false, there.len() as u64));
-            }
-            let found = remote.read(&one.object, one.bytes_max)?;
-            let found = found.ok_or_else(|| strongroom_sync::Error::Missing {
-                object: one.object.to_string(),
-            })?;
-            if object_hash(&found) != one.hash {
-                return Err(Error::from(strongroom_sync::Error::Damaged {
-                    object: one.object.to_string(),
-                    why: "its bytes are others than were pushed",
-                }));
-            }
-            into.replace(name, &found).map_err(failed())?;
-            Ok((true, found.len() as u64))
-        },
-        &mut |(is_new, len): (bool, u64)| {
-            progress.bytes = (progress.bytes + len).min(progress.bytes_total);
-            objects += u64::from(is_new);
-            bytes += if is_new { len } else { 0 };
-            go_on(told(CloneProgress::Down(progress)))
-        },
-    )?;
-    Ok((objects, bytes))
-}
-
-/// Removes what an earlier attempt brought down and nobody publishes any more: it would come back to all.
-fn remove_strangers(folder: &Folder, live: &Live) -> Result<()> {
-    let failed = || below("removing what an earlier attempt left");
-    let held = folder.hold().map_err(failed())?;
-    let named = live.segments.values().map(|one| hex::encode(&one.id.0));
-    let named: HashSet<String> = named.collect();
-    let segments = held.folder(SEGMENTS).map_err(failed())?;
-    for entry in segments.list().map_err(failed())? {
-        let Ok(below_it) = segments.folder(&entry.name) else {
-            continue;
-        };
-        for file in below_it.list().map_err(failed())? {
-            if !named.contains(&file.name) {
-                below_it.remove(&file.name).map_err(failed())?;
-            }
-        }
-        below_it.sync().map_err(failed())?;
-    }
-    let record = |one: &PublishedRevision| format!("{}.{}", hex::encode(&one.id), one.epoch.0);
-    let named: HashSet<String> = live.revisions.values().map(record).collect();
-    let records = held.folder(REVISIONS).map_err(failed())?;
-    for file in records.list().map_err(failed())? {
-        if !named.contains(&file.name) {
-            records.remove(&file.name).map_err(failed())?;
-        }
-    }
-    records.sync().map_err(failed())
-}
-
-/// The folder of that name in `held`, made if it is missing.
-fn made(held: &HeldFolder, name: &str) -> strongroom_folder::Result<HeldFolder> {
-    if held.make_folder(name)? {
-        held.sync()?;
-    }
-    held.folder(name)
-}
-
-/// Notes in the new database where the vault came from, and what is there.
+/// Notes in the new database where the vault came from, under which name and up to where it says that it needs what is there, and what is
+/// there. Gives what of that is away.
 fn note_remote(
     folder: &Folder,
     secret: &Secret,
     trust: &Trust,
-    address: &str,
+    (address, needs): (&str, Option<([u8; 16], u64)>),
     log: &Log,
-) -> Result<()> {
+) -> Result<AwaySize> {
     let files = crate::keyring::own_replica::Files::read(folder)?;
     let mut keyring = files.unlock(secret)?;
     let replica = files.replica_of(&mut keyring)?;
@@ -363,6 +299,8 @@ fn note_remote(
         header: header.1,
         head: *head,
         joined: log.joined_up_to,
+        needs: needs.unwrap_or_default(),
+        needs_since_s: needs.map_or(0, |_| now_s()),
         ..RemoteState::new(address.to_owned())
     };
     let row = RemoteRow {
@@ -396,6 +334,14 @@ fn note_remote(
         writer.commit()
     });
     noted.map_err(strongroom_filesystem::Error::from)?;
+    let mut away = AwaySize::default();
+    let rows = writer
+        .segments()
+        .map_err(strongroom_filesystem::Error::from)?;
+    for row in rows.iter().filter(|row| row.state == SegmentState::Away) {
+        away.segments += u64::from(row.live_bytes > 0);
+        away.bytes += row.live_bytes;
+    }
     let commits = writer.commits();
     drop(writer);
     // It is known from now on, and no copy of a vault that stands beside it.
@@ -405,5 +351,163 @@ fn note_remote(
     });
     Sight::of_new(folder, &keyring, replica.instance(), durable, trust)?;
     store.finish().map_err(strongroom_filesystem::Error::from)?;
-    Ok(())
+    Ok(away)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use strongroom_remote::{Created, Listed, ObjectName, Result as Answer};
+
+    use super::*;
+    use crate::{CreateOptions, KeyFile, OpenOptions, SeenRecords, Vault};
+
+    /// Notes what is asked: listings by their kind, and what is read by its name, with the bytes that came.
+    #[derive(Debug)]
+    struct Noting {
+        below: Arc<dyn Remote>,
+        asked: Mutex<Vec<(String, usize)>>,
+    }
+
+    impl Noting {
+        fn note(
+            &self,
+            name: &ObjectName,
+            read: Answer<Option<Vec<u8>>>,
+        ) -> Answer<Option<Vec<u8>>> {
+            let bytes = read?;
+            let len = bytes.as_ref().map_or(0, Vec::len);
+            self.asked.lock().push((name.to_string(), len));
+            Ok(bytes)
+        }
+    }
+
+    impl Remote for Noting {
+        fn create(&self, name: &ObjectName, bytes: Vec<u8>) -> Answer<Created> {
+            self.asked.lock().push((name.to_string(), 0));
+            self.below.create(name, bytes)
+        }
+
+        fn read(&self, name: &ObjectName, bytes_max: u64) -> Answer<Option<Vec<u8>>> {
+            self.note(name, self.below.read(name, bytes_max))
+        }
+
+        fn read_range(&self, name: &ObjectName, range: Range<u64>) -> Answer<Option<Vec<u8>>> {
+            self.note(name, self.below.read_range(name, range))
+        }
+
+        fn list(&self, kind: &str) -> Answer<Vec<Listed>> {
+            self.asked.lock().push((kind.to_owned(), 0));
+            self.below.list(kind)
+        }
+
+        fn remove(&self, name: &ObjectName) -> Answer<()> {
+            self.asked.lock().push((name.to_string(), 0));
+            self.below.remove(name)
+        }
+    }
+
+    /// Content of that many bytes in which no two blocks are equal.
+    fn content(len: usize, seed: u8) -> Vec<u8> {
+        let words = (0..len as u64).step_by(8);
+        let mut bytes: Vec<u8> = words
+            .flat_map(|at| (at * 1_000 + u64::from(seed)).to_le_bytes())
+            .collect();
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// Goal: of each segment with content a clone on demand asks for its end, and for the blocks of trees in it; none comes whole, and
+    /// nothing else costs more than with all content. Method: a large file; then snapshots, each in one segment with content of its own.
+    #[test]
+    fn a_clone_on_demand_asks_for_no_content() {
+        let place = tempfile::tempdir().unwrap();
+        let at = place.path().join("remote");
+        std::fs::create_dir(&at).unwrap();
+        let address = format!("folder:{}", at.display());
+        let key_file = KeyFile::random(&SystemRandom).unwrap();
+        let secret = Secret::KeyFile(key_file.clone());
+        let options = CreateOptions::new().key_file(key_file);
+        let created = Vault::create(place.path().join("vault"), options).unwrap();
+        let vault = created.vault;
+        vault.add_remote("stick", &address).unwrap();
+        vault.write("/large", content(40 << 20, 1)).unwrap();
+        for seed in 2..12 {
+            vault.make_directory(format!("/{seed}"), 0o755).unwrap();
+            for file in 0..20 {
+                let path = format!("/{seed}/{file}");
+                vault.write(path, content(20_000 + file, seed)).unwrap();
+            }
+            vault.push("stick", &mut |_| GoOn::Yes).unwrap();
+        }
+        vault.close().unwrap();
+        let remote = Noting {
+            below: Address::parse(&address).unwrap().open().unwrap(),
+            asked: Mutex::default(),
+        };
+        // Each is the vault of a machine of its own.
+        let trust = Trust {
+            seen: SeenRecords::Nowhere,
+            ..Trust::default()
+        };
+        let cloned = |name: &str, content| {
+            let options = CloneOptions {
+                trust: trust.clone(),
+                content,
+                ..CloneOptions::default()
+            };
+            let (from, folder) = ((&remote as &dyn Remote, &*address), place.path().join(name));
+            let report = clone_from(from, &folder, &secret, None, &options, &mut |_| GoOn::Yes);
+            let asked = std::mem::take(&mut *remote.asked.lock());
+            (report.unwrap(), asked)
+        };
+        let (whole, all) = cloned("whole", CloneContent::Here);
+        let (lazy, asked) = cloned("lazy", CloneContent::AtRemote);
+        assert_eq!(whole.away, AwaySize::default());
+        assert_eq!(
+            (lazy.made.nodes, lazy.made.bytes),
+            (whole.made.nodes, whole.made.bytes)
+        );
+        let is_segment = |(name, _): &&(String, usize)| name.starts_with("segments/");
+        let segments = all.iter().filter(is_segment).count();
+        assert!(segments >= 12, "{all:?}");
+        assert_eq!(
+            lazy.away.segments, segments as u64,
+            "all have more content than nodes"
+        );
+        assert!(lazy.away.bytes > 43 << 20);
+        for (name, whole) in all.iter().filter(is_segment) {
+            let of_it = asked.iter().filter(|(other, _)| other == name);
+            assert!((1..=2).contains(&of_it.clone().count()), "{asked:?}");
+            let bytes: usize = of_it.map(|(_, len)| len).sum();
+            assert!(bytes * 5 < *whole, "{bytes} of {whole}");
+        }
+        // The object that says what is needed, whether something was published since, and what is listed.
+        let others =
+            |asked: &[(String, usize)]| asked.len() - asked.iter().filter(is_segment).count();
+        assert_eq!(others(&asked), others(&all) + 3, "{asked:?}");
+        assert!(lazy.bytes < whole.bytes / 10, "{lazy:?}");
+        // Names, sizes and snapshots are here, and content is not.
+        let hidden = at.with_file_name("hidden");
+        std::fs::rename(&at, &hidden).unwrap();
+        let folder = place.path().join("lazy");
+        let options = OpenOptions {
+            trust: trust.clone(),
+            ..OpenOptions::default()
+        };
+        let vault = Vault::open(folder, secret.clone(), options).unwrap();
+        assert_eq!(vault.walk("/").unwrap().count(), 211);
+        assert_eq!(vault.revisions().unwrap().len(), 10);
+        assert_eq!(vault.information().unwrap().away_bytes, lazy.away.bytes);
+        assert!(vault.read("/2/0").is_err());
+        std::fs::rename(&hidden, &at).unwrap();
+        assert_eq!(vault.read("/2/0").unwrap(), content(20_000, 2));
+        assert_eq!(vault.read("/large").unwrap(), content(40 << 20, 1));
+        vault.close().unwrap();
+    }
 }

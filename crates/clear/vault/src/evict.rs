@@ -13,18 +13,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strongroom_crypto::{Random, SystemRandom};
 use strongroom_filesystem::Error as FileError;
 use strongroom_format::hex;
 use strongroom_remote::{ObjectName, Remote};
 use strongroom_sync::{needs_name, needs_of};
 
 use crate::clock::now_s;
+use crate::folder::{Folder, INCOMING};
 use crate::limits::{EVICT_AT_ONCE, NEEDS_END, NEEDS_RENEWED};
+use crate::path::VaultPath;
 use crate::prune::passed;
-use crate::remotes::{RemoteProgress, go_on};
+use crate::remotes::RemoteProgress;
 use crate::request::Request;
-use crate::request::frame::Bytes;
-use crate::request::remote::{RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
+use crate::request::frame::{ByteBuffer, Bytes};
+use crate::request::remote::{Pinning, RemoteFields, RemoteRequest, SegmentFields, WhichSegments};
 use crate::{Error, GoOn, Result, Vault};
 
 /// Noted in place of a number while it is being said: it may be there, under that number or an earlier one.        [4.14]
@@ -43,6 +46,12 @@ pub struct EvictReport {
     pub kept_bytes: u64,
     /// Why remotes were not asked, a line each.
     pub problems: Vec<String>,
+    /// Segments that stayed because content of something pinned lies in them, and their bytes.
+    pub pinned: u64,
+    /// See `pinned`.
+    pub pinned_bytes: u64,
+    /// It was stopped: what went is away, and everything else is as it was. Then nothing counts as kept.
+    pub is_stopped: bool,
 }
 
 /// What was brought back.
@@ -56,6 +65,8 @@ pub struct BringBackReport {
     pub lost: u64,
     /// See `lost`.
     pub lost_bytes: u64,
+    /// It was stopped: what came stays, and the rest is away as before.
+    pub is_stopped: bool,
 }
 
 impl Vault {
@@ -64,7 +75,7 @@ impl Vault {
     /// stays here then. `told` hears of the progress and says whether to go on.
     ///
     /// # Errors
-    /// `File` if there is no such path; `RemoteStopped`. What is wrong with a remote is in the report.
+    /// `File` if there is no such path. What is wrong with a remote, and that it was stopped, is in the report.
     pub fn evict(
         &self,
         path: Option<&[u8]>,
@@ -72,12 +83,18 @@ impl Vault {
     ) -> Result<EvictReport> {
         let _turn = self.shared.remote_turn.lock();
         let mut left = self.segments_of(WhichSegments::Here, path)?;
-        let mut report = EvictReport::default();
+        let pinned: Vec<SegmentFields> = left.extract_if(.., |one| one.is_pinned).collect();
+        let ids: HashSet<[u8; 16]> = pinned.iter().map(|one| one.id).collect();
+        let mut report = EvictReport {
+            pinned: ids.len() as u64,
+            pinned_bytes: bytes_of(&pinned),
+            ..EvictReport::default()
+        };
         let mut progress = RemoteProgress {
             bytes: 0,
             bytes_total: bytes_of(&left),
         };
-        for row in self.remote_rows()? {
+        'remotes: for row in self.remote_rows()? {
             let is_there = |one: &&SegmentFields| one.remote == row.number;
             let wanted: Vec<SegmentFields> = left.iter().filter(is_there).copied().collect();
             if wanted.is_empty() {
@@ -91,7 +108,10 @@ impl Vault {
                 }
             };
             for page in proven.chunks(EVICT_AT_ONCE) {
-                go_on(told(&progress))?;
+                if told(&progress) == GoOn::No {
+                    report.is_stopped = true;
+                    break 'remotes;
+                }
                 let segments = page.to_vec();
                 let request = Request::Remote(RemoteRequest::Evict { segments });
                 let gone: Vec<SegmentFields> = self.ask_for(&request)?;
@@ -107,7 +127,10 @@ impl Vault {
                 left.retain(|one| !gone.contains(&one.id));
             }
         }
-        go_on(told(&progress))?;
+        told(&progress);
+        if report.is_stopped {
+            return Ok(report);
+        }
         left.sort_unstable_by_key(|one| one.id);
         left.dedup_by_key(|one| one.id);
         report.kept = left.len() as u64;
@@ -118,13 +141,61 @@ impl Vault {
     /// Brings content back that was let go: all of it, or that of files at or below `path`. What has come stays, also if it is stopped.
     ///
     /// # Errors
-    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`; `RemoteStopped`. What none has any more is in the report.
+    /// `File` with `OnlyAtRemote` if no remote can be asked, `NoSpace`. What none has any more, and that it was stopped, is in the report.
     pub fn bring_back(
         &self,
         path: Option<&[u8]>,
         told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
     ) -> Result<BringBackReport> {
-        let mut away = self.segments_of(WhichSegments::Away, path)?;
+        self.bring_those(self.segments_of(WhichSegments::Away, path)?, told)
+    }
+
+    /// Brings the content of what `path` names here, with all below it if it is a directory, and keeps it: `evict` leaves it, and a pull brings
+    /// what comes to lie there later. Only this copy of the vault knows of it. What has come stays, also if it is stopped.
+    ///
+    /// # Errors
+    /// As `bring_back`; `File` with `InvalidArgument` for more than `limits::PINS_MAX`.
+    pub fn pin(
+        &self,
+        path: impl VaultPath,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<BringBackReport> {
+        let (bytes, how) = (path.path_bytes(), Pinning::Pin);
+        let path = Bytes(bytes);
+        let request = RemoteRequest::Pin { path, how };
+        self.ask_for::<bool>(&Request::Remote(request))?;
+        self.bring_back(Some(bytes), told)
+    }
+
+    /// Lets `evict` take the content of what `path` names again; gives whether it was pinned.
+    ///
+    /// # Errors
+    /// `File` if there is no such path.
+    pub fn unpin(&self, path: impl VaultPath) -> Result<bool> {
+        let (path, how) = (Bytes(path.path_bytes()), Pinning::Unpin);
+        self.ask_for(&Request::Remote(RemoteRequest::Pin { path, how }))
+    }
+
+    /// Paths of what is pinned.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub fn pins(&self) -> Result<Vec<Vec<u8>>> {
+        let paths: Vec<ByteBuffer> = self.ask_for(&Request::Remote(RemoteRequest::Pins))?;
+        Ok(paths.into_iter().map(|path| path.0).collect())
+    }
+
+    /// Brings what is pinned and came to lie where only remotes have it, as when something was moved there.
+    pub(crate) fn bring_pinned(&self) -> Result<()> {
+        let away = self.segments_of(WhichSegments::AwayAndPinned, None)?;
+        self.bring_those(away, &mut |_| GoOn::Yes).map(drop)
+    }
+
+    fn bring_those(
+        &self,
+        mut away: Vec<SegmentFields>,
+        told: &mut dyn FnMut(&RemoteProgress) -> GoOn,
+    ) -> Result<BringBackReport> {
         away.dedup_by_key(|one| one.id);
         let mut report = BringBackReport::default();
         let mut progress = RemoteProgress {
@@ -132,7 +203,10 @@ impl Vault {
             bytes_total: bytes_of(&away),
         };
         for one in away {
-            go_on(told(&progress))?;
+            if told(&progress) == GoOn::No {
+                report.is_stopped = true;
+                return Ok(report);
+            }
             let request = Request::Remote(RemoteRequest::BringBack { segment: one.id });
             match self.ask_for(&request) {
                 Ok(true) => {
@@ -315,6 +389,47 @@ impl Vault {
         let listed = remote.list("segments")?.into_iter();
         Ok(listed.map(|one| (one.name, one.len)).collect())
     }
+}
+
+/// In the folder of what comes from a remote: under which name a vault that is being cloned says there that it needs what is there.
+const NEWCOMER: &str = "needs";
+
+/// Says at a remote that a vault which is being made in `folder` needs what is live there, up to where it has read the log; gives the
+/// name. What an attempt before this one said goes.                                                             (2)
+pub(crate) fn say_needs_of_newcomer(
+    folder: &Folder,
+    remote: &dyn Remote,
+    number: u64,
+) -> Result<[u8; 16]> {
+    let mut name = [0; 16];
+    SystemRandom.fill(&mut name)?;
+    let (incoming, before) = (folder.inside(INCOMING), needs_of_newcomer(folder)?);
+    incoming.make()?;
+    // Both are known until the first is gone.
+    let known = before
+        .iter()
+        .fold(name.to_vec(), |known, one| [&known[..], one].concat());
+    incoming.replace(NEWCOMER, &known)?;
+    remote.create(&needs_name(&name, number), &[])?;
+    for before in &before {
+        remove_needs(remote, before, None)?;
+    }
+    incoming.replace(NEWCOMER, &name)?;
+    Ok(name)
+}
+
+/// Says nothing more at a remote of what attempts to make a vault in `folder` said, which needs nothing of it now.
+pub(crate) fn need_no_more_of_newcomer(folder: &Folder, remote: &dyn Remote) -> Result<()> {
+    for name in needs_of_newcomer(folder)? {
+        remove_needs(remote, &name, None)?;
+    }
+    Ok(())
+}
+
+fn needs_of_newcomer(folder: &Folder) -> Result<Vec<[u8; 16]>> {
+    let known = folder.inside(INCOMING).read_file(NEWCOMER)?;
+    let known = known.unwrap_or_default();
+    Ok(known.as_chunks().0.to_vec())
 }
 
 /// Removes what was said there under that name, but for the publication `but`.

@@ -17,6 +17,7 @@ mod join;
 mod let_go;
 mod locks;
 pub(crate) mod namespace;
+mod pin;
 mod publish;
 pub(crate) mod published;
 mod push_turn;

@@ -142,5 +142,18 @@ pub(crate) const NEEDS_END: std::time::Duration =
 pub(crate) const NEEDS_RENEWED: std::time::Duration =
     std::time::Duration::from_secs(30 * 24 * 60 * 60);
 
+/// How many places can be pinned: each is looked through whenever content is to go.
+pub const PINS_MAX: usize = 1024;
+
 /// Segments whose files go at once: a commit stands between each two lots.
 pub(crate) const EVICT_AT_ONCE: usize = 64;
+
+/// What is fetched first of a segment whose content stays at a remote, in bytes: its table of contents is at its end, and that of one
+/// that holds large files is within this. One that is no longer comes whole.
+pub(crate) const OUTLINE_TAIL_BYTES: u64 = 16 * 1024;
+
+/// Ranges that are no farther apart than this, in bytes, are fetched as one: a request costs as much.
+pub(crate) const OUTLINE_GAP_BYTES: u64 = 128 * 1024;
+
+/// How many ranges of a segment are fetched; where more were needed it comes whole.
+pub(crate) const OUTLINE_RANGES_MAX: usize = 16;

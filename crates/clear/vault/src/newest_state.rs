@@ -6,17 +6,17 @@
 //! Spec    spec/11-sync.md, 11.5
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use strongroom_crypto::{Keyring, NewDeviceKeys, Secret, UnlockError, unlock_at_remote};
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::SignedPublication;
-use strongroom_format::{Header, Record};
+use strongroom_format::{Header, Record, hex};
 use strongroom_remote::Remote;
 use strongroom_sync::limits::PUBLICATION_OBJECT_BYTES_MAX;
 use strongroom_sync::{
     Live, Marker, follow, header_name, in_parallel, object_hash, open_publication,
-    publication_name, publication_number, unfinished,
+    publication_name, publication_number, segment_name, unfinished,
 };
 
 use crate::clock::now_s;
@@ -216,6 +216,24 @@ impl Log {
             joined,
             joined_up_to: unfinished.before,
         })
+    }
+
+    /// Refuses a remote that does not list what is live, with its length.                                      [11.5.6]
+    pub(crate) fn check_listed(&self, remote: &dyn Remote) -> Result<()> {
+        let listed = remote.list("segments")?.into_iter();
+        let there: HashMap<String, u64> = listed.map(|one| (one.name, one.len)).collect();
+        for segment in self.joined.segments.values() {
+            let object = segment_name(&segment.hash).to_string();
+            let why = "it is not as long as what was pushed";
+            match there.get(&hex::encode(&segment.hash)) {
+                None => return Err(strongroom_sync::Error::Missing { object }.into()),
+                Some(len) if *len != segment.len => {
+                    return Err(strongroom_sync::Error::Damaged { object, why }.into());
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// What the folder gets: the header that the last publication names, or `newest` if that is a later one, with what it withholds.

@@ -35,6 +35,7 @@ use crate::keyring::unlocked::{Unlocked, Way};
 use crate::limits::PATIENCE_MS;
 use crate::owner::Owner;
 use crate::owner::socket::Listener;
+use crate::pace::RemotePace;
 use crate::provider_in_use::in_use;
 use crate::records::Records;
 use crate::request::{Access, Information};
@@ -73,6 +74,8 @@ pub struct OpenOptions {
     pub if_owned: IfOwned,
     /// What the vault must be before anything of it is used: no older state, and no other vault.
     pub trust: Trust,
+    /// How fast its remotes are used: also for content that lies only there and is read, if this process becomes the owner.
+    pub pace: RemotePace,
 }
 
 impl std::fmt::Debug for OpenOptions {
@@ -99,6 +102,7 @@ impl Default for OpenOptions {
             if_owned: IfOwned::default(),
             tuning: Tuning::default(),
             trust: Trust::default(),
+            pace: RemotePace::default(),
         }
     }
 }
@@ -289,7 +293,10 @@ pub(crate) fn parts(
         random: Arc::new(SystemRandom),
         session,
         intents: Some(folder.path().to_owned()),
-        source: Some(Arc::new(RemoteSegments::new(keyring.vault_id()))),
+        source: Some(Arc::new(RemoteSegments::new(
+            keyring.vault_id(),
+            options.pace.clone(),
+        ))),
         options: Options {
             read_only: access == Access::ReadOnly,
             ..options.engine.clone()

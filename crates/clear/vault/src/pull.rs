@@ -179,9 +179,15 @@ impl Vault {
         let mut refused = None;
         let mut start = Start::Joined;
         let mut was_replaced = false;
+        let before = report.publications;
         loop {
             match self.pull_what_opens(&row, remote, (start, reached), report, told) {
-                Ok(Pulled::Whole) => return self.say_needs_if_it_hears(row.number, remote),
+                Ok(Pulled::Whole) => {
+                    if report.publications > before {
+                        self.bring_pinned()?;
+                    }
+                    return self.say_needs_if_it_hears(row.number, remote);
+                }
                 // There is nothing that could be the answer to what was refused.
                 Ok(Pulled::Nothing) if start == Start::Base => return refused.map_or(Ok(()), Err),
                 Ok(Pulled::Nothing) => start = Start::Base,

@@ -13,7 +13,7 @@ use strongroom_crypto::{Random, SystemRandom, UnlockError};
 use strongroom_format::limits::HEADER_BYTES_MAX;
 use strongroom_format::publication::{RemoteId, SignedPublication};
 use strongroom_format::{Header, VaultId};
-use strongroom_remote::{Address, CreateOnly, Limited, ObjectName, Pace, Rates, Remote, probe};
+use strongroom_remote::{Address, CreateOnly, ObjectName, Rates, Remote, probe};
 use strongroom_sync::limits::{
     PUBLICATION_OBJECT_BYTES_MAX, REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX,
 };
@@ -227,9 +227,10 @@ impl Vault {
     }
 
     /// From now on, what goes to remotes and comes from them through this value and its clones, all remotes together, takes as much time
-    /// as it would at these rates. An object, up to 16 MiB, goes up in one request as fast as the line is; the next one waits.
+    /// as it would at these rates. An object, up to 16 MiB, goes up in one request as fast as the line is; the next one waits. Content that
+    /// is away and comes because it is read, through whatever process, keeps to the rates of the one that owns the vault.
     pub fn limit_remotes(&self, rates: Rates) {
-        *self.shared.pace.lock() = Some(Pace::new(rates));
+        self.shared.joining.options.pace.set(rates);
     }
 
     pub(crate) fn remote_rows(&self) -> Result<Vec<RemoteFields>> {
@@ -259,10 +260,7 @@ impl Vault {
             remote: RemoteId(row.id),
         }
         .reach(&row.address)?;
-        Ok(match &*self.shared.pace.lock() {
-            Some(pace) => Arc::new(Limited::new(remote, Arc::clone(pace))),
-            None => remote,
-        })
+        Ok(self.shared.joining.options.pace.limit(remote))
     }
 
     /// Takes in the publications that the remote has behind the last one that is known; gives the number of the last.
@@ -472,7 +470,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use strongroom_remote::{Clock, memory};
+    use strongroom_remote::{Clock, Pace, memory};
 
     use super::*;
     use crate::CreateOptions;
@@ -520,9 +518,11 @@ mod tests {
             down: Some(1000),
         };
         let pace = Pace::by(rates, Arc::clone(&clock) as _);
-        *vault.shared.pace.lock() = Some(pace);
+        vault.shared.joining.options.pace.set_to(pace);
         for file in 0..12 {
-            vault.write(format!("/{file}"), vec![7; 100_000]).unwrap();
+            vault
+                .write(format!("/{file}"), vec![file; 100_000])
+                .unwrap();
             vault.push("stick", &mut |_| GoOn::Yes).unwrap();
         }
         let least = least(&remote);
@@ -535,6 +535,15 @@ mod tests {
             clock.now() - before
         };
         let waited = check();
+        assert!(waited > least, "{least:?} in {waited:?}");
+        // What is read of content that is away waits, too.
+        vault.evict(None, &mut |_| GoOn::Yes).unwrap();
+        let before = clock.now();
+        for file in 0..12 {
+            let read = vault.read(format!("/{file}")).unwrap();
+            assert_eq!(read, vec![file; 100_000]);
+        }
+        let waited = clock.now() - before;
         assert!(waited > least, "{least:?} in {waited:?}");
         vault.limit_remotes(Rates::default());
         assert_eq!(check(), Duration::ZERO);

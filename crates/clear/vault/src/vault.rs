@@ -10,7 +10,6 @@ use parking_lot::{Mutex, RwLock};
 use strongroom_filesystem::{
     self as filesystem, Attributes, Filesystem, InodeId, NodeKind, RenameMode, SetAttributes,
 };
-use strongroom_remote::Pace;
 
 use crate::directory::Directory;
 use crate::file::{File, FileOptions};
@@ -65,8 +64,6 @@ pub(crate) struct Shared {
     pub(crate) push_page: AtomicU64,
     /// What pulls from remotes left until others have ended their pushes.
     pub(crate) waits: Mutex<HashMap<u64, Waits>>,
-    /// How fast remotes are used, if there is a limit.
-    pub(crate) pace: Mutex<Option<Arc<Pace>>>,
     /// Held by the one that waits for a lock at another process.
     pub(crate) lock_turn: Mutex<()>,
 }
@@ -156,7 +153,6 @@ impl Vault {
             remote_turn: Mutex::default(),
             push_page: AtomicU64::new(PUSH_PAGE as u64),
             waits: Mutex::default(),
-            pace: Mutex::default(),
             lock_turn: Mutex::default(),
         });
         shared.can_leave(&shared.port.read());

@@ -10,6 +10,7 @@ use clap::Args;
 use crate::arguments::common::SecretArguments;
 use crate::arguments::location::Location;
 use crate::arguments::pattern::Exclude;
+use crate::arguments::size;
 use crate::terminal::failure::{Failure, Result};
 
 /// What of a tree is copied again.
@@ -67,6 +68,9 @@ pub(crate) struct Get {
     /// Also copy what gives rights: set-user-id and set-group-id bits, capabilities, trusted attributes, devices
     #[arg(long)]
     pub(crate) special: bool,
+    /// Fetch content that lies only at a remote at most at SIZE bytes a second on average, as 500K or 2M
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) limit_down: Option<u64>,
     #[command(flatten)]
     pub(crate) copying: Copying,
 }

@@ -181,9 +181,12 @@ pub(crate) fn clone() -> String {
          proven before it is used. The remote is called origin in the new vault. Run again after an interruption, it goes on. With --pair another \
          device lets this one in (`strongroom device add` there): it needs no secret of the vault, and gets a passphrase of its own, or a key \
          file, which is made if it is not there. The code is asked for, or is the first line of standard input. After an interruption \
-         behind the yes on the other device, the same without --pair goes on.\n\n{}",
+         behind the yes on the other device, the same without --pair goes on. With --on-demand the content of files stays at the remote: everything \
+         can be listed, and what is read comes in segments of up to 16 MiB and stays until `strongroom evict`. `strongroom info` says how much \
+         lies only there.\n\n{}",
         example(&[
             "strongroom clone folder:/media/stick/photos photos",
+            "strongroom clone --on-demand s3://bucket/photos photos",
             "strongroom clone --recovery-code - s3://bucket/photos photos",
             "strongroom clone --pair folder:/media/stick/photos photos",
         ])
@@ -325,6 +328,18 @@ pub(crate) fn compression() -> String {
             "strongroom compression photos",
             "strongroom compression photos zstd",
             "strongroom init notes --compression zstd",
+        ])
+    )
+}
+
+pub(crate) fn pin() -> String {
+    format!(
+        "Only this copy of the vault knows what is pinned. A renamed file or directory stays pinned. Content goes and comes in segments of up to \
+         16 MiB, so `strongroom evict` also leaves what lies beside it. What is moved below a pinned directory and lies only at a remote comes \
+         with the next pull that brings something, or with another `pin`.\n\n{}",
+        example(&[
+            "strongroom pin photos:/2026",
+            "strongroom pin --list photos",
         ])
     )
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use strongroom::Rates;
+use strongroom::{CloneContent, Rates};
 
 use crate::arguments::common::Common;
 use crate::arguments::location::Location;
@@ -220,6 +220,32 @@ pub(crate) struct Evict {
     pub(crate) common: Common,
 }
 
+/// Arguments of `pin`.
+#[derive(Args, Debug)]
+pub(crate) struct Pin {
+    /// A place in a vault
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    /// List what is pinned
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Arguments of `unpin`.
+#[derive(Args, Debug)]
+pub(crate) struct Unpin {
+    /// A place in a vault
+    #[arg(value_name = "VAULT[:PATH]")]
+    pub(crate) place: Location,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// Arguments of `clone`.
 #[derive(Args, Debug)]
 pub(crate) struct Clone {
@@ -233,6 +259,9 @@ pub(crate) struct Clone {
     /// this device
     #[arg(long, conflicts_with_all = ["recovery_code", "identity"])]
     pub(crate) pair: bool,
+    /// Leave the content of files at the remote: what is read comes from there, and stays
+    #[arg(long)]
+    pub(crate) on_demand: bool,
     /// With --pair, what this device is called instead of the name of the machine; not secret
     #[arg(long, value_name = "NAME", requires = "pair")]
     pub(crate) name: Option<String>,
@@ -243,4 +272,14 @@ pub(crate) struct Clone {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Clone {
+    /// What becomes of the content of files.
+    pub(crate) const fn content(&self) -> CloneContent {
+        match self.on_demand {
+            true => CloneContent::AtRemote,
+            false => CloneContent::Here,
+        }
+    }
 }

@@ -1,15 +1,15 @@
-//! `evict`: lets content go that a remote has, to have its room, and brings it back.
+//! `evict`, `pin`, `unpin`: lets content go that a remote has, to have its room, brings it back, and keeps it.
 
 use serde_json::json;
 use strongroom::{BringBackReport, EvictReport, Vault};
 
 use crate::arguments::location::Location;
-use crate::arguments::remote::Evict;
+use crate::arguments::remote::{Evict, Pin, Unpin};
 use crate::commands::opening::{Intent, with};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
 use crate::terminal::interrupt;
-use crate::terminal::output::{counted, print_json, print_line, show_bytes};
+use crate::terminal::output::{counted, path_json, print_json, print_line, show_bytes};
 use crate::terminal::printable::show;
 use crate::terminal::progress::Meter;
 
@@ -50,9 +50,18 @@ fn let_go(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<()> {
             "bytes": report.bytes,
             "kept": report.kept,
             "kept_bytes": report.kept_bytes,
+            "pinned": report.pinned,
+            "pinned_bytes": report.pinned_bytes,
             "problems": report.problems,
+            "stopped": report.is_stopped,
         }))?,
         false => print_line(&told(&report))?,
+    }
+    if report.is_stopped {
+        return Err(Failure::new(
+            ExitCode::Other,
+            "interrupted; nothing is lost: what went lies at the remote, the rest is here as before; the same command goes on",
+        ));
     }
     match report.problems.is_empty() {
         true => Ok(()),
@@ -69,6 +78,14 @@ fn told(report: &EvictReport) -> String {
         show_bytes(report.bytes),
         counted(report.segments, "segment")
     );
+    let went = match report.pinned {
+        0 => went,
+        pinned => format!(
+            "{went}\n{} in {} stay, as they are pinned or lie beside what is",
+            show_bytes(report.pinned_bytes),
+            counted(pinned, "segment")
+        ),
+    };
     match report.kept {
         0 => went,
         kept => format!(
@@ -87,18 +104,76 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
         interrupt::go_on()
     });
     drop(meter);
+    brought(report.about(place)?, arguments.common.json)
+}
+
+/// Brings content here and keeps it, or lists what is kept.
+pub(crate) fn pin(arguments: &Pin) -> Result<()> {
+    interrupt::watch()?;
+    let Location { vault, path, .. } = &arguments.place;
+    let (secret, json) = (&arguments.common.secret, arguments.common.json);
+    if arguments.list {
+        return with(vault, secret, Intent::Read, |vault| list_pins(vault, json));
+    }
+    with(vault, secret, Intent::Change, |vault| {
+        let mut meter = Meter::new(arguments.quiet, "brought here");
+        let report = vault.pin(path, &mut |progress| {
+            meter.show(progress.bytes, progress.bytes_total);
+            interrupt::go_on()
+        });
+        drop(meter);
+        brought(report.about(show(path))?, json)
+    })
+}
+
+fn list_pins(vault: &Vault, json: bool) -> Result<()> {
+    let pins = vault.pins()?;
+    if json {
+        let pins: Vec<_> = pins.iter().map(|path| path_json(path)).collect();
+        return print_json(&json!({ "pinned": pins }));
+    }
+    for path in pins {
+        print_line(&show(&path))?;
+    }
+    Ok(())
+}
+
+/// Lets `evict` take it again.
+pub(crate) fn unpin(arguments: &Unpin) -> Result<()> {
+    let Location { vault, path, .. } = &arguments.place;
+    with(vault, &arguments.common.secret, Intent::Change, |vault| {
+        let was_pinned = vault.unpin(path).about(show(path))?;
+        if !was_pinned {
+            return Err(Failure::new(
+                ExitCode::NotFound,
+                format!(
+                    "{} is not pinned; `strongroom pin --list` shows what is",
+                    show(path)
+                ),
+            ));
+        }
+        match arguments.common.json {
+            true => print_json(&json!({ "unpinned": path_json(path) })),
+            false => Ok(()),
+        }
+    })
+}
+
+fn brought(report: BringBackReport, json: bool) -> Result<()> {
     let BringBackReport {
         segments,
         bytes,
         lost,
         lost_bytes,
-    } = report.about(place)?;
-    match arguments.common.json {
+        is_stopped,
+    } = report;
+    match json {
         true => print_json(&json!({
             "segments": segments,
             "bytes": bytes,
             "lost": lost,
             "lost_bytes": lost_bytes,
+            "stopped": is_stopped,
         }))?,
         false => print_line(&format!(
             "brought back {} in {}",
@@ -107,6 +182,10 @@ fn bring_back(vault: &Vault, path: Option<&[u8]>, arguments: &Evict) -> Result<(
         ))?,
     }
     match lost {
+        0 if is_stopped => Err(Failure::new(
+            ExitCode::Other,
+            "interrupted; what came stays, the rest lies at the remote as before; the same command goes on",
+        )),
         0 => Ok(()),
         lost => Err(Failure::new(
             ExitCode::Damaged,

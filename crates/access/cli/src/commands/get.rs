@@ -25,6 +25,7 @@ use crate::arguments::copy::{Copying, Get};
 use crate::arguments::location::{Location, last_name};
 use crate::arguments::pattern::{Exclude, excludes};
 use crate::commands::opening::{Intent, same_vault, with};
+use crate::commands::remote::limit_down;
 use crate::commands::walk::{At, Step, Walk};
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Failures, Result};
@@ -58,6 +59,7 @@ pub(crate) fn get(arguments: &Get) -> Result<()> {
             true => Rights::Given,
             false => Rights::Withheld,
         };
+        limit_down(vault, arguments.limit_down);
         let mut getting = Getting::new(vault, copying, rights);
         if !to_stdout {
             let (vault, patterns) = (vault.clone(), copying.exclude.clone());

@@ -33,10 +33,8 @@ const SNAPSHOTS_EVERY: Duration = Duration::from_secs(3_600);
 pub(crate) fn mount(arguments: &Mount, verbosity: u8) -> Result<()> {
     let (options, snapshots) = parse_options(&arguments.options)?;
     let limits = arguments.limits;
-    if !arguments.sync && (limits.limit_up.is_some() || limits.limit_down.is_some()) {
-        return Err(Failure::usage(
-            "--limit-up and --limit-down are about --sync; add it",
-        ));
+    if !arguments.sync && limits.limit_up.is_some() {
+        return Err(Failure::usage("--limit-up is about --sync; add it"));
     }
     if arguments.sync && options.read_only {
         let message = "--sync: a mount that is read only takes in no changes of other devices";
@@ -78,6 +76,7 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
     };
     let vault =
         own(&arguments.vault, &arguments.secret, access).about(show_path(&arguments.vault))?;
+    vault.limit_remotes(arguments.limits.rates());
     let filesystem: Filesystem = vault
         .filesystem()
         .ok_or_else(|| Failure::from(Error::InUse))?;
@@ -99,7 +98,6 @@ fn serve(arguments: &Mount, options: &MountOptions, snapshots: Snapshots) -> Res
     let schedule = snapshots
         .map(|every| vault.keep_on_schedule(every, tell))
         .transpose()?;
-    vault.limit_remotes(arguments.limits.rates());
     let sync = arguments.sync.then(|| continuous::of_mount(&vault));
     Ok(Served {
         vault,

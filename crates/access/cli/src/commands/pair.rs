@@ -17,7 +17,7 @@ use crate::arguments::device::DeviceAdd;
 use crate::arguments::remote::Clone;
 use crate::commands::init::write_secret;
 use crate::commands::opening::{finish, trust, unlocking, warn_of_records};
-use crate::commands::remote::{meant, publish, show_clone, show_cloning};
+use crate::commands::remote::{clone_meter, meant, publish, show_clone, show_cloning};
 use crate::commands::secret;
 use crate::terminal::exit_code::ExitCode;
 use crate::terminal::failure::{About, Failure, Result, tell};
@@ -231,11 +231,12 @@ pub(super) fn clone_paired(arguments: &Clone) -> Result<()> {
             waited => break waited?,
         }
     };
-    let mut meter = Meter::new(arguments.quiet, "from the remote");
+    let mut meter = clone_meter(arguments);
     let trust = trust(&arguments.common.secret);
     let options = CloneOptions {
         trust: trust.clone(),
         rates: arguments.limits.rates(),
+        content: arguments.content(),
     };
     let report = device.clone_as_admitted(admitted, folder, &options, &mut |progress| {
         show_cloning(&mut meter, progress)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strongroom::{
-    CLONED_FROM, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable, Keys,
+    CLONED_FROM, CloneContent, CloneOptions, CloneProgress, CloneReport, GRACE, GoOn, Guessable, Keys,
     OpenOptions, PullReport, PushReport, Rates, RecoverProgress, RemoteReport, Removal, Secret,
     SlotKind, Trust, Vault, describe,
 };
@@ -297,6 +297,19 @@ fn show_check(report: &RemoteReport) -> Result<()> {
     Ok(out.flush()?)
 }
 
+/// Bounds how fast content comes that lies only at a remote; says so if another program fetches it.
+pub(crate) fn limit_down(vault: &Vault, down: Option<u64>) {
+    if down.is_none() {
+        return;
+    }
+    if !vault.is_owner() {
+        tell(
+            "strongroom: --limit-down does nothing here: the program that has the vault open fetches, at its own rate (`strongroom mount --limit-down`)",
+        );
+    }
+    vault.limit_remotes(Rates { up: None, down });
+}
+
 /// Brings a remote to the state of the vault.
 pub(crate) fn push(arguments: &Push) -> Result<()> {
     interrupt::watch()?;
@@ -489,6 +502,15 @@ pub(crate) fn show_cloning(meter: &mut Meter, progress: CloneProgress) -> GoOn {
     interrupt::go_on()
 }
 
+/// Shows how much a clone has brought, or of how much it knows what it is.
+pub(crate) fn clone_meter(arguments: &Clone) -> Meter {
+    let done = match arguments.content() {
+        CloneContent::Here => "from the remote",
+        CloneContent::AtRemote => "looked through",
+    };
+    Meter::new(arguments.quiet, done)
+}
+
 /// Makes a vault out of a remote.
 pub(crate) fn clone(arguments: &Clone) -> Result<()> {
     interrupt::watch()?;
@@ -496,7 +518,7 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
         return clone_paired(arguments);
     }
     let Clone { url, vault, .. } = arguments;
-    let mut meter = Meter::new(arguments.quiet, "from the remote");
+    let mut meter = clone_meter(arguments);
     let mut told = |progress| show_cloning(&mut meter, progress);
     let mut published = Ok(());
     let report = unlocking(
@@ -506,6 +528,7 @@ pub(crate) fn clone(arguments: &Clone) -> Result<()> {
             let options = CloneOptions {
                 trust: trust.clone(),
                 rates: arguments.limits.rates(),
+                content: arguments.content(),
             };
             let secret = source()?;
             let report = strongroom::clone(url, vault, &secret, options, &mut told)?;
@@ -534,6 +557,8 @@ pub(crate) fn show_clone(
             "fingerprint": report.fingerprint,
             "objects": report.objects,
             "bytes": report.bytes,
+            "away_segments": report.away.segments,
+            "away_bytes": report.away.bytes,
             "made": recover_json(&report.made),
         }));
     }
@@ -548,5 +573,14 @@ pub(crate) fn show_clone(
         show_bytes(report.made.bytes),
         counted(report.made.revisions, "state"),
         report.fingerprint
-    ))
+    ))?;
+    match report.away.segments {
+        0 => Ok(()),
+        _ => print_line(&format!(
+            "{} came; {} in {} lie only at the remote and come when they are read",
+            show_bytes(report.bytes),
+            show_bytes(report.away.bytes),
+            counted(report.away.segments, "segment")
+        )),
+    }
 }

@@ -8,7 +8,9 @@
 //! Invariants
 //!  (1) A block that a tree names has a row, with the references that the trees give it.        [6.3.4]
 //!  (2) What was in a segment that its author retired lies where the author moved it.           [11.6.7]
-//!  (3) What is taken here from now on has a higher number than all that came: of what one state goes on from, it has the highest.
+//!  (3) Blocks of trees that came although they are here lie where they came: where every device has them. Else each would let go of what
+//!      the others need, and they would publish it again without end.                                          [11.6.17]
+//!  (4) What is taken here from now on has a higher number than all that came: of what one state goes on from, it has the highest.
 
 use std::collections::{HashMap, HashSet};
 
@@ -55,6 +57,8 @@ pub struct Arrived {
     pub blocks: HashMap<BlockId, ArrivedBlock>,
     /// Segments that somebody retired.
     pub retired: HashSet<SegmentId>,
+    /// Blocks of trees that have a row, and open where they came.
+    pub again: Vec<BlockId>,
     /// Nodes of trees that have no row, with the blocks that each names.
     pub nodes: Vec<(BlockId, Vec<BlockId>)>,
     /// Revisions that have no row, oldest first.
@@ -78,6 +82,7 @@ impl Draft<'_> {
         self.drafts.core().admit(bytes)?;
         let writer = &mut self.writer;
         move_retired(writer, arrived, &segments)?;
+        move_again(writer, arrived, &segments)?;
         // (1). Nodes that have a row count what they name already.
         let mut fresh = HashSet::new();
         for (id, names) in &arrived.nodes {
@@ -99,7 +104,7 @@ impl Draft<'_> {
         for revision in &arrived.revisions {
             if writer.revision(&revision.id.0)?.is_none() {
                 admit(writer, revision)?;
-                // (3)
+                // (4)
                 writer.skip_sequence(revision.body.sequence)?;
             }
         }
@@ -156,6 +161,28 @@ fn move_retired(
             && retired.contains(&from)
             && !retired.contains(&segments[block.segment])
             && row.clear_len == block.clear_len
+        {
+            let place = Place::Segment(segments[block.segment], block.offset);
+            writer.move_block(number, arrived.segments[block.segment].epoch, place)?;
+        }
+    }
+    Ok(())
+}
+
+/// (3)
+fn move_again(
+    writer: &mut Transaction<'_>,
+    arrived: &Arrived,
+    segments: &[SegmentNumber],
+) -> Result<()> {
+    for id in &arrived.again {
+        let (block, number) = (arrived.blocks.get(id), writer.block_by_id(id)?);
+        let (Some(block), Some(number)) = (block, number) else {
+            continue;
+        };
+        let row = writer.block(number)?.ok_or(Error::DamagedHistory)?;
+        let is_it = row.kind == block.kind && row.clear_len == block.clear_len;
+        if matches!(row.place, Place::Segment(from, _) if from != segments[block.segment]) && is_it
         {
             let place = Place::Segment(segments[block.segment], block.offset);
             writer.move_block(number, arrived.segments[block.segment].epoch, place)?;

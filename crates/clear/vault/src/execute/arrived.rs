@@ -23,7 +23,7 @@ use strongroom_format::segment::{FOOTER_BYTES, Footer};
 use strongroom_format::survey::survey;
 use strongroom_format::{BlockId, Epoch, Kind, SegmentId, hex};
 use strongroom_history::{Blocks, Revision, names_of_block};
-use strongroom_metadata::SegmentState;
+use strongroom_metadata::{Place, SegmentState};
 use strongroom_sync::limits::{REVISION_OBJECT_BYTES_MAX, SEGMENT_OBJECT_BYTES_MAX};
 use strongroom_sync::{object_hash, revision_name, segment_name};
 
@@ -256,6 +256,32 @@ impl<'a> Arrival<'a> {
             nodes.push((id, names));
         }
         self.arrived.nodes = nodes;
+        Ok(())
+    }
+
+    /// Finds blocks of trees that came although they are here, but for those that move anyhow. Call it when `retired` is known.
+    pub(crate) fn find_again(&mut self) -> Result<()> {
+        let reader = self.engine.reader()?;
+        let mut again = Vec::new();
+        for (id, block) in &self.arrived.blocks {
+            if block.kind.is_data() || self.hashes[block.segment].is_none() {
+                continue;
+            }
+            let Some(number) = reader.block_by_id(id)? else {
+                continue;
+            };
+            let row = reader.block(number)?;
+            let Some(Place::Segment(from, _)) = row.map(|row| row.place) else {
+                continue;
+            };
+            let from = reader.segment(from)?;
+            let moves = from.is_none_or(|from| self.arrived.retired.contains(&from.id));
+            // What does not open would take the place of what does.
+            if !moves && self.open_arrived(id)?.is_some() {
+                again.push(*id);
+            }
+        }
+        self.arrived.again = again;
         Ok(())
     }
 

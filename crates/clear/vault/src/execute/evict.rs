@@ -14,6 +14,7 @@ use strongroom_metadata::{
     has_no_file,
 };
 
+use crate::execute::pin::pins;
 use crate::execute::session::Session;
 use crate::limits::{EVICT_AT_ONCE, SEGMENTS_PAGE};
 use crate::path::{Links, resolve};
@@ -35,8 +36,16 @@ pub(super) fn segments(
 ) -> Result<Vec<SegmentFields>> {
     show_all(session)?;
     let below = match path {
-        Some(path) => Some(bytes_below(session, path.0)?),
+        Some(path) => {
+            let top = resolve(session.filesystem(), &session.caller, path.0, Links::Stay)?;
+            Some(bytes_below(session, vec![top.inode()])?)
+        }
         None => None,
+    };
+    let pins = pins(session)?;
+    let pinned = match which == WhichSegments::Away || pins.is_empty() {
+        true => HashMap::new(),
+        false => bytes_below(session, pins)?,
     };
     let reader = session.filesystem().engine().reader()?;
     let remotes = reader.remotes()?;
@@ -46,6 +55,7 @@ pub(super) fn segments(
             && row.live_bytes > 0
             && !has_no_file(&row.id)
             && is_meant(row, which, below.as_ref())
+            && (which != WhichSegments::AwayAndPinned || pinned.contains_key(&row.number))
     });
     rows.sort_unstable_by_key(|row| row.id);
     let mut found = Vec::new();
@@ -54,7 +64,7 @@ pub(super) fn segments(
             break;
         }
         let len = match which {
-            WhichSegments::Away => Some(row.committed_len),
+            WhichSegments::Away | WhichSegments::AwayAndPinned => Some(row.committed_len),
             WhichSegments::Here => session.filesystem().segment_len(row.id),
         };
         let Some(len) = len else {
@@ -64,26 +74,33 @@ pub(super) fn segments(
         if !blocks.iter().any(|block| block.kind.is_data()) {
             continue;
         }
+        let is_pinned = pinned.contains_key(&row.number);
         let before = found.len();
         for remote in &remotes {
             let published = reader.published(remote.number, Published::Segment(row.id.0))?;
             if let Some(how) = published.filter(|how| !how.is_let_go()) {
-                found.push(fields(&row, remote.number, how.hash, len));
+                found.push(fields(&row, (remote.number, how.hash), len, is_pinned));
             }
         }
         if found.len() == before {
-            found.push(fields(&row, 0, [0; 32], len));
+            found.push(fields(&row, (0, [0; 32]), len, is_pinned));
         }
     }
     Ok(found)
 }
 
-fn fields(row: &Segment, remote: u64, hash: [u8; 32], len: u64) -> SegmentFields {
+fn fields(
+    row: &Segment,
+    (remote, hash): (u64, [u8; 32]),
+    len: u64,
+    is_pinned: bool,
+) -> SegmentFields {
     SegmentFields {
         id: row.id.0,
         remote,
         hash,
         len,
+        is_pinned,
     }
 }
 
@@ -94,7 +111,7 @@ fn is_meant(
 ) -> bool {
     let bytes = |below: &HashMap<SegmentNumber, u64>| below.get(&row.number).copied().unwrap_or(0);
     match which {
-        WhichSegments::Away => {
+        WhichSegments::Away | WhichSegments::AwayAndPinned => {
             row.state == SegmentState::Away && below.is_none_or(|below| bytes(below) > 0)
         }
         // What others need stays: more than half of what lives there is meant.
@@ -105,14 +122,12 @@ fn is_meant(
     }
 }
 
-/// How many bytes of files at or below `path` lie in each segment. What several files share counts for each.
-fn bytes_below(session: &Session, path: &[u8]) -> Result<HashMap<SegmentNumber, u64>> {
+/// How many bytes of files at or below those of `open` lie in each segment. What several files share counts for each.
+fn bytes_below(session: &Session, mut open: Vec<InodeId>) -> Result<HashMap<SegmentNumber, u64>> {
     // What is not stored yet is in no segment.
     session.filesystem().sync()?;
-    let top = resolve(session.filesystem(), &session.caller, path, Links::Stay)?;
     let reader = session.filesystem().engine().reader()?;
     let mut bytes = HashMap::new();
-    let mut open = vec![top.inode()];
     let mut seen = HashSet::new();
     while let Some(inode) = open.pop() {
         let Some(row) = reader.inode(inode)? else {
@@ -129,7 +144,9 @@ fn bytes_below(session: &Session, path: &[u8]) -> Result<HashMap<SegmentNumber, 
                 }
             }
             // It may have several names.
-            NodeKind::File if seen.insert(inode) => count_file(&reader, inode, &mut bytes)?,
+            NodeKind::File if row.nlink > 0 && seen.insert(inode) => {
+                count_file(&reader, inode, &mut bytes)?
+            }
             _ => {}
         }
     }
@@ -225,7 +242,7 @@ pub(super) fn bring_back_retired(session: &Session, id: SegmentId) -> Result<()>
 }
 
 /// Readers see what is committed.
-fn show_all(session: &Session) -> Result<()> {
+pub(super) fn show_all(session: &Session) -> Result<()> {
     match session.access {
         Access::ReadWrite => Ok(session.filesystem().engine().commit()?),
         Access::ReadOnly => Ok(()),

@@ -91,6 +91,7 @@ pub(crate) fn join(
     }
     arrival.find_nodes()?;
     arrival.arrived.retired = retired(session, remote, signed.iter().map(|one| &one.body))?;
+    arrival.find_again()?;
     let theirs = session
         .filesystem()
         .revisions()?

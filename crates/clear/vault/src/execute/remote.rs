@@ -22,6 +22,7 @@ use crate::execute::copied;
 use crate::execute::evict::{self, bring_back_those, check_not_alone};
 use crate::execute::join::join;
 use crate::execute::let_go::{Retired, renew_head, vacate};
+use crate::execute::pin;
 use crate::execute::publish::{not_live, seal};
 use crate::execute::published::{
     change, change_state, found_by, is_whole, missing, put_published, remote_of, rows,
@@ -146,6 +147,8 @@ pub(crate) fn execute(session: &Session, request: &RemoteRequest<'_>) -> Result<
             });
             noted.map(Into::into)
         }
+        RemoteRequest::Pin { path, how } => pin::pin(session, path.0, *how).map(Into::into),
+        RemoteRequest::Pins => Ok(pin::paths(session)?.into()),
         RemoteRequest::Evict { segments } => Ok(evict::evict(session, segments)?.into()),
         RemoteRequest::BringBack { segment } => {
             let id = SegmentId(*segment);

@@ -282,7 +282,7 @@ fn known_segment(
     let number = writer.insert_segment(&found.id, found.epoch)?;
     writer.set_committed_len(number, found.end)?;
     writer.add_total_bytes(number, found.total_bytes)?;
-    if !found.is_open {
+    if found.state != metadata::SegmentState::Open {
         // It is nobody's to append to. One that is sound gets its end at the next opening.
         writer.set_segment_state(number, metadata::SegmentState::Finished)?;
     }

@@ -6,8 +6,8 @@
 //! Spec    spec/7-recovery.md, section 7.3
 //!
 //! Invariants
-//!  (1) A block is listed only if its checksum fits, or if it or at least one of its chunks opened. Whatever opens
-//!      the block proves what its kind needs beyond that.
+//!  (1) A block of a file is listed only if its checksum fits, or if it or at least one of its chunks opened. Whatever opens
+//!      the block proves what its kind needs beyond that. One that is away is content, and proves itself when it came.
 //!
 //! Memory: some 100 bytes per block.
 
@@ -23,10 +23,11 @@ use strongroom_format::span::chunk_count;
 use strongroom_format::survey::Survey;
 use strongroom_format::{BlockId, Epoch, Kind, Location, SegmentId};
 use strongroom_history::Blocks;
-use strongroom_metadata::{Block, Place};
+use strongroom_metadata::{Block, Place, SegmentState};
 use strongroom_segments::{Error as SegmentError, SealedBytes, SegmentStore, WholeSegment};
 
 use crate::execute::verify::show_segment;
+use crate::outline::Outline;
 use crate::{Error, FileProblem, Result};
 
 /// A segment file of this vault.
@@ -36,8 +37,8 @@ pub(crate) struct FoundSegment {
     pub(crate) epoch: Epoch,
     /// End of the last batch that has its place.
     pub(crate) end: u64,
-    /// Whether it may grow: nothing in it is damaged, and it has no end yet.
-    pub(crate) is_open: bool,
+    /// Open if it may grow: nothing in it is damaged, and it has no end yet.
+    pub(crate) state: SegmentState,
     /// Sealed bytes of all blocks that are listed.
     pub(crate) total_bytes: u64,
 }
@@ -142,7 +143,10 @@ impl Inventory {
             id,
             epoch,
             end: survey.end,
-            is_open: survey.faults.is_empty() && survey.contents.is_none(),
+            state: match survey.faults.is_empty() && survey.contents.is_none() {
+                true => SegmentState::Open,
+                false => SegmentState::Finished,
+            },
             total_bytes: 0,
         };
         for (first, entries) in batches {
@@ -194,6 +198,37 @@ impl Inventory {
             }
         }
         self.segments.push(found);
+    }
+
+    /// Adds what lies in a segment whose file is not here. What is here, too, is read here.
+    pub(crate) fn add_away(&mut self, outline: &Outline) {
+        let segment = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let mut total_bytes = 0;
+        for (first, entries) in &outline.batches {
+            let mut offset = *first;
+            for entry in entries {
+                let start = offset;
+                let len = sealed_len(entry.clear_len as usize) as u64;
+                total_bytes += len;
+                offset = offset.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
+                if let Some(kind) = Kind::from_number(entry.kind).filter(|kind| kind.is_data()) {
+                    self.blocks.entry(entry.id).or_insert(FoundBlock {
+                        segment,
+                        offset: start,
+                        clear_len: entry.clear_len,
+                        kind,
+                        lost: LostChunks::NONE,
+                    });
+                }
+            }
+        }
+        self.segments.push(FoundSegment {
+            id: outline.id,
+            epoch: outline.epoch,
+            end: outline.end,
+            state: SegmentState::Away,
+            total_bytes,
+        });
     }
 }
 

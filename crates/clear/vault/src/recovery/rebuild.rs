@@ -44,6 +44,8 @@ pub(crate) struct Rebuilt {
     pub(crate) nodes: u64,
     /// Bytes of content of the living state.
     pub(crate) bytes: u64,
+    /// Blocks that snapshots name and that are nowhere.
+    pub(crate) missing: u64,
     /// What the living state lost.
     pub(crate) damages: Vec<Damage>,
     /// Files in `lost+found`, and their bytes.
@@ -151,9 +153,8 @@ impl Work<'_, '_> {
             let number = self.writer.insert_segment(&found.id, found.epoch)?;
             self.writer.set_committed_len(number, found.end)?;
             self.writer.add_total_bytes(number, found.total_bytes)?;
-            if !found.is_open {
-                self.writer
-                    .set_segment_state(number, SegmentState::Finished)?;
+            if found.state != SegmentState::Open {
+                self.writer.set_segment_state(number, found.state)?;
             }
             self.segments.push(number);
         }
@@ -186,6 +187,7 @@ impl Work<'_, '_> {
             .into_iter()
             .partition(|(id, _)| blocks.inventory.has(id));
         self.missing.extend(missing);
+        self.result.missing = self.missing.len() as u64;
         // Neighbours in a segment get neighbouring rows.
         let place = |id: &BlockId| {
             let found = blocks.inventory.blocks.get(id);

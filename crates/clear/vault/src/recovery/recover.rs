@@ -36,6 +36,7 @@ use crate::keyring::own_replica::save_copies;
 use crate::keyring::own_replica::{Files, settle};
 use crate::keyring::unlocked::Way;
 use crate::open::{self, OpenOptions};
+use crate::outline::Source;
 use crate::owner::port::Port;
 use crate::records::{open_revision, record_files, record_name};
 use crate::recovery::inventory::{FoundBlocks, Inventory};
@@ -145,13 +146,7 @@ pub(crate) fn recover_locked(
     trial: Trial,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
-    recover_from(
-        folder,
-        secret,
-        options,
-        (trial, Unnamed::LostAndFound),
-        told,
-    )
+    recover_from(folder, secret, options, (trial, Source::Folder), told)
 }
 
 /// The same, also of what came from a remote.
@@ -159,7 +154,7 @@ pub(crate) fn recover_from(
     folder: &Folder,
     secret: &Secret,
     options: &RecoverOptions,
-    (trial, unnamed): (Trial, Unnamed),
+    (trial, source): (Trial, Source<'_>),
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<RecoverReport> {
     let mut writes = Vec::new();
@@ -212,7 +207,7 @@ pub(crate) fn recover_from(
     if trial == Trial::ForReal {
         seen::expect_rebuilt(folder, &keyring, &options.trust)?;
     }
-    rebuild(folder, &keyring, &keys, (trial, unnamed), &mut report, told)?;
+    rebuild(folder, &keyring, &keys, (trial, source), &mut report, told)?;
     Ok(report)
 }
 
@@ -475,16 +470,23 @@ fn rebuild(
     folder: &Folder,
     keyring: &Keyring,
     keys: &Replica,
-    (trial, unnamed): (Trial, Unnamed),
+    (trial, source): (Trial, Source<'_>),
     report: &mut RecoverReport,
     told: &mut dyn FnMut(RecoverProgress),
 ) -> Result<()> {
     let sealer = keyring.block_sealer();
     let segments = open_segments(folder, keyring.suite())?;
     let epochs: Vec<Epoch> = keyring.epochs().collect();
-    let inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
+    let mut inventory = Inventory::take(&segments, &sealer, &epochs, &mut |bytes, total| {
         told(RecoverProgress::Segments(bytes, total));
     })?;
+    let unnamed = match source {
+        Source::Folder => Unnamed::LostAndFound,
+        Source::Remote(left) => {
+            left.iter().for_each(|outline| inventory.add_away(outline));
+            Unnamed::LeftOut
+        }
+    };
     let (revisions, lost) = revisions(folder, keyring)?;
     let making = switch::begin(folder)?;
     let options = metadata::Options {
@@ -541,6 +543,7 @@ fn fill(report: &mut RecoverReport, rebuilt: Rebuilt) {
     report.bytes = rebuilt.bytes;
     report.damages = rebuilt.damages;
     report.damages.sort_by(|one, next| one.path.cmp(&next.path));
+    report.missing_blocks = rebuilt.missing;
     report.unnamed = rebuilt.unnamed;
 }
 

@@ -94,6 +94,14 @@ pub(crate) enum RemoteRequest<'a> {
     },
     /// BLAKE3 of the header in use, in the form that remotes get.
     HeaderHash,
+    /// Pins what a path names, or does so no more; gives whether that is new.
+    Pin {
+        #[serde(borrow)]
+        path: Bytes<'a>,
+        how: Pinning,
+    },
+    /// Paths of what is pinned.
+    Pins,
     /// A number that is another one after every change.
     ChangesMark,
     /// Whether a push to that remote would publish something.
@@ -141,6 +149,7 @@ impl RemoteRequest<'_> {
                 | Self::IsWaiting { .. }
                 | Self::NotLive { .. }
                 | Self::Segments { .. }
+                | Self::Pins
         )
     }
 
@@ -240,6 +249,15 @@ pub(crate) enum WhichSegments {
     Here,
     /// Those that only remotes have.
     Away,
+    /// Those of them in which something pinned lies.
+    AwayAndPinned,
+}
+
+/// Whether the content of something is to stay here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Pinning {
+    Pin,
+    Unpin,
 }
 
 /// A segment, and how a remote has it.
@@ -249,6 +267,8 @@ pub(crate) struct SegmentFields {
     pub(crate) remote: u64,
     pub(crate) hash: [u8; 32],
     pub(crate) len: u64,
+    /// Content of something pinned lies in it.
+    pub(crate) is_pinned: bool,
 }
 
 /// What a join did.

@@ -35,7 +35,7 @@ fn away_bytes(vault: &Vault) -> u64 {
 }
 
 /// The files of a kind in the vault folder or at the remote, with their bytes.
-fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -268,6 +268,40 @@ fn cut_at_any_step_nothing_is_lost() {
     }
     assert!(copies.len() >= 2);
     assert_filled(vault);
+}
+
+/// Goal: stopped, it says how much went, nothing is lost, and the next one goes on. Method: it is stopped at each step.
+#[test]
+fn a_stopped_eviction_says_what_went() {
+    let devices = Devices::new(1, |vault| {
+        fill(vault);
+        vault.write("/more", content(40 << 20, 8)).unwrap();
+    });
+    let vault = &devices.vaults[0];
+    let stopped = vault.evict(None, &mut |_| GoOn::No).unwrap();
+    assert!(stopped.is_stopped && stopped.bytes == 0 && stopped.kept == 0);
+    assert_eq!(away_bytes(vault), 0);
+    let whole = evict(vault);
+    assert!(!whole.is_stopped);
+    let mut steps = 0;
+    while away_bytes(vault) > 0 {
+        let mut left = 1;
+        let back = vault
+            .bring_back(None, &mut |_| match left {
+                0 => GoOn::No,
+                _ => {
+                    left -= 1;
+                    GoOn::Yes
+                }
+            })
+            .unwrap();
+        assert_eq!(back.segments, 1, "{back:?}");
+        assert_eq!(back.is_stopped, away_bytes(vault) > 0);
+        steps += 1;
+    }
+    assert_eq!(steps, whole.segments);
+    assert_filled(vault);
+    assert_sound(vault);
 }
 
 /// Goal: what comes back is whole before a row says that it is here. Method: while it comes, the folder is copied again and again.
@@ -787,4 +821,56 @@ fn what_a_remote_lost_is_not_published_at_another() {
         assert!(refused.to_string().contains("is missing"), "{refused}");
         assert!(!second.join("publications").exists());
     }
+}
+
+/// Goal: what is pinned stays, wherever it moves, and what comes to lie below it comes, too.
+#[test]
+fn what_is_pinned_stays_and_what_comes_there_is_brought() {
+    let devices = Devices::new(2, |vault| {
+        vault.make_directory("/kept", 0o755).unwrap();
+        vault.write("/kept/one", content(3 << 20, 1)).unwrap();
+        vault.filesystem().unwrap().end_segments().unwrap();
+        vault.write("/other", content(3 << 20, 2)).unwrap();
+    });
+    let [one, two] = &devices.vaults[..] else {
+        panic!()
+    };
+    devices.settle();
+    evict(one);
+    let report = one.pin("/kept", &mut |_| GoOn::Yes).unwrap();
+    assert!((3 << 20..4 << 20).contains(&report.bytes), "{report:?}");
+    one.rename(
+        "/kept",
+        "/moved",
+        strongroom::filesystem::RenameMode::Replace,
+    )
+    .unwrap();
+    assert_eq!(one.pins().unwrap(), [b"/moved".to_vec()]);
+    devices.settle();
+    one.bring_back(None, &mut |_| GoOn::Yes).unwrap();
+    let report = evict(one);
+    assert_eq!(report.pinned, 1, "{report:?}");
+    let before = came_back(one);
+    assert_eq!(one.read("/moved/one").unwrap(), content(3 << 20, 1));
+    assert_eq!(came_back(one), before);
+    // Another device moves there what is away here.
+    two.rename(
+        "/other",
+        "/moved/two",
+        strongroom::filesystem::RenameMode::Replace,
+    )
+    .unwrap();
+    devices.sync(1);
+    devices.sync(0);
+    let before = came_back(one);
+    assert!(before > 0);
+    assert_eq!(one.read("/moved/two").unwrap(), content(3 << 20, 2));
+    assert_eq!(came_back(one), before, "it came with the pull");
+    assert!(one.unpin("/moved").unwrap());
+    assert!(!one.unpin("/moved").unwrap());
+    one.pin("/moved/one", &mut |_| GoOn::Yes).unwrap();
+    one.remove_file("/moved/one").unwrap();
+    assert_eq!(one.pins().unwrap(), [] as [Vec<u8>; 0]);
+    assert_eq!(evict(one).pinned, 0);
+    assert_sound(one);
 }

@@ -7,6 +7,7 @@ mod evict;
 mod hostile;
 mod keys;
 mod let_go;
+mod on_demand;
 mod pairing;
 mod prune;
 #[path = "../support/mod.rs"]

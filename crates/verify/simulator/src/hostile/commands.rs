@@ -167,6 +167,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "evict",
         "as `remote add`; without a remote it says that there is none",
     ),
+    ("pin", "as `evict --undo`"),
+    ("unpin", "as `rm` of a name that is not there"),
     ("clone", "makes a vault, opens none"),
     ("bench", "measures a folder, opens no vault"),
     ("tune", "measures this machine, opens no vault"),

@@ -101,6 +101,7 @@ impl Command {
             Self::Push => said(device.vault().push(device.remote, &mut yes)),
             Self::Sync => said(device.sync()),
             Self::Clone => said(stage.clone_into(&cloned)),
+            Self::CloneOnDemand => said(stage.clone_on_demand_into(&cloned)),
             Self::Check | Self::CheckDeep => {
                 let is_deep = self == Self::CheckDeep;
                 let checked = device
@@ -121,7 +122,7 @@ impl Command {
             said: done,
             device,
             had,
-            cloned: matches!(self, Self::Clone).then_some(cloned),
+            cloned: matches!(self, Self::Clone | Self::CloneOnDemand).then_some(cloned),
             honest,
             spoiled,
         }))

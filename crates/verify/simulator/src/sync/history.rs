@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicI64;
 
 use strongroom::filesystem::Error as FileError;
 use strongroom::{
-    CLONED_FROM, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning, Vault,
+    CLONED_FROM, CloneContent, CreateOptions, Error, KeyFile, SyncReport, SystemRandom, Tuning,
+    Vault,
 };
 use strongroom_remote::testing::MemoryRemote;
 
@@ -274,7 +275,7 @@ impl History<'_> {
             }
         }
         let folder = self.place.join("newcomer");
-        let cloned = self.clone_into(&folder);
+        let cloned = self.clone_into(&folder, CloneContent::Here);
         cloned.map_err(|error| format!("(5): a newcomer cannot clone: {error}"))?;
         let clock = self.clock();
         let newcomer = Device::new(self.devices.len(), folder, CLONED_FROM, clock, &self.key);

@@ -25,7 +25,7 @@ use strongroom_remote::testing::{Fate, Objects};
 
 use crate::sync::asked::Asked;
 use crate::sync::device::Device;
-use crate::sync::judge::{intact, judge};
+use crate::sync::judge::{intact, judge, sound_while_away};
 use crate::sync::lies::{Command, Lie, Object, Word, right};
 use crate::sync::stage::{Stage, Template};
 use crate::sync::whole_lies::Whole;
@@ -155,7 +155,11 @@ fn afterwards(stage: &mut Stage, case: Case, mut done: Asked) -> Result<(), Stri
         let device = stage
             .cloned(folder)
             .map_err(|error| format!("(2): the clone: {error}"))?;
-        intact(&device, &stage.truth)?;
+        // What lies only at the remote is read when it is honest again.
+        match case.command {
+            Command::CloneOnDemand => sound_while_away(&device)?,
+            _ => drop(intact(&device, &stage.truth)?),
+        }
         newcomer = Some(device);
     }
     // Honest again, with what came meanwhile, but for what was made behind another future.

@@ -209,6 +209,8 @@ pub(crate) enum Command {
     Sync,
     /// With the secret of the vault.
     Clone,
+    /// The same, with the content left at the remote.
+    CloneOnDemand,
     /// As a device that another one let in right before the lie begins.
     ClonePaired,
     Check,
@@ -220,11 +222,12 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Pull,
         Self::Push,
         Self::Sync,
         Self::Clone,
+        Self::CloneOnDemand,
         Self::ClonePaired,
         Self::Check,
         Self::CheckDeep,
@@ -319,6 +322,7 @@ const fn need(object: Object, command: Command) -> Need {
         (_, O::Newest | O::Header) => N::Wholly,
         (_, O::OldHeader) => N::Never,
         (C::Check, O::Segment | O::SeenSegment | O::Revision | O::SeenRevision) => N::There,
+        (C::CloneOnDemand, O::Segment | O::SeenSegment) => N::There,
         (_, O::Segment | O::SeenSegment | O::Revision | O::SeenRevision) => N::Wholly,
         (_, O::Next | O::Seen | O::Oldest) => N::Perhaps,
     }
@@ -327,7 +331,7 @@ const fn need(object: Object, command: Command) -> Need {
 /// What may be said of a lie about one object.
 pub(crate) fn right(object: Object, lie: Lie, command: Command) -> &'static [Word] {
     use {Command as C, Lie as L, Object as O};
-    let is_clone = matches!(command, C::Clone | C::ClonePaired);
+    let is_clone = matches!(command, C::Clone | C::CloneOnDemand | C::ClonePaired);
     match (object, lie, need(object, command)) {
         (O::Marker, L::Gone, _) if is_clone => &[Word::NoVault],
         (O::Marker, L::OtherVault, _) if !is_clone => &[Word::OtherVault],
@@ -349,13 +353,19 @@ pub(crate) fn right(object: Object, lie: Lie, command: Command) -> &'static [Wor
             Word::Older,
         ],
         // It was never made, as far as somebody can know who has not seen it.
-        (O::Newest, L::Gone, _) if matches!(command, C::Pull | C::Sync | C::Clone) => &[Word::Fine],
+        (O::Newest, L::Gone, _)
+            if matches!(command, C::Pull | C::Sync | C::Clone | C::CloneOnDemand) =>
+        {
+            &[Word::Fine]
+        }
         (O::Newest, L::Gone, _) if is_clone => &[Word::Older],
         (O::Newest, L::Gone, _) if !matches!(command, C::Repair) => &[Word::WentBack],
         (_, _, Need::Never) => &[Word::Fine],
         (_, L::Gone, Need::Perhaps) => &[Word::Fine, Word::Missing],
         (_, _, Need::Perhaps) => &[Word::Fine, Word::Damaged, Word::TooLong],
         (_, L::Gone, _) => &[Word::Missing],
+        // What of it comes is proven, and what is listed.
+        (O::Segment | O::SeenSegment, _, Need::There) if is_clone => &[Word::Fine, Word::Damaged],
         (O::Segment | O::SeenSegment, L::Flipped(_), Need::There) => &[Word::Fine],
         // The lengths of records and publications are not known.
         (O::Segment | O::SeenSegment, _, Need::There) => &[Word::Fine, Word::Damaged],

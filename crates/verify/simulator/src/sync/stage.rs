@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use strongroom::{
-    AddKey, CLONED_FROM, CloneOptions, CreateOptions, Error, GoOn, KeyFile, Keys, NewKey,
-    NewRevision, Passphrase, Secret, SystemRandom, Tuning, Vault, clone,
+    AddKey, CLONED_FROM, CloneContent, CloneOptions, CreateOptions, Error, GoOn, KeyFile, Keys,
+    NewKey, NewRevision, Passphrase, Secret, SystemRandom, Tuning, Vault, clone,
 };
 use strongroom_crypto::{Keyring, unlock, unlock_at_remote};
 use strongroom_format::publication::{Publication, PublicationId, SignedPublication};
@@ -304,8 +304,18 @@ impl Stage {
 
     /// Clones into `folder` by the secret of the vault.
     pub(crate) fn clone_into(&self, folder: &Path) -> Result<(), Error> {
+        self.clone_with(folder, CloneContent::Here)
+    }
+
+    /// The same, with the content left at the remote.
+    pub(crate) fn clone_on_demand_into(&self, folder: &Path) -> Result<(), Error> {
+        self.clone_with(folder, CloneContent::AtRemote)
+    }
+
+    fn clone_with(&self, folder: &Path, content: CloneContent) -> Result<(), Error> {
         let options = CloneOptions {
             trust: unseen(),
+            content,
             ..CloneOptions::default()
         };
         clone(&self.address, folder, &self.secret(), options, &mut |_| {

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use strongroom::filesystem::Error as FileError;
-use strongroom::{CLONED_FROM, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone};
+use strongroom::{
+    CLONED_FROM, CloneContent, CloneOptions, Error, GoOn, Keys, NewRevision, SyncReport, clone,
+};
 use strongroom_remote::testing::{Fate, MemoryRemote, Verb};
 
 use crate::random::Choices;
@@ -349,12 +351,16 @@ impl History<'_> {
         self.remote
             .plan(Some(Box::new(move |_, _| fate(&mut line, faults))));
         let folder = self.place.join(number.to_string());
-        let cloned = self.clone_into(&folder);
+        let content = match number.is_multiple_of(2) {
+            true => CloneContent::AtRemote,
+            false => CloneContent::Here,
+        };
+        let cloned = self.clone_into(&folder, content);
         self.remote.plan(None);
         match cloned {
             Err(error) if error.to_string().contains("the line was cut") => {
                 self.story.count(Counted::Faults);
-                let again = self.clone_into(&folder);
+                let again = self.clone_into(&folder, content);
                 again.map_err(|error| format!("(1): a clone goes on: {error}"))?;
             }
             cloned => cloned.map_err(|error| format!("(1): a clone: {error}"))?,
@@ -368,10 +374,11 @@ impl History<'_> {
         Ok("cloned".to_owned())
     }
 
-    pub(crate) fn clone_into(&self, folder: &Path) -> Result<(), Error> {
+    pub(crate) fn clone_into(&self, folder: &Path, content: CloneContent) -> Result<(), Error> {
         let secret = strongroom::Secret::KeyFile(self.key.clone());
         let options = CloneOptions {
             trust: unseen(),
+            content,
             ..CloneOptions::default()
         };
         clone(&self.address, folder, &secret, options, &mut |_| GoOn::Yes).map(drop)

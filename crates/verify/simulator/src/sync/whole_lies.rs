@@ -158,18 +158,21 @@ impl Whole {
     /// What may be said of it; nothing where the command cannot meet it, or nobody could be wiser.
     pub(crate) fn right(self, command: Command) -> &'static [Word] {
         use Command as C;
-        let is_clone = matches!(command, C::Clone | C::ClonePaired);
+        let is_clone = matches!(command, C::Clone | C::CloneOnDemand | C::ClonePaired);
         let pushes = matches!(command, C::Push | C::Sync | C::Watch);
         match (self, command) {
             // A newcomer can be shown an older state, and what somebody makes of it who was a member then; and another vault.
-            (Self::Older, C::Clone) => &[Word::Fine],
-            (Self::Intruder | Self::OtherVault | Self::OtherRemote, C::Clone) => &[],
+            (Self::Older, C::Clone | C::CloneOnDemand) => &[Word::Fine],
+            (
+                Self::Intruder | Self::OtherVault | Self::OtherRemote,
+                C::Clone | C::CloneOnDemand,
+            ) => &[],
             (Self::Intruder, C::ClonePaired | C::Watch | C::Prune) => &[],
             (Self::Older | Self::Emptied | Self::OtherRemote, C::ClonePaired) => &[Word::Older],
             (Self::OtherVault, C::ClonePaired) => &[Word::Older, Word::OtherVault],
             (Self::Older, C::Repair) => &[Word::Missing],
             (Self::Emptied, C::Repair) => &[Word::Missing],
-            (Self::Emptied, C::Clone) => &[Word::NoPush],
+            (Self::Emptied, C::Clone | C::CloneOnDemand) => &[Word::NoPush],
             (Self::Older | Self::Emptied, _) => &[Word::WentBack],
             (Self::Nothing, _) if is_clone => &[Word::NoVault],
             (Self::Nothing, _) => &[Word::Missing],
@@ -178,16 +181,15 @@ impl Whole {
             (Self::Intruder, C::Pull | C::Sync) => &[Word::Damaged],
             (Self::Intruder, C::Repair) => &[Word::Missing, Word::Fine],
             (Self::Intruder, _) => &[Word::Ahead],
-            (Self::ObjectsMadeUp, C::Clone | C::ClonePaired | C::Check | C::CheckDeep) => {
-                &[Word::Damaged]
-            }
+            (Self::ObjectsMadeUp, C::Check | C::CheckDeep) => &[Word::Damaged],
+            (Self::ObjectsMadeUp, _) if is_clone => &[Word::Damaged],
             (Self::HeadersMadeUp | Self::ObjectsMadeUp | Self::ListsTwice, _) => &[Word::Fine],
-            (Self::ListsNothing, C::Clone) => &[Word::NoPush],
+            (Self::ListsNothing, C::Clone | C::CloneOnDemand) => &[Word::NoPush],
             (Self::ListsNothing, C::ClonePaired) => &[Word::Older],
             (Self::ListsNothing, C::Pull | C::Sync) => &[Word::Missing],
             (Self::ListsNothing, C::Check | C::CheckDeep) => &[Word::Missing, Word::WentBack],
             (Self::ListsNothing, _) => &[Word::Fine],
-            (Self::ListsTooLong, C::Check | C::CheckDeep) => &[Word::Damaged],
+            (Self::ListsTooLong, C::Check | C::CheckDeep | C::CloneOnDemand) => &[Word::Damaged],
             (Self::ListsMadeUp, C::Prune) => &[Word::Fine, Word::Damaged],
             (Self::ListsMadeUp | Self::ListsTooLong, _) => &[Word::Fine],
             (Self::HasNot("publications"), _) if pushes => &[Word::Missing],
